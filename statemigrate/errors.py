@@ -1,0 +1,99 @@
+"""One root, and for every error its data and the next action.
+
+An error is raised with what was expected, what was found and what to do next; the message shows
+all of it, one line each, and the same parts stay readable as attributes for programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class StatemigrateError(Exception):
+    """Root of every error this package raises on purpose.
+
+    ``summary`` is one line; ``expected``, ``found`` and ``next_action`` complete the message where
+    they apply; every further keyword is data of the error, kept in ``data``.
+    """
+
+    def __init__(
+        self,
+        summary: str,
+        *,
+        expected: object = None,
+        found: object = None,
+        next_action: str | None = None,
+        **data: Any,
+    ) -> None:
+        super().__init__(summary)
+        self.summary = summary
+        self.expected = expected
+        self.found = found
+        self.next_action = next_action
+        self.data = data
+
+    def __str__(self) -> str:
+        parts = (("expected", self.expected), ("found", self.found), ("next", self.next_action))
+        lines = [f"  {name}: {part}" for name, part in parts if part is not None]
+        return "\n".join([self.summary, *lines])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (self.summary, self.expected, self.found, self.next_action, self.data)
+        return _rebuild, (type(self), *parts)
+
+
+def _rebuild(
+    kind: type[StatemigrateError],
+    summary: str,
+    expected: object,
+    found: object,
+    next_action: str | None,
+    data: dict[str, Any],
+) -> StatemigrateError:
+    return kind(summary, expected=expected, found=found, next_action=next_action, **data)
+
+
+class FormatError(StatemigrateError):
+    """A format that cannot be understood: malformed schema, unsupported type."""
+
+
+class ValueMismatchError(StatemigrateError):
+    """A value that its format cannot hold. Data: ``field``, the dotted path of the field."""
+
+
+class ScriptError(StatemigrateError):
+    """A migration script that cannot be loaded, or lacks a part. Data: ``path``."""
+
+
+class LineageError(StatemigrateError):
+    """Scripts that do not form one chain: two heads, a missing parent, a broken old/new pair."""
+
+
+class TransformError(StatemigrateError):
+    """A transform raised, or returned what the new format cannot hold (rule 12).
+
+    Data: ``store``, ``key``, ``source`` and ``target`` revisions; the cause is chained.
+    """
+
+
+class StartupError(StatemigrateError):
+    """The start-up check (rule 10) found that code, scripts and checkpoint disagree.
+
+    Data: ``store`` where one is concerned. Nothing was written.
+    """
+
+
+class CheckpointError(StatemigrateError):
+    """The durable state cannot be read or written as it must be. Data: ``path``."""
+
+
+class CorruptFileError(CheckpointError):
+    """A durable file is truncated, altered or missing."""
+
+
+class CheckpointInUseError(CheckpointError):
+    """Another query holds the checkpoint or its working directory."""
+
+
+class UnsupportedError(StatemigrateError):
+    """Something this engine does not do; asking for it is an error, never ignored."""
