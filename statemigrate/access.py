@@ -1,0 +1,258 @@
+"""Dual access: reading and writing across the target family and every other live family.
+
+The rules (get, peek, put, delete, exists, scan; for value, map and list state) are written here
+and nowhere else. At every commit a key is in at most one live family, nothing is ever written to a
+family other than the target, and a value is transformed only along the path from the family it was
+found in.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Generic, TypeVar
+
+from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.families import Family, Key, ListFamily, Span
+from statemigrate.formats import Value
+from statemigrate.migration import Path
+
+V = TypeVar("V")
+_NO_KEY: Any = object()
+
+
+@dataclass
+class Source(Generic[V]):
+    """A live family other than the target, and the path from its revision to the target's."""
+
+    family: Family[V]
+    path: Path
+
+
+@dataclass
+class Counts:
+    """What one access did since it was made: entries migrated, by whom."""
+
+    touched: int = 0
+    backfilled: int = 0
+    superseded: int = field(default=0)
+    """Old entries dropped because the target held a newer value of their key."""
+
+
+class DualAccess(Generic[V]):
+    """One store's logical content in the target format, over several families.
+
+    ``sources`` are ordered newest first. A source leaves the read path as soon as it is drained.
+    With ``write_on_read=False`` reads are pure and only writes and the backfill migrate.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        target: Family[V],
+        sources: Sequence[Source[V]] = (),
+        *,
+        write_on_read: bool = True,
+        show_key: Callable[[Key], object] = lambda key: key,
+    ) -> None:
+        self.store = store
+        self.target = target
+        self.sources = tuple(source for source in sources if not source.family.is_drained())
+        self.write_on_read = write_on_read
+        self.counts = Counts()
+        self._show_key = show_key
+        # The last key known to be in no source (a key is in one family at most): a read is mostly
+        # followed by a write of the same key, which then need not ask the sources again.
+        self._settled: Key = _NO_KEY
+
+    def get(self, key: Key) -> V | None:
+        """The value under ``key`` in the target format; migrates it when found in a source."""
+        value = self.target.get(key)
+        if value is not None or not self.sources:
+            self._settled = key
+            return value
+        found = self._find(key)
+        if found is None:
+            self._settled = key
+            return None
+        source, old = found
+        if not self.write_on_read:
+            return self._checked(source, key, old)
+        self.counts.touched += 1
+        return self._migrate(source, key, old)
+
+    def peek(self, key: Key) -> V | None:
+        """Like `get`, but never writes."""
+        value = self.target.get(key)
+        if value is not None:
+            return value
+        found = self._find(key)
+        return None if found is None else self._checked(found[0], key, found[1])
+
+    def exists(self, key: Key) -> bool:
+        """Whether any live family holds ``key``."""
+        if self.target.contains(key):
+            return True
+        return any(source.family.contains(key) for source in self.sources)
+
+    def put(self, key: Key, value: V) -> None:
+        """Write ``value`` in the target format and remove ``key`` from every source.
+
+        Raises `ValueMismatchError` before anything is written.
+        """
+        self.target.put(key, value)
+        if self.sources and key != self._settled:
+            self._leave_sources(key)
+
+    def delete(self, key: Key) -> None:
+        """Remove ``key`` from every live family."""
+        self.target.delete(key)
+        # Asked of every source, settled or not: an old value must never come back to life.
+        self._leave_sources(key)
+
+    def scan(self, span: Span | None = None) -> Iterator[tuple[Key, V]]:
+        """Every entry of the span once, in key order, in the target format; nothing is written."""
+        span = span or Span()
+        streams = [self.target.scan(span)]
+        streams += [self._checked_scan(source, source.family.scan(span)) for source in self.sources]
+        return _first_of_each_key(streams, reverse=span.reverse)
+
+    def clear(self, span: Span) -> None:
+        """Remove every key of the span from every live family."""
+        for family in (self.target, *(source.family for source in self.sources)):
+            for key, _ in family.scan(span):
+                family.delete(key)
+        self._forget_drained()
+
+    def backfill(self, source: Source[V], key: Key, value: V) -> None:
+        """Migrate one entry that a backfill read from ``source``; loses to any newer value.
+
+        Raises `TransformError`; the entry then stays where it was.
+        """
+        if self._is_superseded(source, key):
+            self.counts.superseded += 1
+            self._remove(source, key)
+            return
+        self._migrate(source, key, value)
+        self.counts.backfilled += 1
+
+    def _is_superseded(self, source: Source[V], key: Key) -> bool:
+        newer = self.sources[: self.sources.index(source)] if len(self.sources) > 1 else ()
+        return self.target.contains(key) or any(each.family.contains(key) for each in newer)
+
+    def _find(self, key: Key) -> tuple[Source[V], V] | None:
+        for source in self.sources:
+            value = source.family.get(key)
+            if value is not None:
+                return source, value
+        return None
+
+    def _migrate(self, source: Source[V], key: Key, old: V) -> V:
+        value = self._converted(source, key, old)
+        try:
+            self.target.put(key, value)
+        except ValueMismatchError as error:
+            raise self._unfit(source, key, error) from error
+        self._leave_sources(key)
+        return value
+
+    def _checked(self, source: Source[V], key: Key, old: V) -> V:
+        value = self._converted(source, key, old)
+        try:
+            self.target.validate(value)
+        except ValueMismatchError as error:
+            raise self._unfit(source, key, error) from error
+        return value
+
+    def _checked_scan(
+        self, source: Source[V], entries: Iterator[tuple[Key, V]]
+    ) -> Iterator[tuple[Key, V]]:
+        return ((key, self._checked(source, key, old)) for key, old in entries)
+
+    def _converted(self, source: Source[V], key: Key, old: V) -> V:
+        try:
+            return self._convert(source.path, _ShownKey(key, self._show_key), old)
+        except TransformError as error:
+            error.data["key"] = self._show_key(key)
+            raise
+
+    def _convert(self, path: Path, key: object, old: V) -> V:
+        return path.apply(old, key)  # type: ignore[return-value, arg-type]
+
+    def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
+        shown = self._show_key(key)
+        path = source.path
+        return TransformError(
+            f"store {self.store}, key {shown!r}: the transform from {path.source} to "
+            f"{path.target} returned what the new format cannot hold: {error.summary}",
+            expected=error.expected,
+            found=error.found,
+            next_action="correct the transform in the migration script and deploy again; "
+            "nothing of this batch was written",
+            store=self.store,
+            key=shown,
+            source=path.source,
+            target=path.target,
+        )
+
+    def _leave_sources(self, key: Key) -> None:
+        for source in self.sources:
+            if source.family.contains(key):
+                self._remove(source, key)
+        self._settled = key
+
+    def _remove(self, source: Source[V], key: Key) -> None:
+        source.family.delete(key)
+        if source.family.is_drained():
+            self._forget_drained()
+
+    def _forget_drained(self) -> None:
+        self.sources = tuple(each for each in self.sources if not each.family.is_drained())
+
+
+class DualList(DualAccess[list[Value]]):
+    """Dual access for list state: a list migrates whole, element by element."""
+
+    target: ListFamily
+
+    def append(self, key: Key, values: Iterable[Value]) -> None:
+        """Write ``values`` behind the list under ``key``; an unmigrated list is migrated first."""
+        if self.sources and not self.target.contains(key):
+            self._migrate_whole(key)
+        self.target.append(key, values)
+
+    def _migrate_whole(self, key: Key) -> None:
+        found = self._find(key)
+        if found is not None:
+            self.counts.touched += 1
+            self._migrate(found[0], key, found[1])
+
+    def _convert(self, path: Path, key: object, old: list[Value]) -> list[Value]:
+        return [path.apply(element, key) for element in old]
+
+
+class _ShownKey:
+    """A key in an error message, decoded only if there is one."""
+
+    __slots__ = ("_key", "_show")
+
+    def __init__(self, key: Key, show: Callable[[Key], object]) -> None:
+        self._key = key
+        self._show = show
+
+    def __repr__(self) -> str:
+        return repr(self._show(self._key))
+
+
+def _first_of_each_key(
+    streams: list[Iterator[tuple[Key, V]]], *, reverse: bool
+) -> Iterator[tuple[Key, V]]:
+    """Merge sorted streams; of entries with one key the first stream's wins."""
+    previous = _NO_KEY
+    # heapq.merge is stable in both directions, so the earlier stream comes first on equal keys.
+    for key, value in heapq.merge(*streams, key=itemgetter(0), reverse=reverse):
+        if key != previous:
+            yield key, value
+        previous = key

@@ -1,0 +1,168 @@
+"""Backfill: how much to migrate in one batch, and the loop that does it.
+
+Engine-free: the loop reads a source family from a cursor and migrates through dual access, so a
+backfilled entry takes the same write path as a live one and loses to it. The cursor and the
+quarantined entries go through the `Ledger` the engine supplies, and are committed with the chunk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal, Protocol
+
+from statemigrate.access import DualAccess, Source
+from statemigrate.errors import TransformError
+from statemigrate.families import Key, Span
+
+OnError = Literal["raise", "quarantine"]
+_CLOCK_EVERY = 128
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most one partition's chunk may take: entries, and milliseconds, whichever ends first."""
+
+    rows: int
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one chunk did. ``finished`` says that the source was read to its end."""
+
+    migrated: int = 0
+    quarantined: int = 0
+    milliseconds: float = 0.0
+    finished: bool = False
+
+
+class Ledger(Protocol):
+    """Where a partition keeps the backfill's cursor and its quarantined entries."""
+
+    def cursor(self, family: str) -> bytes | None:
+        """The last key the backfill has dealt with in ``family``."""
+
+    def set_cursor(self, family: str, key: bytes) -> None:
+        """Move the cursor, as part of the running batch."""
+
+    def quarantine(self, family: str, key: Key, cause: str) -> None:
+        """Record that ``key`` of ``family`` cannot be migrated; the entry itself stays."""
+
+
+@dataclass(frozen=True)
+class BackfillOptions:
+    """How the backfill shares the batch with live rows.
+
+    ``share`` is the target part of a batch's duration (0 to 1) that the backfill may take;
+    ``idle_milliseconds`` is what it takes when a batch has no live rows. ``enabled=False`` leaves
+    untouched values where they are until they are read or written.
+    """
+
+    enabled: bool = True
+    share: float = 0.25
+    idle_milliseconds: float = 1000.0
+    minimum_milliseconds: float = 20.0
+    initial_rows: int = 1_000
+    maximum_rows: int = 1_000_000
+    on_error: OnError = "raise"
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Chooses the next budget from what the last chunks achieved.
+
+    The rate of a chunk is smoothed exponentially (weight 0.4 for the newest) and the row budget
+    follows the time budget at that rate, growing to at most twice its size in one step.
+    """
+
+    options: BackfillOptions
+    rows: int
+    rows_per_millisecond: float | None = None
+
+    @classmethod
+    def start(cls, options: BackfillOptions) -> Tuner:
+        """The tuner of a query that has not backfilled yet."""
+        return cls(options, options.initial_rows)
+
+    def budget(self, live_milliseconds: float) -> Budget:
+        """The budget a partition gets when its live rows took ``live_milliseconds``."""
+        return Budget(self.rows, self._time(live_milliseconds))
+
+    def observe(self, chunk: Chunk, live_milliseconds: float) -> Tuner:
+        """The tuner for the next batch; a chunk cut short by the source's end teaches nothing."""
+        if chunk.finished or chunk.migrated == 0 or chunk.milliseconds <= 0:
+            return self
+        newest = chunk.migrated / chunk.milliseconds
+        known = self.rows_per_millisecond
+        rate = newest if known is None else 0.4 * newest + 0.6 * known
+        wanted = int(rate * self._time(live_milliseconds))
+        rows = max(1, min(wanted, 2 * self.rows, self.options.maximum_rows))
+        return replace(self, rows=rows, rows_per_millisecond=rate)
+
+    def _time(self, live_milliseconds: float) -> float:
+        if live_milliseconds <= 0:
+            return self.options.idle_milliseconds
+        share = self.options.share
+        # A part `share` of the whole is share/(1-share) of the live part.
+        return max(self.options.minimum_milliseconds, live_milliseconds * share / (1 - share))
+
+
+def run_chunk(
+    access: DualAccess[Any],
+    source: Source[Any],
+    ledger: Ledger,
+    budget: Budget,
+    *,
+    on_error: OnError = "raise",
+    clock: Callable[[], float] = time.monotonic,
+) -> Chunk:
+    """Migrate entries of ``source`` from its cursor on, within the budget.
+
+    Raises `TransformError` for a value that does not migrate, unless ``on_error`` is
+    "quarantine": the entry then stays where it is, is recorded, and the chunk goes on.
+    """
+    began = clock()
+    deadline = began + budget.milliseconds / 1000
+    family = source.family.name
+    entries = _after(source, ledger.cursor(family))
+    done = failed = 0
+    key: Any = None
+    finished = True
+    for key, value in islice(entries, budget.rows):
+        if _migrate(access, source, key, value, ledger, on_error):
+            done += 1
+        else:
+            failed += 1
+        if (done + failed) % _CLOCK_EVERY == 0 and clock() >= deadline:
+            finished = False
+            break
+    finished = finished and done + failed < budget.rows
+    if key is not None:
+        ledger.set_cursor(family, key)
+    return Chunk(done, failed, (clock() - began) * 1000, finished)
+
+
+def _after(source: Source[Any], cursor: bytes | None) -> Iterator[tuple[Key, Any]]:
+    # The least key greater than the cursor is the cursor with a zero byte behind it.
+    return source.family.scan(Span(lower=None if cursor is None else cursor + b"\x00"))
+
+
+def _migrate(
+    access: DualAccess[Any],
+    source: Source[Any],
+    key: Key,
+    value: Any,
+    ledger: Ledger,
+    on_error: OnError,
+) -> bool:
+    try:
+        access.backfill(source, key, value)
+    except TransformError as error:
+        if on_error == "raise":
+            raise
+        ledger.quarantine(source.family.name, key, str(error))
+        return False
+    return True

@@ -1,0 +1,204 @@
+"""The driver's part of a micro-batch: plan it, run it, commit it, hand on its output."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from statemigrate import errors
+from statemigrate.backfill import BackfillOptions, Chunk, Tuner
+from statemigrate.deployment import Settings, StorePlan
+from statemigrate.embedded.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import (
+    Manifest,
+    PartitionState,
+    publish_manifest,
+    read_manifest,
+)
+from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.progress import BatchProgress, batch_progress
+from statemigrate.embedded.report import REPORT, rebuilt
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.task import run_partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Sink = Callable[["DataFrame", int], None]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What stays the same from batch to batch: places, code, schemas, settings."""
+
+    layout: Layout
+    working: str
+    processor: Any
+    by: tuple[str, ...]
+    schema: BatchSchema
+    settings: Settings
+    options: EngineOptions
+    sink: Sink
+
+
+class Batches:
+    """Runs the micro-batches of one query; its `run` is what ``foreachBatch`` calls."""
+
+    def __init__(self, engine: Engine, stores: dict[str, StorePlan]) -> None:
+        self._engine = engine
+        self._stores = stores
+        self._first = True
+        self.progress: list[BatchProgress] = []
+        self.error: BaseException | None = None
+
+    def run(self, rows: DataFrame, batch: int) -> None:
+        """Turn state version ``batch - 1`` into ``batch`` and hand the output to the sink."""
+        try:
+            self._run(rows, batch)
+        except BaseException as error:
+            # Spark passes on only the text; whoever waits for the query raises the error itself.
+            self.error = error
+            raise
+
+    def _run(self, rows: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        before = self._before(batch)
+        plan = self._plan(before, batch)
+        with _stored(self._stage(rows, plan)) as computed:
+            reports = _reports(computed, self._engine.options.partitions)
+            manifest = self._commit(before, plan, reports)
+            self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
+        self._first = False
+        self._after(manifest, plan, reports, (time.monotonic() - began) * 1000)
+
+    def _before(self, batch: int) -> Manifest:
+        if batch > 0:
+            return read_manifest(self._engine.layout, batch - 1)
+        states = (PartitionState(),) * self._engine.options.partitions
+        return Manifest(-1, self._engine.schema.key.jsonValue(), states, {}, {})
+
+    def _plan(self, before: Manifest, batch: int) -> BatchPlan:
+        retired = self._retirable(before)
+        return BatchPlan(
+            version=batch,
+            layout=self._engine.layout,
+            working=self._engine.working,
+            partitions=before.partitions,
+            stores={name: store.without(retired) for name, store in self._stores.items()},
+            retired=retired,
+            write_on_read=self._engine.settings.write_on_read,
+            backfill=self._engine.options.backfill,
+            tuner=_tuner(self._engine.options.backfill, before.backfill),
+            snapshot_every=self._engine.options.snapshot_every,
+            first_of_run=self._first,
+            processing_time=time.time_ns() // 1_000_000,
+        )
+
+    def _retirable(self, before: Manifest) -> frozenset[str]:
+        """Families to drop: drained in every partition of the committed version before."""
+        if not self._engine.options.retire_drained:
+            return frozenset()
+        names = {family.name for store in self._stores.values() for family in store.sources}
+        return frozenset(name for name in names if before.version >= 0 and before.is_empty(name))
+
+    def _stage(self, rows: DataFrame, plan: BatchPlan) -> DataFrame:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        run = partial(
+            run_partition, plan=plan, schema=self._engine.schema, processor=self._engine.processor
+        )
+        output = [StructField(f.name, f.dataType, True) for f in self._engine.schema.output.fields]
+        keyed = rows.repartition(self._engine.options.partitions, *self._engine.by)
+        ordered = keyed.sortWithinPartitions(*self._engine.by)
+        return ordered.mapInArrow(run, StructType([*output, StructField(REPORT, StringType())]))
+
+    def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
+        stores = {name: store.stored() for name, store in plan.stores.items()}
+        manifest = Manifest(
+            plan.version,
+            self._engine.schema.key.jsonValue(),
+            tuple(PartitionState.from_json(report["state"]) for report in reports),
+            {**before.stores, **stores},
+            _tuned(plan, reports),
+        )
+        publish_manifest(self._engine.layout, manifest)
+        return manifest
+
+    def _after(
+        self, manifest: Manifest, plan: BatchPlan, reports: list[dict[str, Any]], batch_ms: float
+    ) -> None:
+        self._stores = plan.stores
+        sources = {
+            name: [family.name for family in store.sources] for name, store in plan.stores.items()
+        }
+        retired = sorted(plan.retired)
+        self.progress.append(batch_progress(manifest, reports, sources, retired, batch_ms))
+        if any(sources.values()) and self._engine.options.backfill.enabled and _goes_on(reports):
+            beat(self._engine.layout, plan.version)
+        if plan.version % self._engine.options.snapshot_every == 0:
+            remove_old_versions(self._engine.layout, plan.version, self._engine.options.retain)
+            remove_old_beats(self._engine.layout, plan.version, self._engine.options.retain)
+
+
+def _goes_on(reports: list[dict[str, Any]]) -> bool:
+    """Whether another batch would get further: work was done, or a drained family can retire."""
+    return any(
+        report["backfilled"] or report["touched"] or report["chunk"] is None for report in reports
+    )
+
+
+def _tuner(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
+    tuner = Tuner.start(options)
+    if not stored:
+        return tuner
+    rate = stored["rows_per_millisecond"]
+    return replace(tuner, rows=stored["rows"], rows_per_millisecond=rate)
+
+
+def _tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    tuner = plan.tuner
+    for report in reports:
+        if report["chunk"]:
+            live = report["live_ms"] if report["rows"] else 0.0
+            tuner = tuner.observe(Chunk(**report["chunk"]), live)
+    return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
+
+
+@contextmanager
+def _stored(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep what the stage computes, so that the sink's reads do not run the batch again."""
+    session = frame.sparkSession
+    adaptive = session.conf.get("spark.sql.adaptive.enabled", "true")
+    # Adaptive execution may drop partitions that got no rows; every partition must run.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        kept = frame.persist()
+        yield kept
+    finally:
+        session.conf.set("spark.sql.adaptive.enabled", adaptive or "true")
+        frame.unpersist()
+
+
+def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
+    """Run the stage; its partitions' reports in order. Raises the first error among them."""
+    rows = computed.where(computed[REPORT].isNotNull()).select(REPORT).collect()
+    reports = sorted((json.loads(row[0]) for row in rows), key=lambda each: each["partition"])
+    for report in reports:
+        if report["error"] is not None:
+            raise rebuilt(report["error"])
+    numbers = [report["partition"] for report in reports]
+    if numbers != list(range(partitions)):
+        raise errors.CheckpointError(
+            "not every partition of the batch was run",
+            expected=f"reports of partitions 0 to {partitions - 1}",
+            found=f"reports of {numbers}",
+            next_action="restart the query; it goes on from the last committed batch",
+        )
+    return reports

@@ -1,0 +1,106 @@
+"""Changelogs: what one batch changed in one partition, as an Arrow IPC stream.
+
+Columns: ``family`` (the family's name), ``key``, ``value`` (null for a delete), in the order of
+the writes; a record of the family named "" drops the family its key names. The file grows with what
+changed, not with the state. Its checksum is
+kept by the manifest that refers to it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from statemigrate.embedded.durable import RESTORE_COPY, DurableFile, FileReference, verify
+from statemigrate.errors import CorruptFileError
+
+_ROWS_A_BLOCK = 16_384
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("family", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+
+
+class ChangelogWriter:
+    """Collects a batch's writes; the file comes into being with the first block."""
+
+    def __init__(self, directory: Path, version: int) -> None:
+        self._path = directory / f"{version:012d}-{uuid.uuid4().hex}.changelog"
+        self._file: DurableFile | None = None
+        self._stream: Any = None
+        self._families: list[str] = []
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self.records = 0
+
+    def add(self, family: str, key: bytes, value: bytes | None) -> None:
+        """Record that ``key`` of ``family`` now has ``value``, or none."""
+        self._families.append(family)
+        self._keys.append(key)
+        self._values.append(value)
+        if len(self._keys) >= _ROWS_A_BLOCK:
+            self._write_block()
+
+    def publish(self) -> FileReference | None:
+        """Make the changelog durable; None when nothing was recorded."""
+        self._write_block()
+        if self._file is None:
+            return None
+        self._stream.close()
+        return self._file.publish()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        if self._file is not None:
+            self._file.abandon()
+
+    def _write_block(self) -> None:
+        import pyarrow as pa
+
+        if not self._keys:
+            return
+        stream = self._open()
+        columns = [
+            pa.array(self._families, pa.string()),
+            pa.array(self._keys, pa.binary()),
+            pa.array(self._values, pa.binary()),
+        ]
+        stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=_schema()))
+        self.records += len(self._keys)
+        self._families, self._keys, self._values = [], [], []
+
+    def _open(self) -> Any:
+        import pyarrow as pa
+
+        if self._file is None:
+            self._file = DurableFile(self._path)
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            sink = pa.PythonFile(self._file.stream, mode="w")
+            self._stream = pa.ipc.new_stream(sink, _schema(), options=options)
+        return self._stream
+
+
+def read_changelog(
+    path: Path, reference: FileReference
+) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """The records of a changelog, in order. Raises `CorruptFileError` before yielding any."""
+    import pyarrow as pa
+
+    verify(path, reference)
+    try:
+        with path.open("rb") as file, pa.ipc.open_stream(file) as stream:
+            for block in stream:
+                columns = block.to_pydict()
+                yield from zip(columns["family"], columns["key"], columns["value"], strict=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(
+            f"{path} is not a changelog",
+            expected="an Arrow IPC stream of family, key and value",
+            found=str(error),
+            next_action=RESTORE_COPY,
+            path=str(path),
+        ) from error

@@ -1,0 +1,130 @@
+"""One partition's RocksDB database: opening, families, errors. The only importer of rocksdict.
+
+The database is a disposable working copy, so its write-ahead log is off. Flushes are atomic over
+all column families, hence what is on disk is always one moment's state, and the version kept inside
+the database tells which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from statemigrate.errors import CheckpointError, CheckpointInUseError
+
+META = "meta"
+_PREFIX = "family:"
+_MEGABYTE = 1 << 20
+_cache: Any = None
+
+
+def _options() -> Any:
+    from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options
+
+    global _cache  # noqa: PLW0603 - one block cache a process bounds its memory
+    if _cache is None:
+        _cache = Cache(64 * _MEGABYTE)
+    table = BlockBasedOptions()
+    # Most probes of a source family miss once its keys are migrated; the filter answers those.
+    table.set_bloom_filter(10, False)
+    table.set_block_cache(_cache)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.create_missing_column_families(True)
+    options.set_atomic_flush(True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(32 * _MEGABYTE)
+    options.set_skip_stats_update_on_db_open(True)
+    options.set_keep_log_file_num(2)
+    return options
+
+
+class Database:
+    """An open database with one column family for each family, and one for `META`."""
+
+    def __init__(self, path: Path) -> None:
+        from rocksdict import Rdict, WriteOptions
+
+        self.path = path
+        # The stub has a method here; the extension has a property.
+        options: Any = WriteOptions()
+        options.disable_wal = True
+        self._write_options = options
+        with translated(path):
+            path.mkdir(parents=True, exist_ok=True)
+            known = Rdict.list_cf(str(path), _options()) if (path / "CURRENT").exists() else []
+            names = {META, "default", *known}
+            self._database = Rdict(
+                str(path), _options(), column_families={name: _options() for name in names}
+            )
+            self._columns = {
+                name.removeprefix(_PREFIX): self._column(name) for name in names - {"default"}
+            }
+
+    def _column(self, name: str) -> Any:
+        column = self._database.get_column_family(name)
+        column.set_write_options(self._write_options)
+        return column
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the families that exist here."""
+        return frozenset(self._columns) - {META}
+
+    def column(self, family: str) -> Any:
+        """The column family of ``family``, created when it does not exist."""
+        if family not in self._columns:
+            with translated(self.path):
+                self._database.create_column_family(_PREFIX + family, _options())
+                self._columns[family] = self._column(_PREFIX + family)
+        return self._columns[family]
+
+    def drop(self, family: str) -> None:
+        """Drop ``family`` with everything in it."""
+        if self._columns.pop(family, None) is not None:
+            with translated(self.path):
+                self._database.drop_column_family(_PREFIX + family)
+
+    def copy_to(self, directory: Path) -> None:
+        """Write a consistent copy: SST files as hard links, the few others as copies."""
+        from rocksdict import Checkpoint
+
+        with translated(self.path):
+            Checkpoint(self._database).create_checkpoint(str(directory))
+
+    def close(self) -> None:
+        """Flush all families together and release the files."""
+        # RocksDB refuses to close while handles of column families are alive.
+        self._columns = {}
+        with translated(self.path):
+            self._database.close()
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Turn rocksdict's bare exceptions into errors of this package."""
+    try:
+        yield
+    except Exception as error:
+        # rocksdict has no types of its own for most failures: the reason is in the text alone.
+        if type(error) is not Exception and not isinstance(error, OSError):
+            raise
+        text = str(error)
+        if "lock" in text.lower():
+            raise CheckpointInUseError(
+                f"the working copy {path} is in use",
+                expected="a directory no other process has open",
+                found=text,
+                next_action="stop the other query, or give this one a working_directory of its own",
+                path=str(path),
+            ) from error
+        raise CheckpointError(
+            f"RocksDB failed on the working copy {path}",
+            found=text,
+            next_action="check free space and permissions; the working copy may be removed while "
+            "the query is stopped, it is restored from the checkpoint",
+            path=str(path),
+        ) from error

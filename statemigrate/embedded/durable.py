@@ -1,0 +1,189 @@
+"""Durable files: they appear whole, under a checksum, by atomic rename, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from statemigrate.errors import CheckpointError, CorruptFileError
+
+_BLOCK = 1 << 20
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
+
+
+@dataclass(frozen=True)
+class FileReference:
+    """A durable file as another one names it: its name, SHA-256 (hex) and size in bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+    def within(self, directory: Path) -> Path:
+        """The file's path; a name that is not a plain file name is refused."""
+        if not _NAME.fullmatch(self.name):
+            raise CorruptFileError(
+                f"a reference in {directory} holds no plain file name",
+                expected="letters, digits, dots, dashes",
+                found=self.name,
+                next_action=RESTORE_COPY,
+                path=str(directory),
+            )
+        return directory / self.name
+
+
+RESTORE_COPY = (
+    "restore the checkpoint directory from a copy that holds the intact file; "
+    "do not delete anything from it"
+)
+
+
+class HashingFile:
+    """A binary file that hashes what is written to it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Write and hash ``data``."""
+        self._hash.update(data)
+        self.size += len(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        """Hand what is buffered to the operating system."""
+        self._file.flush()
+
+    @property
+    def sha256(self) -> str:
+        """The hash of all that was written so far, as hex."""
+        return self._hash.hexdigest()
+
+
+class DurableFile:
+    """A file being written beside its final place; `publish` makes it appear there, once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        with unwritable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._temporary.open("xb")
+        self.stream = HashingFile(self._file)
+
+    def publish(self) -> FileReference:
+        """Make the bytes durable, then the name: a crash leaves all of the file or none."""
+        with unwritable(self.path.parent):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            rename(self._temporary, self.path)
+        return FileReference(self.path.name, self.stream.sha256, self.stream.size)
+
+    def abandon(self) -> None:
+        """Remove the unfinished file."""
+        self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def rename(temporary: Path, final: Path) -> None:
+    """Rename, and make the renaming itself survive a loss of power."""
+    temporary.replace(final)
+    directory = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+@contextmanager
+def unwritable(directory: Path) -> Iterator[None]:
+    """Turn a refusal of the file system into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write in {directory}: {error.strerror or error}",
+            expected="a directory this user can write to, with free space",
+            found=str(error),
+            next_action="correct its permissions or free space, then start the query again; "
+            "it goes on from the last committed batch",
+            path=str(directory),
+        ) from error
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, as hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def verify(path: Path, reference: FileReference) -> None:
+    """Raise `CorruptFileError` unless ``path`` holds exactly the referenced bytes."""
+    if not path.is_file():
+        raise CorruptFileError(
+            f"{path} is missing",
+            expected=f"a file of {reference.size} bytes with SHA-256 {reference.sha256}",
+            found="no such file",
+            next_action=RESTORE_COPY,
+            path=str(path),
+        )
+    size = path.stat().st_size
+    found = sha256_of(path) if size == reference.size else f"{size} bytes"
+    if found != reference.sha256:
+        raise CorruptFileError(
+            f"{path} is not what was written",
+            expected=f"{reference.size} bytes with SHA-256 {reference.sha256}",
+            found=found,
+            next_action=RESTORE_COPY,
+            path=str(path),
+        )
+
+
+def publish_document(path: Path, document: dict[str, Any]) -> FileReference:
+    """Write a JSON document together with the checksum of its content."""
+    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    file = DurableFile(path)
+    file.stream.write(f'{{"sha256":"{digest}","body":{body}}}\n'.encode())
+    return file.publish()
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read what `publish_document` wrote; raises `CorruptFileError` when it was altered."""
+    text = path.read_bytes()
+    try:
+        envelope = json.loads(text)
+        body: dict[str, Any] = envelope["body"]
+        expected = envelope["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise _altered(path, "a JSON document with its checksum", str(error)) from error
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    found = hashlib.sha256(canonical.encode()).hexdigest()
+    if found != expected:
+        raise _altered(path, f"SHA-256 {expected}", found)
+    return body
+
+
+def _altered(path: Path, expected: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path} is not what was written",
+        expected=expected,
+        found=found,
+        next_action=RESTORE_COPY,
+        path=str(path),
+    )

@@ -1,0 +1,44 @@
+"""Keeping batches coming while a backfill is under way and the input is idle.
+
+Spark runs no micro-batch without new data. Every embedded query therefore has a second source from
+its first day: a directory in its checkpoint. A file put there makes one more batch; its content is
+never read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.embedded.durable import unwritable
+from statemigrate.embedded.layout import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
+    """``stream`` with the heartbeat source beside it; its rows are those of ``stream`` alone."""
+    from pyspark.sql.functions import lit
+
+    with unwritable(layout.heartbeat):
+        layout.heartbeat.mkdir(parents=True, exist_ok=True)
+    beats = stream.sparkSession.readStream.text(layout.heartbeat.as_uri())
+    nothing = [lit(None).cast(field.dataType).alias(field.name) for field in stream.schema.fields]
+    return stream.unionAll(beats.where(lit(False)).select(*nothing))
+
+
+def beat(layout: Layout, version: int) -> None:
+    """Ask for one more batch after ``version``."""
+    path = layout.heartbeat / f"{version}.txt"
+    with unwritable(layout.heartbeat):
+        # A name starting with a dot is invisible to Spark until the renaming.
+        temporary = path.with_name(f".{path.name}")
+        temporary.write_text(f"{version}\n")
+        temporary.replace(path)
+
+
+def remove_old_beats(layout: Layout, newest: int, retain: int) -> None:
+    """Remove the files of versions that are no longer retained."""
+    for path in layout.heartbeat.glob("*.txt"):
+        if path.stem.lstrip("-").isdigit() and int(path.stem) <= newest - retain:
+            path.unlink(missing_ok=True)

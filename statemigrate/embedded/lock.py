@@ -1,0 +1,41 @@
+"""Locks on a checkpoint and a working directory: one running query each."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from statemigrate.embedded.durable import unwritable
+from statemigrate.errors import CheckpointInUseError
+
+
+class DirectoryLock:
+    """An exclusive lock file, released when the process ends however it ends."""
+
+    def __init__(self, path: Path, purpose: str) -> None:
+        with unwritable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Opened for appending: a loser must not erase the holder's name.
+            self._file = path.open("a+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "another process"
+            self._file.close()
+            raise CheckpointInUseError(
+                f"{purpose} {path.parent} is in use",
+                expected="no other running query",
+                found=f"locked by {holder}",
+                next_action="stop that query first, or give this one its own directory",
+                path=str(path.parent),
+            ) from error
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let the next query in."""
+        self._file.close()

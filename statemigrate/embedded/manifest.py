@@ -1,0 +1,159 @@
+"""Manifests: the commit point of a state version.
+
+``versions/<n>.json`` names, for every partition, the snapshot and the changelogs that make up
+version n (the id of the micro-batch that wrote it), and what each store's families hold. It appears
+after all partitions have made their files durable; without it the batch never happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import StoredStore
+from statemigrate.embedded.durable import (
+    RESTORE_COPY,
+    FileReference,
+    publish_document,
+    read_document,
+)
+from statemigrate.embedded.layout import Layout
+from statemigrate.errors import CorruptFileError
+
+FORMAT_VERSION = 1
+EMPTY_STATE = "empty"
+
+
+@dataclass(frozen=True)
+class ChangelogReference:
+    """A changelog in the chain, and the state's identity once it is applied."""
+
+    file: FileReference
+    state: str
+
+
+@dataclass(frozen=True)
+class SnapshotReference:
+    """A snapshot's listing, and the identity of the state it holds."""
+
+    file: FileReference
+    state: str
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition at one version: a snapshot, the changelogs since, and what they add up to.
+
+    ``state`` identifies the content by its whole history of changelogs. ``entries`` has, for each
+    family, the exact number of its records where it is known, else None for "some" and 0 for none.
+    """
+
+    state: str = EMPTY_STATE
+    snapshot: SnapshotReference | None = None
+    changelogs: tuple[ChangelogReference, ...] = ()
+    entries: dict[str, int | None] = field(default_factory=dict)
+    quarantined: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> PartitionState:
+        """Read what `dataclasses.asdict` gave."""
+        snapshot = document["snapshot"]
+        return cls(
+            document["state"],
+            snapshot and SnapshotReference(_file(snapshot["file"]), snapshot["state"]),
+            tuple(
+                ChangelogReference(_file(each["file"]), each["state"])
+                for each in document["changelogs"]
+            ),
+            document["entries"],
+            document["quarantined"],
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One committed state version of the whole query."""
+
+    version: int
+    key_schema: dict[str, Any]
+    partitions: tuple[PartitionState, ...]
+    stores: dict[str, StoredStore]
+    backfill: dict[str, Any]
+
+    def is_empty(self, family: str) -> bool:
+        """Whether no partition holds a record of ``family``."""
+        return all(state.entries.get(family, 0) == 0 for state in self.partitions)
+
+    def left(self, family: str) -> int | None:
+        """The exact number of records of ``family``, None where it is not counted."""
+        counts = [state.entries.get(family, 0) for state in self.partitions]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def stored_stores(self) -> dict[str, StoredStore]:
+        """The stores, each family marked by whether it holds anything."""
+        return {name: store.marked(self.is_empty) for name, store in self.stores.items()}
+
+
+def publish_manifest(layout: Layout, manifest: Manifest) -> FileReference:
+    """Commit a version: from here on it is what the next batch starts from."""
+    document = {
+        "format": FORMAT_VERSION,
+        "version": manifest.version,
+        "key": manifest.key_schema,
+        "partitions": [asdict(state) for state in manifest.partitions],
+        "stores": {name: store.to_json() for name, store in manifest.stores.items()},
+        "backfill": manifest.backfill,
+    }
+    return publish_document(manifest_path(layout, manifest.version), document)
+
+
+def manifest_path(layout: Layout, version: int) -> Path:
+    """Where the manifest of ``version`` is."""
+    return layout.versions / f"{version}.json"
+
+
+def read_manifest(layout: Layout, version: int) -> Manifest:
+    """The manifest of a committed version. Raises `CorruptFileError` if missing or altered."""
+    path = manifest_path(layout, version)
+    if not path.is_file():
+        raise CorruptFileError(
+            f"state version {version} is missing",
+            expected=f"the manifest {path}",
+            found=f"versions {_known_versions(layout)}",
+            next_action=f"{RESTORE_COPY}; a checkpoint that was made by another query or engine "
+            "cannot be continued by this one",
+            path=str(path),
+        )
+    document = read_document(path)
+    if document.get("format") != FORMAT_VERSION or document.get("version") != version:
+        raise CorruptFileError(
+            f"{path} was written by another release, or for another version",
+            expected=f"format {FORMAT_VERSION}, version {version}",
+            found=f"format {document.get('format')}, version {document.get('version')}",
+            next_action="use the release of statemigrate that wrote it, or restore the file",
+            path=str(path),
+        )
+    return Manifest(
+        version,
+        document["key"],
+        tuple(PartitionState.from_json(each) for each in document["partitions"]),
+        {name: StoredStore.from_json(each) for name, each in document["stores"].items()},
+        document["backfill"],
+    )
+
+
+def _known_versions(layout: Layout) -> str:
+    numbers = sorted(int(path.stem) for path in layout.versions.glob("*.json"))
+    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+
+
+def _file(document: dict[str, Any]) -> FileReference:
+    return FileReference(document["name"], document["sha256"], document["size"])
+
+
+def state_after(before: str, changelog: FileReference) -> str:
+    """The identity of a state: that of the one before, and the changelog applied to it."""
+    return hashlib.sha256(f"{before}/{changelog.sha256}".encode()).hexdigest()

@@ -1,0 +1,52 @@
+"""From the rows a processor yields to Arrow batches with a column for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from statemigrate.embedded.report import REPORT, PartitionReport
+
+
+class OutputRows:
+    """Collects a processor's output rows and turns them into Arrow batches."""
+
+    _ROWS_A_BATCH = 10_000
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._rows: list[Any] = []
+
+    def add(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Collect rows; yields a batch whenever there are enough."""
+        self._rows.extend(rows)
+        if len(self._rows) >= self._ROWS_A_BATCH:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[Any]:
+        """Yield what was collected since."""
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+
+        if not self._rows:
+            return
+        table = LocalDataToArrowConversion.convert(self._rows, self._schema, False)
+        self._rows = []
+        for batch in table.to_batches():
+            yield _with_report(batch, None)
+
+    def report(self, report: PartitionReport) -> Any:
+        """The one-row batch that carries a partition's report."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        fields = to_arrow_schema(self._schema)
+        empty = [pa.nulls(1, each.type) for each in fields]
+        batch = pa.RecordBatch.from_arrays(empty, names=fields.names)
+        return _with_report(batch, report.to_json())
+
+
+def _with_report(batch: Any, report: str | None) -> Any:
+    import pyarrow as pa
+
+    column = pa.array([report] * batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, REPORT])

@@ -1,0 +1,217 @@
+"""One partition during one batch: its working copy, its changelog, and its commit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import StoredFamily
+from statemigrate.embedded.changelog import ChangelogWriter
+from statemigrate.embedded.database import META
+from statemigrate.embedded.families import RocksFamily, RocksListFamily, is_empty, records
+from statemigrate.embedded.manifest import (
+    ChangelogReference,
+    PartitionState,
+    SnapshotReference,
+    state_after,
+)
+from statemigrate.embedded.restore import STATE, UNCOMMITTED, is_private, open_at
+from statemigrate.embedded.snapshots import store_snapshot
+from statemigrate.families import Span
+
+_LEFT, _CURSOR, _QUARANTINE = b"left/", b"cursor/", b"quarantine/"
+
+
+@dataclass(frozen=True)
+class PartitionPlace:
+    """Where a partition's durable files and its working copy are."""
+
+    number: int
+    directory: Path
+    working: Path
+
+
+class Partition:
+    """A partition opened at a version, to be changed and committed as the next one.
+
+    Every write goes to the working copy and to the changelog. Until `commit` has published the
+    changelog nothing is durable; a working copy left without commit is never used again as it is.
+    Implements `statemigrate.backfill.Ledger`.
+    """
+
+    def __init__(self, place: PartitionPlace, state: PartitionState, version: int) -> None:
+        self._place = place
+        self._before = state
+        self._version = version
+        self._database = open_at(state, place.directory, place.working)
+        self._log = ChangelogWriter(place.directory, version)
+        self._counted: dict[str, RocksFamily] = {}
+        self._closed = False
+        self._meta: Any = self._database.column(META)
+        self._meta.put(STATE, UNCOMMITTED)
+
+    def target(self, family: StoredFamily, kind: str) -> RocksFamily:
+        """Open ``family`` for writing; what was noted of it as a source no longer holds."""
+        self._forget(family.name)
+        return self._family(family, kind, None)
+
+    def source(self, family: StoredFamily, kind: str) -> RocksFamily:
+        """Open ``family`` as a source, with the exact number of its records."""
+        opened = self._family(family, kind, self._entries(family.name))
+        self._counted[family.name] = opened
+        return opened
+
+    def drop(self, name: str, *, only_if_empty: bool = True) -> bool:
+        """Drop a family, re-checked to be empty in this very state; False if it is not."""
+        if name in self._database.families:
+            if only_if_empty and not is_empty(self._database.column(name)):
+                return False
+            self._database.drop(name)
+            self._log.add("", name.encode(), None)
+        self._forget(name)
+        return True
+
+    def cursor(self, family: str) -> bytes | None:
+        """See `statemigrate.backfill.Ledger`."""
+        found: bytes | None = self._meta.get(_CURSOR + family.encode())
+        return found
+
+    def set_cursor(self, family: str, key: bytes) -> None:
+        """See `statemigrate.backfill.Ledger`."""
+        self._write_meta(_CURSOR + family.encode(), key)
+
+    def quarantine(self, family: str, key: bytes, cause: str) -> None:
+        """See `statemigrate.backfill.Ledger`."""
+        self._write_meta(_quarantined(family) + key, cause.encode())
+
+    def retry_quarantined(self, family: str) -> None:
+        """Let the backfill start over if it had left anything behind."""
+        if next(records(self._meta, Span.prefix(_quarantined(family))), None) is not None:
+            self._forget_marks(family)
+
+    def commit(self, *, snapshot: bool) -> PartitionState:
+        """Publish the batch's changes and close; the state the next batch starts from."""
+        for family in self._counted.values():
+            self._settle(family)
+        file = self._log.publish()
+        after = self._before
+        if file is not None:
+            state = state_after(self._before.state, file)
+            changelogs = (*self._before.changelogs, ChangelogReference(file, state))
+            after = PartitionState(state, self._before.snapshot, changelogs)
+        self._meta.put(STATE, after.state.encode())
+        if snapshot and after.changelogs:
+            listing = store_snapshot(
+                self._database, self._place.directory, self._place.directory / "files",
+                self._version,
+            )  # fmt: skip
+            after = PartitionState(after.state, SnapshotReference(listing, after.state))
+        after = self._described(after)
+        self.close()
+        return after
+
+    def abandon(self) -> None:
+        """Give the batch up: leave no file, and a working copy that says it is not committed."""
+        self._log.abandon()
+        self.close()
+
+    def close(self) -> None:
+        """Release the working copy; a private one is removed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._counted = {}
+        self._meta = None
+        self._database.close()
+        if is_private(self._database.path):
+            shutil.rmtree(self._database.path, ignore_errors=True)
+
+    def _family(self, family: StoredFamily, kind: str, entries: int | None) -> RocksFamily:
+        make = RocksListFamily if kind == "list" else RocksFamily
+        column = self._database.column(family.name)
+        write = self._writer(family.name, column)
+        return make(
+            family.name,
+            family.revision,
+            family.format,
+            column=column,
+            write=write,
+            entries=entries,
+        )
+
+    def _writer(self, family: str, column: Any) -> Callable[[bytes, bytes | None], None]:
+        put, delete, add = column.put, column.delete, self._log.add
+
+        def write(key: bytes, value: bytes | None) -> None:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+            add(family, key, value)
+
+        return write
+
+    def _write_meta(self, key: bytes, value: bytes | None) -> None:
+        self._writer(META, self._meta)(key, value)
+
+    def _entries(self, name: str) -> int:
+        noted = self._meta.get(_LEFT + name.encode())
+        if noted is not None:
+            return int(noted)
+        # Counted once, when the family becomes a source; from then on every delete is counted.
+        return sum(1 for _ in self._database.column(name).keys())  # noqa: SIM118 - not a dict
+
+    def _settle(self, family: RocksFamily) -> None:
+        key = _LEFT + family.name.encode()
+        count = str(family.entries).encode()
+        if self._meta.get(key) != count:
+            self._write_meta(key, count)
+        if family.entries == 0:
+            self._forget_marks(family.name)
+            return
+        for mark, _ in records(self._meta, Span.prefix(_quarantined(family.name))):
+            if not family.contains(mark.removeprefix(_quarantined(family.name))):
+                self._write_meta(mark, None)
+
+    def _forget(self, name: str) -> None:
+        self._forget_marks(name)
+        if self._meta.get(_LEFT + name.encode()) is not None:
+            self._write_meta(_LEFT + name.encode(), None)
+
+    def _forget_marks(self, name: str) -> None:
+        if self.cursor(name) is not None:
+            self._write_meta(_CURSOR + name.encode(), None)
+        for mark, _ in records(self._meta, Span.prefix(_quarantined(name))):
+            self._write_meta(mark, None)
+
+    def _described(self, state: PartitionState) -> PartitionState:
+        entries: dict[str, int | None] = {}
+        quarantined: dict[str, int] = {}
+        for name in sorted(self._database.families):
+            family = self._counted.get(name)
+            empty = is_empty(self._database.column(name))
+            known = family.entries if family is not None else None
+            entries[name] = 0 if empty else known
+            marks = sum(1 for _ in records(self._meta, Span.prefix(_quarantined(name))))
+            if marks:
+                quarantined[name] = marks
+        return PartitionState(state.state, state.snapshot, state.changelogs, entries, quarantined)
+
+
+@contextmanager
+def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterator[Partition]:
+    """A partition for the length of a block; whatever fails inside, nothing of it stays."""
+    partition = Partition(place, state, version)
+    try:
+        yield partition
+    except BaseException:
+        partition.abandon()
+        raise
+
+
+def _quarantined(family: str) -> bytes:
+    return _QUARANTINE + family.encode() + b"\x00"

@@ -1,0 +1,81 @@
+"""What a batch did, as the running query reports it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.embedded.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class FamilyProgress:
+    """A family other than the target: how much of it is left, exactly, and is quarantined."""
+
+    store: str
+    family: str
+    left: int
+    quarantined: int
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """One committed batch. Times are milliseconds; those of partitions are the slowest one's."""
+
+    batch: int
+    rows: int
+    keys: int
+    touched: int
+    backfilled: int
+    quarantined: int
+    families: tuple[FamilyProgress, ...]
+    retired: tuple[str, ...]
+    batch_ms: float
+    restore_ms: float
+    live_ms: float
+    backfill_ms: float
+    commit_ms: float
+
+    @property
+    def left(self) -> int:
+        """Entries still in families other than the targets."""
+        return sum(family.left for family in self.families)
+
+
+def batch_progress(
+    manifest: Manifest,
+    reports: Sequence[Mapping[str, Any]],
+    sources: Mapping[str, Sequence[str]],
+    retired: Sequence[str],
+    batch_ms: float,
+) -> BatchProgress:
+    """Sum up the partitions' reports of one batch; ``sources`` names each store's families."""
+    families = tuple(
+        FamilyProgress(store, name, manifest.left(name) or 0, _quarantined(manifest, name))
+        for store, names in sources.items()
+        for name in names
+    )
+    counted: dict[str, int] = {
+        name: sum(report[name] for report in reports)
+        for name in ("rows", "keys", "touched", "backfilled", "quarantined")
+    }
+    slowest: dict[str, float] = {
+        name: max((report[name] for report in reports), default=0.0)
+        for name in ("restore_ms", "live_ms", "backfill_ms", "commit_ms")
+    }
+    return BatchProgress(
+        batch=manifest.version,
+        families=families,
+        retired=tuple(retired),
+        batch_ms=batch_ms,
+        restore_ms=slowest["restore_ms"],
+        live_ms=slowest["live_ms"],
+        backfill_ms=slowest["backfill_ms"],
+        commit_ms=slowest["commit_ms"],
+        **counted,
+    )
+
+
+def _quarantined(manifest: Manifest, family: str) -> int:
+    return sum(state.quarantined.get(family, 0) for state in manifest.partitions)

@@ -1,0 +1,248 @@
+"""The embedded engine as a user meets it: a streaming query with a processor over its rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import SETTINGS, Declared, Settings, StorePlan, plan_store
+from statemigrate.embedded.batches import Batches, Engine, Sink
+from statemigrate.embedded.durable import unwritable
+from statemigrate.embedded.handle import declared_variables, struct_of
+from statemigrate.embedded.heartbeat import beat, with_heartbeat
+from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.lock import DirectoryLock
+from statemigrate.embedded.manifest import Manifest, read_manifest
+from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.plan import BatchSchema
+from statemigrate.embedded.progress import BatchProgress
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.migration import Lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import StructType
+
+
+class EmbeddedQuery:
+    """A ``StatefulProcessor`` over a stream, its state in the embedded engine.
+
+    ``by`` names the grouping columns, ``output`` is the processor's output schema, and ``sink`` is
+    called with each batch's output and the batch id; after a crash it may be called again with the
+    same id and the same state, so it should replace or upsert. Migrations come from the processor's
+    `migrated` decorator; without one every store keeps the format it has.
+
+    `start` checks everything first and raises `StartupError`, `CheckpointError` or
+    `CheckpointInUseError` before anything is touched.
+    """
+
+    def __init__(
+        self,
+        stream: DataFrame,
+        *,
+        by: str | Sequence[str],
+        processor: StatefulProcessor,
+        output: StructType | str,
+        checkpoint: str | Path,
+        sink: Sink,
+        options: EngineOptions | None = None,
+    ) -> None:
+        self._stream = stream
+        self._by = (by,) if isinstance(by, str) else tuple(by)
+        self._processor = processor
+        self._output = struct_of(output)
+        self._layout = Layout.of(checkpoint)
+        self._sink = sink
+        self._options = options or EngineOptions()
+        self._settings: Settings = getattr(processor, SETTINGS, Settings())
+
+    def start(self, **trigger: Any) -> RunningQuery:
+        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes."""
+        locks = self._lock()
+        try:
+            return self._start(locks, trigger)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+
+    def _start(self, locks: list[DirectoryLock], trigger: dict[str, Any]) -> RunningQuery:
+        schema = _batch_schema(self._stream.schema, self._by, self._output)
+        committed = last_committed(self._layout)
+        self._check_checkpoint(committed, schema)
+        stores = self._plans(committed)
+        _use_this_python(self._stream)
+        batches = Batches(self._engine(schema), stores)
+        writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
+        writer = writer.option("checkpointLocation", self._layout.checkpoint.as_uri())
+        if committed is not None and any(plan.sources for plan in stores.values()):
+            beat(self._layout, committed.version)
+        writer = writer.trigger(**trigger) if trigger else writer
+        return RunningQuery(writer.start(), batches, locks)
+
+    def _engine(self, schema: BatchSchema) -> Engine:
+        return Engine(
+            layout=self._layout,
+            working=str(self._working()),
+            processor=self._processor,
+            by=self._by,
+            schema=schema,
+            settings=self._settings,
+            options=self._options,
+            sink=self._sink,
+        )
+
+    def _working(self) -> Path:
+        given = self._options.working_directory
+        return Path(given) if given else self._layout.default_working_directory()
+
+    def _lock(self) -> list[DirectoryLock]:
+        lock = DirectoryLock(self._layout.lock, "the checkpoint")
+        try:
+            return [lock, DirectoryLock(self._working() / "lock", "the working directory")]
+        except BaseException:
+            lock.release()
+            raise
+
+    def _plans(self, committed: Manifest | None) -> dict[str, StorePlan]:
+        declared = declared_variables(self._processor)
+        lineages = self._lineages(declared)
+        stored = {} if committed is None else committed.stored_stores()
+        return {
+            each.store: plan_store(
+                each, lineages.get(each.store), stored.get(each.store), self._settings
+            )
+            for each in declared
+        }
+
+    def _lineages(self, declared: Sequence[Declared]) -> Mapping[str, Lineage]:
+        if not hasattr(self._processor, SETTINGS):
+            return {}
+        from statemigrate.scripts import ScriptFolder
+
+        lineages = ScriptFolder(self._settings.migrations).lineages()
+        names = {each.store for each in declared}
+        return {name: lineage for name, lineage in lineages.items() if name in names}
+
+    def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
+        if committed is None:
+            return
+        found = len(committed.partitions)
+        if found != self._options.partitions:
+            raise StartupError(
+                f"the checkpoint {self._layout.checkpoint} has another number of partitions",
+                expected=f"{found} partitions, as it was made with",
+                found=f"{self._options.partitions} in the options",
+                next_action=f"start with EngineOptions(partitions={found}); the number is fixed "
+                "for the life of a checkpoint",
+            )
+        if committed.key_schema != schema.key.jsonValue():
+            raise StartupError(
+                f"the checkpoint {self._layout.checkpoint} has another grouping key",
+                expected=str(committed.key_schema["fields"]),
+                found=str(schema.key.jsonValue()["fields"]),
+                next_action="group by the same columns, with the same names and types",
+            )
+
+
+class RunningQuery:
+    """A started query: Spark's own one, what its batches did, and the error it ended with."""
+
+    def __init__(self, query: StreamingQuery, batches: Batches, locks: list[DirectoryLock]) -> None:
+        self.query = query
+        self._batches = batches
+        self._locks = locks
+
+    @property
+    def progress(self) -> list[BatchProgress]:
+        """The batches committed by this run, oldest first."""
+        return self._batches.progress
+
+    def await_termination(self, timeout: int | None = None) -> bool:
+        """Wait for the end, at most ``timeout`` seconds; whether it came.
+
+        Raises the error that ended the query: this package's own, or Spark's.
+        """
+        try:
+            ended = self.query.awaitTermination(timeout)
+        except Exception:
+            self._release()
+            if self._batches.error is not None:
+                raise self._batches.error from None
+            raise
+        ended = ended is None or ended
+        if ended:
+            self._release()
+        return ended
+
+    def process_all_available(self) -> None:
+        """Wait until all input that is there now is processed; raises as `await_termination`."""
+        try:
+            self.query.processAllAvailable()
+        except Exception:
+            self._release()
+            if self._batches.error is not None:
+                raise self._batches.error from None
+            raise
+
+    def stop(self) -> None:
+        """Stop after the running batch is interrupted; what was not committed is run again."""
+        self.query.stop()
+        self._release()
+
+    def _release(self) -> None:
+        for lock in self._locks:
+            lock.release()
+
+
+def last_committed(layout: Layout) -> Manifest | None:
+    """The manifest of the last batch Spark has committed, None before the first.
+
+    Raises `CheckpointError` for a checkpoint that holds batches of something else.
+    """
+    with unwritable(layout.checkpoint):
+        names = [path.name for path in (layout.checkpoint / "commits").glob("*")]
+    numbers = [int(name) for name in names if name.isdigit()]
+    if not numbers:
+        return None
+    if not layout.versions.is_dir():
+        raise CheckpointError(
+            f"{layout.checkpoint} belongs to a query that does not use the embedded engine",
+            expected=f"state versions in {layout.versions}",
+            found=f"{len(numbers)} committed batches and no such directory",
+            next_action="give this query a checkpoint of its own",
+            path=str(layout.checkpoint),
+        )
+    return read_manifest(layout, max(numbers))
+
+
+def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
+    from pyspark.sql.types import StructType
+
+    names = rows.fieldNames()
+    for column in by:
+        if names.count(column) != 1:
+            raise StartupError(
+                f"the stream cannot be grouped by {column}",
+                expected=f"one of its columns: {', '.join(names)}",
+                found=column,
+                next_action="name existing columns in by=",
+            )
+    positions = tuple(names.index(column) for column in by)
+    key = StructType([rows.fields[position] for position in positions])
+    KeyCodec(key)
+    return BatchSchema(rows, key, positions, output)
+
+
+def _use_this_python(stream: DataFrame) -> None:
+    """Let local workers run this very interpreter, whatever ``python3`` on the path is."""
+    context = stream.sparkSession.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ
+    if not chosen and (context.master or "").startswith("local"):
+        context.pythonExec = sys.executable

@@ -1,0 +1,65 @@
+"""What a task tells the driver: the partition's figures and new state, or the error it met.
+
+Reports travel in a column beside the output, in rows of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from statemigrate import errors
+
+REPORT = "__statemigrate_report"
+"""The column that carries a partition's report, null in the rows of the output."""
+
+
+@dataclass
+class PartitionReport:
+    """What one partition did in one batch. Times are in milliseconds."""
+
+    partition: int
+    state: dict[str, Any] = field(default_factory=dict)
+    rows: int = 0
+    keys: int = 0
+    touched: int = 0
+    backfilled: int = 0
+    quarantined: int = 0
+    retired: list[str] = field(default_factory=list)
+    restore_ms: float = 0.0
+    live_ms: float = 0.0
+    backfill_ms: float = 0.0
+    commit_ms: float = 0.0
+    chunk: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+    def to_json(self) -> str:
+        """The form the report column carries."""
+        return json.dumps(asdict(self), default=str)
+
+
+def describe(error: errors.StatemigrateError) -> dict[str, Any]:
+    """An error as a JSON document, to be raised again elsewhere."""
+    return {
+        "type": type(error).__name__,
+        "summary": error.summary,
+        "expected": None if error.expected is None else str(error.expected),
+        "found": None if error.found is None else str(error.found),
+        "next_action": error.next_action,
+        "data": {name: repr(value) for name, value in error.data.items()},
+    }
+
+
+def rebuilt(document: dict[str, Any]) -> errors.StatemigrateError:
+    """An error that a task described, as an exception again."""
+    kind = getattr(errors, document["type"], errors.StatemigrateError)
+    if not (isinstance(kind, type) and issubclass(kind, errors.StatemigrateError)):
+        kind = errors.StatemigrateError
+    return kind(
+        document["summary"],
+        expected=document["expected"],
+        found=document["found"],
+        next_action=document["next_action"],
+        **document["data"],
+    )

@@ -1,0 +1,131 @@
+"""Between PySpark's view of a state value and a plain value.
+
+A processor passes tuples and gets tuples, nested structs as Rows, timestamps as naive local time; a
+plain value is a dictionary by field name with aware UTC timestamps. Converters are made once a
+schema; a struct of plain columns takes the short way.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import ValueMismatchError
+from statemigrate.formats import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+Convert = Callable[[Any], Any]
+
+
+class RowCodec:
+    """Converts between the tuples of one struct type and plain values."""
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema = schema
+        self.names = tuple(schema.fieldNames())
+        self._into = _field_converters(schema, _plain)
+        self._back = _field_converters(schema, _row)
+        self._pick = _picker(self.names)
+
+    def to_value(self, row: Sequence[Any]) -> Value:
+        """The plain value of a tuple or Row. Raises `ValueMismatchError` on a wrong length."""
+        if len(row) != len(self.names):
+            raise ValueMismatchError(
+                f"a state value has {len(row)} fields",
+                expected=f"{len(self.names)} fields: {', '.join(self.names)}",
+                found=repr(tuple(row)),
+                next_action="pass a tuple with one element for each field of the state's schema",
+                field="",
+            )
+        value = dict(zip(self.names, row, strict=True))
+        for name, convert in self._into:
+            if value[name] is not None:
+                value[name] = convert(value[name])
+        return value
+
+    def to_tuple(self, value: Value) -> tuple[Any, ...]:
+        """The tuple PySpark hands to a processor for ``value``."""
+        for name, convert in self._back:
+            if value[name] is not None:
+                value[name] = convert(value[name])
+        return self._pick(value)
+
+
+def without_numpy(value: Any) -> Any:
+    """``value`` with NumPy scalars replaced by Python's, as PySpark does before it writes state."""
+    if isinstance(value, dict):
+        return {without_numpy(key): without_numpy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_numpy(item) for item in value]
+    is_scalar = type(value).__module__ == "numpy" and hasattr(value, "item")
+    return value.item() if is_scalar else value
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Value], tuple[Any, ...]]:
+    if len(names) == 1:
+        (name,) = names
+        return lambda value: (value[name],)
+    return itemgetter(*names)
+
+
+def _field_converters(
+    schema: StructType, make: Callable[[DataType], Convert | None]
+) -> tuple[tuple[str, Convert], ...]:
+    found = ((field.name, make(field.dataType)) for field in schema.fields)
+    return tuple((name, convert) for name, convert in found if convert is not None)
+
+
+def _plain(data_type: DataType) -> Convert | None:
+    name = data_type.typeName()
+    if name == "struct":
+        return RowCodec(data_type).to_value  # type: ignore[arg-type]
+    if name == "timestamp":
+        return _to_utc
+    if name == "binary":
+        return bytes
+    return _container(data_type, _plain)
+
+
+def _row(data_type: DataType) -> Convert | None:
+    name = data_type.typeName()
+    if name == "struct":
+        return _row_maker(data_type)  # type: ignore[arg-type]
+    if name == "timestamp":
+        return _to_local
+    return _container(data_type, _row)
+
+
+def _row_maker(schema: StructType) -> Convert:
+    from pyspark.sql import Row
+
+    codec = RowCodec(schema)
+    make = Row(*codec.names)
+    return lambda value: make(*codec.to_tuple(value))
+
+
+def _container(data_type: Any, make: Callable[[DataType], Convert | None]) -> Convert | None:
+    if data_type.typeName() == "array":
+        element = _optional(make(data_type.elementType))
+        return element and (lambda values: [element(value) for value in values])
+    if data_type.typeName() == "map":
+        item = _optional(make(data_type.valueType))
+        return item and (lambda values: {key: item(value) for key, value in values.items()})
+    return None
+
+
+def _optional(convert: Convert | None) -> Convert | None:
+    if convert is None:
+        return None
+    return lambda value: None if value is None else convert(value)
+
+
+def _to_utc(moment: dt.datetime) -> dt.datetime:
+    return moment.astimezone(dt.UTC)
+
+
+def _to_local(moment: dt.datetime) -> dt.datetime:
+    return moment.astimezone().replace(tzinfo=None)

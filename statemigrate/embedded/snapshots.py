@@ -1,0 +1,126 @@
+"""Snapshots: a partition's whole database, stored by content so that unchanged files are shared.
+
+RocksDB never changes an SST file once written. A snapshot is a listing of files by SHA-256; a file
+already stored under its hash is not stored again. On one file system storing is a hard link.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.durable import (
+    DurableFile,
+    FileReference,
+    publish_document,
+    read_document,
+    rename,
+    sha256_of,
+    unwritable,
+    verify,
+)
+
+_HASHES = "statemigrate-hashes.json"
+
+
+def store_snapshot(
+    database: Database, directory: Path, contents: Path, version: int
+) -> FileReference:
+    """Store the open database's present state; returns the listing's reference."""
+    copy = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
+    try:
+        database.copy_to(copy)
+        known = _Hashes(database.path / _HASHES)
+        files = [_store(path, contents, known) for path in sorted(copy.iterdir())]
+        known.save()
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    listing = directory / f"{version:012d}-{uuid.uuid4().hex}.snapshot"
+    return publish_document(
+        listing,
+        {"files": [{"name": n, "sha256": r.sha256, "size": r.size} for n, r in files]},
+    )
+
+
+def restore_snapshot(reference: FileReference, directory: Path, contents: Path, into: Path) -> None:
+    """Lay out a snapshot's files in the empty directory ``into``, each verified."""
+    into.mkdir(parents=True)
+    for name, file in snapshot_files(reference, directory):
+        source = file.within(contents)
+        verify(source, file)
+        _link_or_copy(source, FileReference(name, file.sha256, file.size).within(into))
+
+
+def snapshot_files(reference: FileReference, directory: Path) -> list[tuple[str, FileReference]]:
+    """The files of a snapshot: the name in the database, and the stored content."""
+    listing = reference.within(directory)
+    verify(listing, reference)
+    files = read_document(listing)["files"]
+    return [
+        (each["name"], FileReference(each["sha256"], each["sha256"], each["size"]))
+        for each in files
+    ]
+
+
+def _store(path: Path, contents: Path, known: _Hashes) -> tuple[str, FileReference]:
+    digest = known.of(path) if path.suffix == ".sst" else sha256_of(path)
+    size = path.stat().st_size
+    stored = contents / digest
+    if not (stored.is_file() and stored.stat().st_size == size):
+        _store_content(path, stored)
+    return path.name, FileReference(digest, digest, size)
+
+
+def _store_content(path: Path, stored: Path) -> None:
+    with unwritable(stored.parent):
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        temporary = stored.with_name(f".{stored.name}.{uuid.uuid4().hex}.tmp")
+        if path.suffix == ".sst" and _linked(path, temporary):
+            rename(temporary, stored)
+            return
+    file = DurableFile(stored)
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, file.stream)
+    file.publish()
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    # RocksDB appends to its manifest and rewrites CURRENT, so only SST files may be shared.
+    if target.suffix != ".sst" or not _linked(source, target):
+        shutil.copyfile(source, target)
+
+
+def _linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+class _Hashes:
+    """Hashes of SST files by inode, size and time, so that each file is hashed once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, str] = json.loads(path.read_text()) if path.is_file() else {}
+        self._used: dict[str, str] = {}
+
+    def of(self, path: Path) -> str:
+        stat = path.stat()
+        identity = f"{path.name}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}"
+        digest = self._known.get(identity) or sha256_of(path)
+        self._used[identity] = digest
+        return digest
+
+    def save(self) -> None:
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self._used))
+        temporary.replace(self._path)

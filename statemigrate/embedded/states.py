@@ -1,0 +1,171 @@
+"""PySpark's state variables over dual access.
+
+The classes are PySpark's own, so a processor written for ``transformWithState`` meets the methods
+and the return values it knows: tuples in, tuples out, None for what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
+
+from statemigrate.access import DualAccess, DualList
+from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.rows import RowCodec, without_numpy
+from statemigrate.errors import UnsupportedError, ValueMismatchError
+from statemigrate.families import Span
+from statemigrate.formats import Value
+
+
+class GroupingKey:
+    """The key the processor is called for: its columns' values, and its bytes."""
+
+    __slots__ = ("data",)
+
+    def __init__(self) -> None:
+        self.data = b""
+
+
+class EmbeddedValueState(ValueState):
+    """See ``pyspark.sql.streaming.stateful_processor.ValueState``."""
+
+    def __init__(self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey) -> None:
+        self._access = access
+        self._rows = rows
+        self._key = key
+
+    def exists(self) -> bool:
+        """Whether the key has a value."""
+        return self._access.exists(self._key.data)
+
+    def get(self) -> tuple[Any, ...] | None:
+        """The key's value; migrates it when it is still in an older family."""
+        value = self._access.get(self._key.data)
+        return None if value is None else self._rows.to_tuple(value)
+
+    def update(self, newValue: tuple[Any, ...]) -> None:
+        """Write the key's value."""
+        written(self._access.put, self._rows, self._key.data, newValue)
+
+    def clear(self) -> None:
+        """Remove the key's value."""
+        self._access.delete(self._key.data)
+
+
+class EmbeddedListState(ListState):
+    """See ``pyspark.sql.streaming.stateful_processor.ListState``."""
+
+    def __init__(self, access: DualList, rows: RowCodec, key: GroupingKey) -> None:
+        self._access = access
+        self._rows = rows
+        self._key = key
+
+    def exists(self) -> bool:
+        """Whether the key has a list."""
+        return self._access.exists(self._key.data)
+
+    def get(self) -> Iterator[tuple[Any, ...]]:
+        """The key's elements in order."""
+        values = self._access.get(self._key.data) or []
+        return map(self._rows.to_tuple, values)
+
+    def put(self, newState: list[tuple[Any, ...]]) -> None:
+        """Replace the key's list."""
+        if not newState:
+            raise UnsupportedError(
+                "a list state cannot be set to an empty list",
+                expected="at least one element",
+                found="[]",
+                next_action="call clear() to remove the list",
+            )
+        self._write(self._access.put, newState)
+
+    def appendValue(self, newState: tuple[Any, ...]) -> None:
+        """Write one element behind the others."""
+        self._write(self._access.append, [newState])
+
+    def appendList(self, newState: list[tuple[Any, ...]]) -> None:
+        """Write several elements behind the others."""
+        self._write(self._access.append, newState)
+
+    def clear(self) -> None:
+        """Remove the key's list."""
+        self._access.delete(self._key.data)
+
+    def _write(self, write: Callable[[bytes, list[Value]], None], rows: list[Any]) -> None:
+        key = self._key.data
+        values = [self._rows.to_value(row) for row in rows]
+        try:
+            write(key, values)
+        except ValueMismatchError:
+            write(key, without_numpy(values))
+
+
+class EmbeddedMapState(MapState):
+    """See ``pyspark.sql.streaming.stateful_processor.MapState``."""
+
+    def __init__(
+        self, access: DualAccess[Value], rows: RowCodec, user_keys: KeyCodec, key: GroupingKey
+    ) -> None:
+        self._access = access
+        self._rows = rows
+        self._user_keys = user_keys
+        self._key = key
+
+    def exists(self) -> bool:
+        """Whether the map has any entry."""
+        return next(self._entries(), None) is not None
+
+    def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The value under a user key; migrates it when it is still in an older family."""
+        value = self._access.get(self._composite(key))
+        return None if value is None else self._rows.to_tuple(value)
+
+    def containsKey(self, key: tuple[Any, ...]) -> bool:
+        """Whether the map has the user key."""
+        return self._access.exists(self._composite(key))
+
+    def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        """Write the value under a user key."""
+        written(self._access.put, self._rows, self._composite(key), value)
+
+    def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """Every user key with its value, in key order."""
+        size = len(self._key.data)
+        for key, value in self._entries():
+            yield self._user_keys.decode(key[size:]), self._rows.to_tuple(value)
+
+    def keys(self) -> Iterator[tuple[Any, ...]]:
+        """Every user key, in order."""
+        return (key for key, _ in self.iterator())
+
+    def values(self) -> Iterator[tuple[Any, ...]]:
+        """Every value, in the order of the keys."""
+        return (value for _, value in self.iterator())
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:
+        """Remove a user key."""
+        self._access.delete(self._composite(key))
+
+    def clear(self) -> None:
+        """Remove the whole map."""
+        self._access.clear(Span.prefix(self._key.data))
+
+    def _composite(self, key: tuple[Any, ...]) -> bytes:
+        return self._key.data + self._user_keys.encode(key)
+
+    def _entries(self) -> Iterator[tuple[bytes, Value]]:
+        return self._access.scan(Span.prefix(self._key.data))
+
+
+def written(
+    write: Callable[[bytes, Value], None], rows: RowCodec, key: bytes, row: tuple[Any, ...]
+) -> None:
+    """Write a row; NumPy scalars, which PySpark takes too, are looked for when it does not fit."""
+    value = rows.to_value(row)
+    try:
+        write(key, value)
+    except ValueMismatchError:
+        write(key, without_numpy(value))

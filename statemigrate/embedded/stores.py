@@ -1,0 +1,95 @@
+"""The stores of one open partition, each behind its dual access."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.backfill import Budget, Chunk, run_chunk
+from statemigrate.deployment import Declared, StorePlan
+from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.plan import BatchPlan
+from statemigrate.embedded.report import PartitionReport
+
+
+class OpenStores:
+    """The dual access of every store of a plan, over one open partition."""
+
+    def __init__(self, partition: Partition, plan: BatchPlan, keys: KeyCodec) -> None:
+        self._partition = partition
+        self._plan = plan
+        self._keys = keys
+        self._open = {name: self._make(store) for name, store in plan.stores.items()}
+
+    @property
+    def accesses(self) -> tuple[DualAccess[Any], ...]:
+        """The dual access of each store."""
+        return tuple(self._open.values())
+
+    def open(self, declared: Declared) -> DualAccess[Any]:
+        """The dual access of a declared variable."""
+        return self._open[declared.store]
+
+    def backfill(self, report: PartitionReport) -> None:
+        """Migrate a chunk of what is left, within the budget."""
+        options = self._plan.backfill
+        if not options.enabled:
+            return
+        live = report.live_ms if report.rows else 0.0
+        budget = self._plan.tuner.budget(live)
+        for access in self.accesses:
+            for source in access.sources:
+                chunk = self._chunk(access, source, budget)
+                _add(report, chunk)
+                budget = _rest(budget, chunk)
+                if budget.rows <= 0 or budget.milliseconds <= 0:
+                    return
+
+    def _chunk(self, access: DualAccess[Any], source: Source[Any], budget: Budget) -> Chunk:
+        on_error = self._plan.backfill.on_error
+        return run_chunk(access, source, self._partition, budget, on_error=on_error)
+
+    def _make(self, store: StorePlan) -> DualAccess[Any]:
+        kind = store.declared.kind
+        target = self._partition.target(store.target, kind)
+        sources = [
+            self._source(source, path, kind)
+            for source, path in zip(store.sources, store.paths, strict=True)
+        ]
+        make: Any = DualList if kind == "list" else DualAccess
+        show = partial(_shown_key, self._keys, _user_keys(store))
+        return make(  # type: ignore[no-any-return]
+            store.declared.store,
+            target,
+            sources,
+            write_on_read=self._plan.write_on_read,
+            show_key=show,
+        )
+
+    def _source(self, family: Any, path: Any, kind: str) -> Source[Any]:
+        if self._plan.first_of_run:
+            self._partition.retry_quarantined(family.name)
+        return Source(self._partition.source(family, kind), path)
+
+
+def _user_keys(store: StorePlan) -> KeyCodec | None:
+    return None if store.declared.user_key is None else KeyCodec(store.declared.user_key)
+
+
+def _shown_key(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+    key, rest = keys.split(data)
+    return key if user_keys is None else (*key, *user_keys.decode(rest))
+
+
+def _add(report: PartitionReport, chunk: Chunk) -> None:
+    report.backfilled += chunk.migrated
+    report.quarantined += chunk.quarantined
+    report.chunk = asdict(chunk)
+
+
+def _rest(budget: Budget, chunk: Chunk) -> Budget:
+    rows = budget.rows - chunk.migrated - chunk.quarantined
+    return Budget(rows, budget.milliseconds - chunk.milliseconds)

@@ -1,0 +1,136 @@
+"""The family protocol, and its in-memory form.
+
+A family holds the values of one store that are written at exactly one revision. Dual access
+(`statemigrate.access`) is written over this protocol alone; an engine supplies families and nothing
+else. `MemoryFamily` is the plain implementation that tests take as their oracle.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from statemigrate.formats import Format, Value
+
+V = TypeVar("V")
+Key = Any
+"""A key of a family: bytes in the embedded engine, a tuple in Spark's own state."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of keys for a scan: from ``lower`` (included) to ``upper`` (excluded)."""
+
+    lower: bytes | None = None
+    upper: bytes | None = None
+    reverse: bool = False
+
+    @classmethod
+    def prefix(cls, prefix: bytes, *, reverse: bool = False) -> Span:
+        """Every key that starts with ``prefix``."""
+        return cls(prefix or None, _successor(prefix), reverse)
+
+    def holds(self, key: bytes) -> bool:
+        """Whether ``key`` lies within the range."""
+        above = self.lower is None or key >= self.lower
+        return above and (self.upper is None or key < self.upper)
+
+
+def _successor(prefix: bytes) -> bytes | None:
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+class Family(Protocol[V]):
+    """The entries of one store at one revision.
+
+    ``V`` is a plain value, or for list state a list of them. ``put`` validates against the
+    family's format and raises `ValueMismatchError`; ``delete`` of an absent key is allowed only on
+    the target family, dual access asks ``contains`` first on every other.
+    """
+
+    name: str
+    revision: str
+
+    def get(self, key: Key) -> V | None:
+        """The value under ``key``, a fresh copy, or None."""
+
+    def contains(self, key: Key) -> bool:
+        """Whether ``key`` has an entry."""
+
+    def validate(self, value: V) -> None:
+        """Raise `ValueMismatchError` unless the family's format can hold ``value``."""
+
+    def put(self, key: Key, value: V) -> None:
+        """Write ``value`` under ``key``, replacing what is there."""
+
+    def delete(self, key: Key) -> None:
+        """Remove the entry under ``key``."""
+
+    def scan(self, span: Span) -> Iterator[tuple[Key, V]]:
+        """Entries of the span in key order, as they are now: later writes are not seen."""
+
+    def is_drained(self) -> bool:
+        """Whether it is certain that no entry is left; asked after deletes, so it is cheap."""
+
+
+class ListFamily(Family[list[Value]], Protocol):
+    """A family of list state: each value is the whole list of one key."""
+
+    def append(self, key: Key, values: Iterable[Value]) -> None:
+        """Write ``values`` behind those already under ``key``."""
+
+
+class MemoryFamily:
+    """Values of one revision in a dictionary."""
+
+    def __init__(self, name: str, revision: str, fmt: Format) -> None:
+        self.name = name
+        self.revision = revision
+        self.format = fmt
+        self.entries: dict[Key, Any] = {}
+
+    def get(self, key: Key) -> Any:
+        """See `Family.get`."""
+        return copy.deepcopy(self.entries.get(key))
+
+    def contains(self, key: Key) -> bool:
+        """See `Family.contains`."""
+        return key in self.entries
+
+    def validate(self, value: Any) -> None:
+        """See `Family.validate`."""
+        self.format.validate(value)
+
+    def put(self, key: Key, value: Any) -> None:
+        """See `Family.put`."""
+        self.validate(value)
+        self.entries[key] = copy.deepcopy(value)
+
+    def delete(self, key: Key) -> None:
+        """See `Family.delete`."""
+        self.entries.pop(key, None)
+
+    def scan(self, span: Span) -> Iterator[tuple[Key, Any]]:
+        """See `Family.scan`."""
+        keys = sorted((key for key in self.entries if span.holds(key)), reverse=span.reverse)
+        return iter([(key, copy.deepcopy(self.entries[key])) for key in keys])
+
+    def is_drained(self) -> bool:
+        """See `Family.is_drained`."""
+        return not self.entries
+
+
+class MemoryListFamily(MemoryFamily):
+    """List state in a dictionary."""
+
+    def validate(self, value: list[Value]) -> None:
+        """See `Family.validate`."""
+        for element in value:
+            self.format.validate(element)
+
+    def append(self, key: Key, values: Iterable[Value]) -> None:
+        """See `ListFamily.append`."""
+        self.put(key, [*self.entries.get(key, []), *values])
