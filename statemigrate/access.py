@@ -62,7 +62,7 @@ class DualAccess(Generic[V]):
         self.sources = tuple(source for source in sources if not source.family.is_drained())
         self.write_on_read = write_on_read
         self.counts = Counts()
-        self._show_key = show_key
+        self._shown = _ShownKey(show_key)
         # The last key known to be in no source (a key is in one family at most): a read is mostly
         # followed by a write of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
@@ -139,8 +139,14 @@ class DualAccess(Generic[V]):
         self.counts.backfilled += 1
 
     def _is_superseded(self, source: Source[V], key: Key) -> bool:
-        newer = self.sources[: self.sources.index(source)] if len(self.sources) > 1 else ()
-        return self.target.contains(key) or any(each.family.contains(key) for each in newer)
+        if self.target.contains(key):
+            return True
+        for each in self.sources:
+            if each is source:
+                return False
+            if each.family.contains(key):
+                return True
+        return False
 
     def _find(self, key: Key) -> tuple[Source[V], V] | None:
         for source in self.sources:
@@ -154,8 +160,9 @@ class DualAccess(Generic[V]):
         try:
             self.target.put(key, value)
         except ValueMismatchError as error:
-            raise self._unfit(source, key, error) from error
-        self._leave_sources(key)
+            raise self._unfit(source, error) from error
+        self._remove(source, key)
+        self._leave_sources(key, but=source)
         return value
 
     def _checked(self, source: Source[V], key: Key, old: V) -> V:
@@ -163,7 +170,7 @@ class DualAccess(Generic[V]):
         try:
             self.target.validate(value)
         except ValueMismatchError as error:
-            raise self._unfit(source, key, error) from error
+            raise self._unfit(source, error) from error
         return value
 
     def _checked_scan(
@@ -172,17 +179,18 @@ class DualAccess(Generic[V]):
         return ((key, self._checked(source, key, old)) for key, old in entries)
 
     def _converted(self, source: Source[V], key: Key, old: V) -> V:
+        self._shown.key = key
         try:
-            return self._convert(source.path, _ShownKey(key, self._show_key), old)
+            return self._convert(source.path, self._shown, old)
         except TransformError as error:
-            error.data["key"] = self._show_key(key)
+            error.data["key"] = self._shown.value
             raise
 
     def _convert(self, path: Path, key: object, old: V) -> V:
         return path.apply(old, key)  # type: ignore[return-value, arg-type]
 
-    def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
-        shown = self._show_key(key)
+    def _unfit(self, source: Source[V], error: ValueMismatchError) -> TransformError:
+        shown = self._shown.value
         path = source.path
         return TransformError(
             f"store {self.store}, key {shown!r}: the transform from {path.source} to "
@@ -197,9 +205,9 @@ class DualAccess(Generic[V]):
             target=path.target,
         )
 
-    def _leave_sources(self, key: Key) -> None:
+    def _leave_sources(self, key: Key, but: Source[V] | None = None) -> None:
         for source in self.sources:
-            if source.family.contains(key):
+            if source is not but and source.family.contains(key):
                 self._remove(source, key)
         self._settled = key
 
@@ -234,16 +242,21 @@ class DualList(DualAccess[list[Value]]):
 
 
 class _ShownKey:
-    """A key in an error message, decoded only if there is one."""
+    """The key being migrated, decoded only for an error message."""
 
-    __slots__ = ("_key", "_show")
+    __slots__ = ("_show", "key")
 
-    def __init__(self, key: Key, show: Callable[[Key], object]) -> None:
-        self._key = key
+    def __init__(self, show: Callable[[Key], object]) -> None:
         self._show = show
+        self.key: Key = None
+
+    @property
+    def value(self) -> object:
+        """The key as the user knows it."""
+        return self._show(self.key)
 
     def __repr__(self) -> str:
-        return repr(self._show(self._key))
+        return repr(self.value)
 
 
 def _first_of_each_key(

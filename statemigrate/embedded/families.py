@@ -45,6 +45,10 @@ class RocksFamily:
         self._encode = fmt.encode
         self._decode = fmt.decode
 
+    def release(self) -> None:
+        """Let go of the column family: RocksDB stays open while anything holds on to one."""
+        del self._column, self._read, self._write
+
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
         data = self._read(key)

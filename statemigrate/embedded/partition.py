@@ -49,6 +49,7 @@ class Partition:
         self._version = version
         self._database = open_at(state, place.directory, place.working)
         self._log = ChangelogWriter(place.directory, version)
+        self._opened: list[RocksFamily] = []
         self._counted: dict[str, RocksFamily] = {}
         self._closed = False
         self._meta: Any = self._database.column(META)
@@ -124,6 +125,8 @@ class Partition:
         if self._closed:
             return
         self._closed = True
+        for family in self._opened:
+            family.release()
         self._counted = {}
         self._meta = None
         self._database.close()
@@ -134,7 +137,7 @@ class Partition:
         make = RocksListFamily if kind == "list" else RocksFamily
         column = self._database.column(family.name)
         write = self._writer(family.name, column)
-        return make(
+        opened = make(
             family.name,
             family.revision,
             family.format,
@@ -142,6 +145,8 @@ class Partition:
             write=write,
             entries=entries,
         )
+        self._opened.append(opened)
+        return opened
 
     def _writer(self, family: str, column: Any) -> Callable[[bytes, bytes | None], None]:
         put, delete, add = column.put, column.delete, self._log.add

@@ -1,0 +1,68 @@
+"""Measuring two things in turn, and saying whether their ratio is what it should be."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Result:
+    """One ratio: ``ratio`` of ``compared``, which should be at least or at most ``limit``."""
+
+    name: str
+    compared: str
+    ratio: float
+    bound: Literal["at least", "at most"]
+    limit: float
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the ratio is within its limit."""
+        above = self.ratio >= self.limit
+        return above if self.bound == "at least" else self.ratio <= self.limit
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON document."""
+        return {**asdict(self), "holds": self.holds}
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Wall time of one call, in seconds."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def in_turn(
+    first: Callable[[], float], second: Callable[[], float], rounds: int
+) -> tuple[list[float], list[float]]:
+    """Measure both ``rounds`` times, A B A B, so that both meet the same disturbances."""
+    pairs = [(first(), second()) for _ in range(rounds)]
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def median_ratio(numerators: list[float], denominators: list[float]) -> float:
+    """The median of the ratios pair by pair."""
+    return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))
+
+
+def table(results: list[Result]) -> str:
+    """The results as a Markdown table."""
+    lines = ["| what | compared | ratio | limit | |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {r.name} | {r.compared} | {r.ratio:.2f} | {r.bound} {r.limit:g} | "
+        f"{'holds' if r.holds else 'MISSED'} |"
+        for r in results
+    ]
+    return "\n".join(lines)
+
+
+def as_json(results: list[Result]) -> str:
+    """The results with all their figures."""
+    return json.dumps([result.to_json() for result in results], indent=2)

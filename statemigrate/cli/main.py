@@ -1,0 +1,70 @@
+"""The group of all verbs. Each lives in a module that is loaded when it is named."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import print_error
+from statemigrate.errors import StatemigrateError
+
+VERBS = {
+    "init": ("folder", "Make a folder for migration scripts."),
+    "new": ("folder", "Write a new migration script for a store."),
+    "history": ("lineage", "List the scripts, newest first."),
+    "heads": ("lineage", "List the newest script of every store."),
+    "show": ("lineage", "Show one script and how it changes the format."),
+}
+"""Verb: the module below statemigrate.cli that has a command of its name, and the one-line help."""
+
+
+class Verbs(click.Group):
+    """Loads a verb's module when it is needed and turns errors into messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the verbs in the order a user meets them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the verb, imported now."""
+        if cmd_name not in VERBS:
+            return None
+        module = import_module(f"statemigrate.cli.{VERBS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the list of verbs without loading any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; exit with 1 after an error of this package or of the file system."""
+        try:
+            return super().invoke(ctx)
+        except (StatemigrateError, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            print_error(error, ctx.ensure_object(Settings))
+            ctx.exit(1)
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: statemigrate new auctions -m 'split item and price'",
+)
+@click.version_option(package_name="statemigrate")
+@shared_options(envvar="STATEMIGRATE_MIGRATIONS")
+def main() -> None:
+    """Migrate the live state of Spark Structured Streaming queries.
+
+    Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused.
+    """

@@ -1,0 +1,57 @@
+"""The options every verb has, before or after its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass
+class Settings:
+    """What the shared options say."""
+
+    migrations: str = "migrations"
+    json: bool = False
+    debug: bool = False
+
+
+def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
+    """Give a command --migrations, --json and --debug; the function takes them as Settings.
+
+    Only the group reads ``envvar``, so that an option given before the verb outranks it.
+    """
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(_options(envvar)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
+    option = partial(click.option, expose_value=False, callback=_remember)
+    return [
+        option(
+            "--migrations",
+            metavar="DIR",
+            envvar=envvar,
+            show_envvar=envvar is not None,
+            help="Folder of the migration scripts.  [default: migrations]",
+        ),
+        option("--json", is_flag=True, help="Print JSON for machines."),
+        option("--debug", is_flag=True, help="Print a traceback with an error."),
+    ]
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    settings = ctx.find_root().ensure_object(Settings)
+    ctx.obj = settings
+    if value and parameter.name is not None:
+        setattr(settings, parameter.name, value)

@@ -1,0 +1,100 @@
+"""What every format offers: plain values in, bytes out, and back."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from statemigrate.formats.canonical import fingerprint
+from statemigrate.formats.checks import check_of
+from statemigrate.formats.schema import Record, type_name
+from statemigrate.formats.writing import writer_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Value = dict[str, Any]
+"""A plain value: Python values by field name. Nested records are dictionaries too."""
+
+
+class Format(ABC):
+    """How a store's values are written.
+
+    Plain values hold ``bool``, ``int``, ``float``, ``str``, ``bytes``, ``Decimal``, ``date``,
+    ``time``, ``list`` and ``dict``. A TIMESTAMP is an aware ``datetime``, always in UTC when read;
+    a TIMESTAMP_NTZ is a naive one. What is read back equals what was written, or the write fails:
+    a value is never rounded, cut or wrapped around. Only a FLOAT has the precision of a FLOAT.
+
+    A value is taken if its format holds it exactly. An integer for a float, a tuple for a list, a
+    ``bytearray`` for bytes and a timestamp of another time zone are therefore taken; ``True`` for
+    an integer or ``1.0`` for one are not. Every field is present, except that a field for which an
+    Avro schema gives a default may be missing and is then written with the default.
+
+    Formats are immutable, hashable and picklable; two are equal if they are of the same kind and
+    were given the same schema. ``fingerprint`` says whether they write the same bytes.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, schema: Record) -> None:
+        from statemigrate.formats.reading import reader_of  # imports fastavro, only now needed
+
+        check = check_of(schema)
+        self.schema = schema
+        self.fingerprint: str = fingerprint(schema)
+        self._accepts = check.accepts
+        self._prepare = check.prepare
+        self._write = writer_of(schema)
+        self._read = reader_of(schema)
+
+    @property
+    @abstractmethod
+    def avro_schema(self) -> dict[str, Any]:
+        """Return the Avro schema of the bytes, as JSON values."""
+
+    @abstractmethod
+    def struct_type(self) -> StructType:
+        """Return the Spark type of the same values. Needs pyspark, but no Java.
+
+        Raises FormatError if Spark has no type that holds the same plain values.
+        """
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the format as JSON: what ``format_from_json`` reads and checkpoints store."""
+
+    def encode(self, value: Value) -> bytes:
+        """Write ``value`` as Avro binary, without a schema or header.
+
+        Raises ValueMismatchError, which names the field, if the format cannot hold the value.
+        """
+        if not self._accepts(value):
+            value = self._prepare(value, "")
+        out = bytearray()
+        self._write(value, out)
+        return bytes(out)
+
+    def decode(self, data: bytes) -> Value:
+        """Read what ``encode`` wrote. Raises FormatError unless all of ``data`` is one value."""
+        return self._read(data)
+
+    def validate(self, value: Value) -> None:
+        """Raise ValueMismatchError, which names the field, if the format cannot hold ``value``."""
+        if not self._accepts(value):
+            self._prepare(value, "")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Format):
+            return NotImplemented
+        return self.kind == other.kind and self._text() == other._text()
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.fingerprint))
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{field.name}: {type_name(field.type)}" for field in self.schema.fields)
+        return f"{self.kind}<{fields}>"
+
+    def _text(self) -> str:
+        return json.dumps(self.to_json(), sort_keys=True)

@@ -1,0 +1,211 @@
+"""An Avro schema as a small tree, the one form that every part of this package works on.
+
+Named types are expanded where they are used, so a walk never looks a name up. Of the logical types
+only those that Spark reads are kept; Avro asks readers to ignore the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+INTEGER_RANGES = {
+    "tinyint": (-(2**7), 2**7 - 1),
+    "smallint": (-(2**15), 2**15 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "long": (-(2**63), 2**63 - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decimals:
+    """A decimal's digits: ``precision`` in all, ``scale`` of them after the point."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One of Avro's primitive types, with a logical type that Spark knows or none.
+
+    ``narrow`` is a Spark type that holds fewer values than the Avro type it is written as:
+    ``tinyint``, ``smallint``, ``char(n)``, ``varchar(n)``, ``time(p)``.
+    """
+
+    type: str
+    logical: str | None = None
+    decimals: Decimals | None = None
+    narrow: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Bytes of one size, or a decimal in them."""
+
+    name: str
+    size: int
+    decimals: Decimals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """A string out of a list; ``default`` stands in for a symbol the reader does not know."""
+
+    name: str
+    symbols: tuple[str, ...]
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list of ``items``."""
+
+    items: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A dictionary from strings to ``values``."""
+
+    values: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several types; the order is part of what is written."""
+
+    branches: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record. ``default`` is Avro's JSON form, and counts if ``has_default``."""
+
+    name: str
+    type: Node
+    has_default: bool = False
+    default: Any = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Named fields, in the order they are written."""
+
+    name: str
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...] = ()
+
+
+Node = Primitive | Fixed | Enum | Array | Map | Union | Record
+NULL = Primitive("null")
+
+
+def branch_name(node: Node) -> str:
+    """Return the name Avro tells a union's branches apart by."""
+    match node:
+        case Primitive():
+            return node.type
+        case Array():
+            return "array"
+        case Map():
+            return "map"
+        case Union():
+            return "union"
+    return node.name
+
+
+def type_name(node: Node) -> str:  # noqa: PLR0911  # one return for each kind of node
+    """Return a short text for people: what a table or an error message calls this type."""
+    match node:
+        case Primitive(narrow=str(narrow)):
+            return narrow
+        case Primitive(decimals=Decimals() as decimals) | Fixed(decimals=Decimals() as decimals):
+            return str(decimals)
+        case Primitive():
+            return node.logical or node.type
+        case Fixed():
+            return f"fixed({node.size})"
+        case Enum():
+            return f"enum({', '.join(node.symbols)})"
+        case Array():
+            return f"array<{type_name(node.items)}>"
+        case Map():
+            return f"map<{type_name(node.values)}>"
+        case Union():
+            return " | ".join(type_name(branch) for branch in node.branches)
+        case Record():
+            return f"record<{', '.join(field.name for field in node.fields)}>"
+
+
+def avro_json(node: Node) -> Any:
+    """Return the Avro schema of ``node`` as JSON, laid out as Spark writes it.
+
+    Every named type is written where it stands, so names must differ; defaults are left out.
+    """
+    match node:
+        case Primitive():
+            return _primitive_json(node)
+        case Array():
+            return {"type": "array", "items": avro_json(node.items)}
+        case Map():
+            return {"type": "map", "values": avro_json(node.values)}
+        case Union():
+            return [avro_json(branch) for branch in node.branches]
+    return _named_json(node)
+
+
+def _primitive_json(node: Primitive) -> Any:
+    if node.logical is None:
+        return node.type
+    document: dict[str, Any] = {"type": node.type, "logicalType": node.logical}
+    if node.decimals:
+        document |= {"precision": node.decimals.precision, "scale": node.decimals.scale}
+    if node.narrow:
+        document["spark.sql.catalyst.type"] = node.narrow
+    return document
+
+
+def _named_json(node: Fixed | Enum | Record) -> dict[str, Any]:
+    namespace, _, name = node.name.rpartition(".")
+    place = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    match node:
+        case Enum():
+            return {"type": "enum", **place, "symbols": list(node.symbols)}
+        case Record():
+            fields = [{"name": f.name, "type": avro_json(f.type)} for f in node.fields]
+            return {"type": "record", **place, "fields": fields}
+    document = {"type": "fixed", **place, "size": node.size}
+    if node.decimals:
+        digits = {"precision": node.decimals.precision, "scale": node.decimals.scale}
+        document |= {"logicalType": "decimal", **digits}
+    return document
+
+
+def numbered(record: Record) -> Record:
+    """Return the same layout with every named type under a name of its own, for ``avro_json``."""
+    counter = count()
+
+    def rename(node: Node) -> Node:
+        match node:
+            case Primitive():
+                return node
+            case Array():
+                return Array(rename(node.items))
+            case Map():
+                return Map(rename(node.values))
+            case Union():
+                return Union(tuple(rename(branch) for branch in node.branches))
+            case Record():
+                fields = tuple(replace(field, type=rename(field.type)) for field in node.fields)
+                return replace(node, name=f"t{next(counter)}", fields=fields)
+        return replace(node, name=f"t{next(counter)}")
+
+    renamed = rename(record)
+    assert isinstance(renamed, Record)  # noqa: S101  # rename keeps the kind of each node
+    return renamed

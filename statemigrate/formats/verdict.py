@@ -1,0 +1,39 @@
+"""The words a comparison speaks in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What it takes to read values of the old format in the new one.
+
+    IDENTICAL: nothing, the bytes are the same. READABLE: Avro's schema resolution, no script.
+    TRANSFORM: a migration script.
+    """
+
+    IDENTICAL = "identical"
+    READABLE = "readable"
+    TRANSFORM = "needs a transform"
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that asks for most; IDENTICAL if there are none."""
+    order = list(Verdict)
+    return max(verdicts, key=order.index, default=Verdict.IDENTICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One difference. ``path`` is like ``items[].price`` or ``prices{}.cents``.
+
+    ``old`` and ``new`` name the types; None where the field does not exist.
+    """
+
+    path: str
+    old: str | None
+    new: str | None
+    verdict: Verdict
+    note: str = ""

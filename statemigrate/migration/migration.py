@@ -1,0 +1,50 @@
+"""One migration script, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from statemigrate.formats import Format, Value
+
+BASE = "base"
+"""The revision of state that was written before the store's first migration."""
+
+Transform = Callable[[Value], Value]
+"""Takes a plain value by field name and returns one; it may change the value it was given."""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What one script says: it leads from ``down_revision`` to ``revision``.
+
+    ``old`` is None in a *baseline*: the first script of a store, which only records the format the
+    state has today and so has nothing to transform. ``downgrade`` is None where the way back does
+    not exist. ``checksum`` is 64 hex characters over the script's text; ``path`` is for display.
+    """
+
+    revision: str
+    down_revision: str | None
+    store: str
+    old: Format | None
+    new: Format
+    upgrade: Transform | None = None
+    downgrade: Transform | None = None
+    message: str = ""
+    checksum: str = ""
+    path: str = ""
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the script only records a format."""
+        return self.old is None
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether values can be taken back to the format before."""
+        return self.downgrade is not None
+
+    @property
+    def where(self) -> str:
+        """The script as an error message names it: its path, or else its revision."""
+        return self.path or f"revision {self.revision}"

@@ -1,0 +1,91 @@
+"""The composed transforms from one revision to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.formats import Format, Value
+from statemigrate.migration.migration import Transform
+
+
+@dataclass(frozen=True)
+class Step:
+    """One transform: from ``source`` to ``target``, whose values have ``format``."""
+
+    store: str
+    source: str
+    target: str
+    transform: Transform
+    format: Format
+    script: str = ""
+
+    def run(self, value: Value, key: object) -> Value:
+        """Transform ``value``. TransformError if the transform raises or returns no dict."""
+        try:
+            result = self.transform(value)
+        except Exception as cause:
+            raise self._failure(key, "raised", cause) from cause
+        if not isinstance(result, dict):
+            raise self._no_dict(key, result)
+        return result
+
+    def check(self, value: Value, key: object) -> None:
+        """Raise TransformError if this step's format cannot hold ``value``."""
+        try:
+            self.format.validate(value)
+        except ValueMismatchError as cause:
+            problem = "returned a value its new format cannot hold"
+            raise self._failure(key, problem, cause) from cause
+
+    def _failure(self, key: object, problem: str, cause: Exception) -> TransformError:
+        return self._error(key, problem, None, f"{type(cause).__name__}: {cause}")
+
+    def _no_dict(self, key: object, result: object) -> TransformError:
+        hint = "None; is a `return` missing?" if result is None else type(result).__name__
+        return self._error(key, "returned no dict", "a dict of the fields by name", hint)
+
+    def _error(self, key: object, problem: str, expected: str | None, found: str) -> TransformError:
+        script = self.script or "the script"
+        return TransformError(
+            f"Store '{self.store}', key {key!r}: the transform from revision {self.source} "
+            f"to {self.target} {problem}.",
+            expected=expected,
+            found=found,
+            next_action=f"correct the transform in {script}, try it with "
+            "`statemigrate dry-run`, and restart the query; the value was not changed",
+            store=self.store,
+            key=key,
+            source=self.source,
+            target=self.target,
+        )
+
+
+@dataclass(frozen=True)
+class Path:
+    """Takes a value of revision ``source`` to revision ``target``; with no steps, the identity.
+
+    The last result is not validated here: whoever writes it validates it against the target's
+    format anyway, and doing it twice would double that cost. What only passes on its way to the
+    next step is validated, so that no step sees a value its own format could not have held.
+
+    A path holds everything it needs; pickled with cloudpickle it runs where the scripts are not.
+    """
+
+    source: str
+    target: str
+    steps: tuple[Step, ...] = ()
+
+    def apply(self, value: Value, key: object) -> Value:
+        """Return ``value`` as the target revision has it; ``key`` is for the error message.
+
+        A transform may change the value in place, so hand over one that nobody else holds.
+        Raises TransformError with the failing step's revisions, its cause chained.
+        """
+        if not self.steps:
+            return value
+        *passing, last = self.steps
+        for step in passing:
+            value = step.run(value, key)
+            step.check(value, key)
+        return last.run(value, key)

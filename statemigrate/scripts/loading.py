@@ -1,0 +1,118 @@
+"""Loads the Python file of a script, always from its present text."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import traceback
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.machinery import SourceFileLoader
+from importlib.util import decode_source, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from statemigrate.errors import FormatError, ScriptError, StatemigrateError
+
+_CREATED = re.compile(r"^Create Date:\s*(.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script's file and the module it makes; what the module says is not checked yet."""
+
+    path: Path
+    source: str
+    module: ModuleType
+
+    def get(self, name: str, default: object = None) -> Any:
+        """Return what the script assigns to ``name``."""
+        return getattr(self.module, name, default)
+
+    @cached_property
+    def message(self) -> str:
+        """The first line of the docstring, without its full stop."""
+        lines = (self.module.__doc__ or "").strip().splitlines()
+        first = lines[0].strip() if lines else ""
+        return first if first.endswith("..") else first.removesuffix(".")
+
+    @cached_property
+    def created(self) -> str:
+        """The Create Date of the docstring, or nothing."""
+        found = _CREATED.search(self.module.__doc__ or "")
+        return found[1] if found else ""
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 in hex over the text, line endings and trailing whitespace left out."""
+        lines = [line.rstrip() for line in self.source.split("\n")]
+        return hashlib.sha256("\n".join(lines).rstrip("\n").encode()).hexdigest()
+
+
+class _UncachedLoader(SourceFileLoader):
+    """Neither reads nor writes ``__pycache__``.
+
+    Python trusts a cached file while the source's size and whole second of change stay the same,
+    which an edit can leave as they were; and the user's folder holds scripts only.
+    """
+
+    def path_stats(self, path: Any) -> NoReturn:
+        raise OSError(f"no cache for {path}")
+
+
+def load_scripts(versions: Path) -> list[Script]:
+    """Load every script of the folder, in the order they were created.
+
+    Raises ScriptError for a script that does not import, and FormatError for one whose schema is
+    malformed, both with its ``path``.
+    """
+    files = [path for path in versions.glob("*.py") if not path.name.startswith((".", "__init__"))]
+    scripts = [_load(path) for path in sorted(files)]
+    return sorted(scripts, key=lambda script: script.created)
+
+
+def _load(path: Path) -> Script:
+    # The name is in no worker's sys.modules, so cloudpickle takes the functions by value.
+    name = "migration_" + re.sub(r"\W", "_", path.stem)
+    loader = _UncachedLoader(name, str(path))
+    spec = spec_from_file_location(name, path, loader=loader)
+    assert spec is not None, "a loader was given"  # noqa: S101
+    module = module_from_spec(spec)
+    try:
+        source = decode_source(path.read_bytes())
+        loader.exec_module(module)
+    except FormatError as cause:
+        raise _malformed(path, cause) from cause
+    except Exception as cause:
+        raise _unimportable(path, cause) from cause
+    return Script(path, source, module)
+
+
+def _malformed(path: Path, cause: FormatError) -> FormatError:
+    return FormatError(
+        f"{path}{_line(path, cause)}: {cause.summary}",
+        expected=cause.expected,
+        found=cause.found,
+        next_action=cause.next_action or f"correct the schema in {path}",
+        **{**cause.data, "path": str(path)},
+    )
+
+
+def _unimportable(path: Path, cause: Exception) -> ScriptError:
+    reason = cause.summary if isinstance(cause, StatemigrateError) else cause
+    return ScriptError(
+        f"{path}{_line(path, cause)}: the script does not import.",
+        expected="a Python file",
+        found=f"{type(cause).__name__}: {reason}",
+        next_action="correct that line; `--debug` shows the traceback",
+        path=str(path),
+    )
+
+
+def _line(path: Path, cause: Exception) -> str:
+    if isinstance(cause, SyntaxError) and cause.filename == str(path):
+        return f", line {cause.lineno}"
+    frames = traceback.extract_tb(cause.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""

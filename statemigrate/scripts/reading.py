@@ -1,0 +1,174 @@
+"""Turns a loaded script into a Migration, or says which part is missing."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from statemigrate.errors import LineageError, ScriptError
+from statemigrate.formats import Format
+from statemigrate.migration import Migration, Transform, check_revision, check_store_name
+from statemigrate.scripts.loading import Script
+
+_ABSENT = object()
+
+
+def store_of(script: Script) -> str:
+    """Return the name of the script's store, its place in the store's branch checked.
+
+    Raises ScriptError if the script does not say where it belongs, or cannot be there.
+    """
+    _check_present(script, "store", "revision", "down_revision")
+    try:
+        store = check_store_name(script.get("store"))
+        check_revision(script.get("revision"), str(script.path))
+    except LineageError as cause:
+        raise _error(
+            script,
+            cause.summary,
+            expected=cause.expected,
+            found=cause.found,
+            next_action=cause.next_action or "choose another name",
+        ) from cause
+    _check_branch(script, store)
+    return store
+
+
+def read(script: Script) -> Migration:
+    """Return what the script says.
+
+    Raises ScriptError for a part that is missing, left as it was generated, or of the wrong type.
+    """
+    store = store_of(script)
+    _check_present(script, "old", "new")
+    baseline = script.get("old") is None
+    return Migration(
+        revision=script.get("revision"),
+        down_revision=script.get("down_revision"),
+        store=store,
+        old=None if baseline else _format(script, "old"),
+        new=_format(script, "new"),
+        upgrade=_transform(script, "upgrade") if baseline else _upgrade(script),
+        downgrade=_downgrade(script),
+        message=script.message,
+        checksum=script.checksum,
+        path=str(script.path),
+    )
+
+
+def _check_present(script: Script, *names: str) -> None:
+    missing = [f"`{name}`" for name in names if script.get(name, _ABSENT) is _ABSENT]
+    if missing:
+        raise _error(
+            script,
+            f"{', '.join(missing)} missing.",
+            expected="`revision`, `down_revision`, `store`, `old`, `new` and `upgrade`",
+            found=f"no {' and no '.join(missing)}",
+            next_action=f"add {' and '.join(missing)} to the script",
+        )
+
+
+def _check_branch(script: Script, store: str) -> None:
+    down, labels = script.get("down_revision"), script.get("branch_labels")
+    if down is not None and not isinstance(down, str):
+        raise _error(
+            script,
+            "`down_revision` names more than one revision.",
+            expected="one revision or None: a store's scripts form one chain",
+            found=repr(down),
+            next_action="name only the script this one follows",
+        )
+    if script.get("depends_on"):
+        raise _error(
+            script,
+            "`depends_on` has no meaning for state.",
+            expected="no `depends_on`: each store is migrated on its own",
+            found=repr(script.get("depends_on")),
+            next_action="remove it",
+        )
+    expected = (store,) if down is None else None
+    if _as_tuple(labels) != (expected or ()):
+        raise _error(
+            script,
+            "`branch_labels` is not what the store's branch needs.",
+            expected=f"branch_labels = {expected!r}",
+            found=f"branch_labels = {labels!r}",
+            next_action="correct `branch_labels`, or `store` if that is wrong",
+        )
+
+
+def _as_tuple(labels: Any) -> tuple[Any, ...]:
+    return (labels,) if isinstance(labels, str) else tuple(labels or ())
+
+
+def _format(script: Script, name: str) -> Format:
+    value = script.get(name)
+    if isinstance(value, Format):
+        return value
+    unfilled = value is ...
+    raise _error(
+        script,
+        f"`{name}` is not filled in yet." if unfilled else f"`{name}` is not a format.",
+        expected='Struct("field TYPE, ...") or Avro(schema)',
+        found="..." if unfilled else f"{type(value).__name__}: {value!r:.200}",
+        next_action=f"write the format in `{name}`",
+    )
+
+
+def _upgrade(script: Script) -> Transform:
+    _check_present(script, "upgrade")
+    upgrade = _transform(script, "upgrade")
+    if upgrade is not None and not _only_raises(script, "upgrade"):
+        return upgrade
+    raise _error(
+        script,
+        "`upgrade` is not written yet.",
+        expected="a function `upgrade(value)` that returns the value in the format `new`",
+        found=repr(upgrade) if upgrade is None else "raise NotImplementedError",
+        next_action="write `upgrade`; where only the format is recorded, set `old = None` instead",
+    )
+
+
+def _downgrade(script: Script) -> Transform | None:
+    # Left as generated it would fail on the first value; without one the start-up check refuses.
+    return None if _only_raises(script, "downgrade") else _transform(script, "downgrade")
+
+
+def _transform(script: Script, name: str) -> Transform | None:
+    function: Transform | None = script.get(name)
+    if function is None or callable(function):
+        return function
+    raise _error(
+        script,
+        f"`{name}` is not a function.",
+        expected=f"a function `{name}(value)`",
+        found=f"{type(function).__name__}: {function!r:.200}",
+        next_action=f"write `{name}` as a function",
+    )
+
+
+def _only_raises(script: Script, name: str) -> bool:
+    for node in ast.parse(script.source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            return len(body) == 1 and _raises_not_implemented(body[0])
+    return False
+
+
+def _raises_not_implemented(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Raise):
+        return False
+    raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def _error(
+    script: Script, problem: str, *, expected: object, found: object, next_action: str
+) -> ScriptError:
+    return ScriptError(
+        f"{script.path}: {problem}",
+        expected=expected,
+        found=found,
+        next_action=next_action,
+        path=str(script.path),
+    )

@@ -1,0 +1,106 @@
+"""Writes a new script from the folder's template, through alembic."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic.script import Script as AlembicScript
+from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionMap
+from alembic.util import rev_id
+
+from statemigrate.errors import ScriptError
+from statemigrate.formats import Format
+from statemigrate.scripts.loading import Script
+from statemigrate.scripts.source import assignment, imported_names
+
+
+def write_script(
+    directory: Path,
+    scripts: Sequence[Script],
+    store: str,
+    message: str,
+    *,
+    old: Format | None,
+    new: Format | None,
+    baseline: bool,
+) -> Path:
+    """Write a script on top of ``scripts``, the store's other ones, and return its path.
+
+    A format that is None is left open in the script. Raises ScriptError if the template fails.
+    """
+    summary, details = _docstring(message)
+    shown = (new,) if baseline else (old, new)
+    try:
+        with _no_bytecode():
+            written = _alembic(directory, scripts).generate_revision(
+                rev_id(),
+                summary,
+                head=f"{store}@head" if scripts else "base",
+                branch_labels=None if scripts else [store],
+                details=details,
+                store=store,
+                baseline=baseline,
+                imports=", ".join(imported_names(shown, functions=not baseline)),
+                old=assignment("old", old),
+                new=assignment("new", new),
+            )
+    except Exception as cause:
+        raise _not_written(directory, cause) from cause
+    assert written is not None, "alembic names the file after the revision"  # noqa: S101
+    return directory / "versions" / Path(written.path).name
+
+
+def _alembic(directory: Path, scripts: Sequence[Script]) -> ScriptDirectory:
+    # An absolute path, because alembic takes a colon in any other for a package's resource.
+    versions = directory.absolute() / "versions"
+    versions.mkdir(exist_ok=True)
+    alembic = ScriptDirectory(
+        str(directory.absolute()),
+        version_locations=[str(versions)],
+        messaging_opts={"quiet": True},
+    )
+    alembic.revision_map = RevisionMap(
+        lambda: [AlembicScript(s.module, s.get("revision"), s.path) for s in scripts]
+    )
+    return alembic
+
+
+def _docstring(message: str) -> tuple[str, str]:
+    # One line ends with a full stop, as linters want it; what is too long for it goes below.
+    text = " ".join(message.split()).rstrip(".").replace("\\", "\\\\").replace('"""', "'''")
+    if not text:
+        raise ScriptError(
+            "A migration needs a message.",
+            expected="a line that says what changes",
+            found=repr(message),
+            next_action="give one with -m",
+        )
+    if len(text) <= 90:
+        return f"{text}.", ""
+    return textwrap.shorten(text, 90, placeholder=" ..."), textwrap.fill(f"{text}.", 96)
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    # alembic imports what it has just written, and would leave a __pycache__ beside it.
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def _not_written(directory: Path, cause: Exception) -> ScriptError:
+    template = directory / "script.py.mako"
+    return ScriptError(
+        "No script could be written.",
+        expected=f"a template in {template} that makes a script",
+        found=f"{type(cause).__name__}: {cause}",
+        next_action=f"correct {template}; `statemigrate init` makes a fresh one in a new folder",
+        path=str(template),
+    )
