@@ -63,15 +63,14 @@ class DualAccess(Generic[V]):
         self.write_on_read = write_on_read
         self.counts = Counts()
         self._shown = _ShownKey(show_key)
-        # The last key known to be in no source (a key is in one family at most): a read is mostly
-        # followed by a write of the same key, which then need not ask the sources again.
+        # The last key seen to be in no source: a read that migrates is mostly followed by a write
+        # of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
 
     def get(self, key: Key) -> V | None:
         """The value under ``key`` in the target format; migrates it when found in a source."""
         value = self.target.get(key)
-        if value is not None or not self.sources:
-            self._settled = key
+        if value is not None:
             return value
         found = self._find(key)
         if found is None:
@@ -80,8 +79,7 @@ class DualAccess(Generic[V]):
         source, old = found
         if not self.write_on_read:
             return self._checked(source, key, old)
-        self.counts.touched += 1
-        return self._migrate(source, key, old)
+        return self._touch(source, key, old)
 
     def peek(self, key: Key) -> V | None:
         """Like `get`, but never writes."""
@@ -115,9 +113,13 @@ class DualAccess(Generic[V]):
     def scan(self, span: Span | None = None) -> Iterator[tuple[Key, V]]:
         """Every entry of the span once, in key order, in the target format; nothing is written."""
         span = span or Span()
-        streams = [self.target.scan(span)]
-        streams += [self._checked_scan(source, source.family.scan(span)) for source in self.sources]
-        return _first_of_each_key(streams, reverse=span.reverse)
+        streams = [_from(None, self.target.scan(span))]
+        streams += [_from(source, source.family.scan(span)) for source in self.sources]
+        # Transformed only after the merge: what a newer value hides need not even be transformable.
+        return (
+            (key, value if source is None else self._checked(source, key, value))
+            for key, source, value in _first_of_each_key(streams, reverse=span.reverse)
+        )
 
     def clear(self, span: Span) -> None:
         """Remove every key of the span from every live family."""
@@ -135,7 +137,7 @@ class DualAccess(Generic[V]):
             self.counts.superseded += 1
             self._remove(source, key)
             return
-        self._migrate(source, key, value)
+        self._migrate(source, key, self._converted(source, key, value))
         self.counts.backfilled += 1
 
     def _is_superseded(self, source: Source[V], key: Key) -> bool:
@@ -155,28 +157,26 @@ class DualAccess(Generic[V]):
                 return source, value
         return None
 
-    def _migrate(self, source: Source[V], key: Key, old: V) -> V:
-        value = self._converted(source, key, old)
+    def _touch(self, source: Source[V], key: Key, old: V) -> V:
+        value = self._checked(source, key, old)
+        self._migrate(source, key, value)
+        self.counts.touched += 1
+        return value
+
+    def _migrate(self, source: Source[V], key: Key, value: V) -> None:
         try:
             self.target.put(key, value)
         except ValueMismatchError as error:
             raise self._unfit(source, error) from error
         self._remove(source, key)
         self._leave_sources(key, but=source)
-        return value
 
     def _checked(self, source: Source[V], key: Key, old: V) -> V:
         value = self._converted(source, key, old)
         try:
-            self.target.validate(value)
+            return self.target.conform(value)
         except ValueMismatchError as error:
             raise self._unfit(source, error) from error
-        return value
-
-    def _checked_scan(
-        self, source: Source[V], entries: Iterator[tuple[Key, V]]
-    ) -> Iterator[tuple[Key, V]]:
-        return ((key, self._checked(source, key, old)) for key, old in entries)
 
     def _converted(self, source: Source[V], key: Key, old: V) -> V:
         self._shown.key = key
@@ -234,8 +234,7 @@ class DualList(DualAccess[list[Value]]):
     def _migrate_whole(self, key: Key) -> None:
         found = self._find(key)
         if found is not None:
-            self.counts.touched += 1
-            self._migrate(found[0], key, found[1])
+            self._touch(found[0], key, found[1])
 
     def _convert(self, path: Path, key: object, old: list[Value]) -> list[Value]:
         return [path.apply(element, key) for element in old]
@@ -259,13 +258,18 @@ class _ShownKey:
         return repr(self.value)
 
 
-def _first_of_each_key(
-    streams: list[Iterator[tuple[Key, V]]], *, reverse: bool
-) -> Iterator[tuple[Key, V]]:
+_Entry = tuple[Key, Source[V] | None, V]
+
+
+def _from(source: Source[V] | None, entries: Iterator[tuple[Key, V]]) -> Iterator[_Entry[V]]:
+    return ((key, source, value) for key, value in entries)
+
+
+def _first_of_each_key(streams: list[Iterator[_Entry[V]]], *, reverse: bool) -> Iterator[_Entry[V]]:
     """Merge sorted streams; of entries with one key the first stream's wins."""
     previous = _NO_KEY
     # heapq.merge is stable in both directions, so the earlier stream comes first on equal keys.
-    for key, value in heapq.merge(*streams, key=itemgetter(0), reverse=reverse):
-        if key != previous:
-            yield key, value
-        previous = key
+    for entry in heapq.merge(*streams, key=itemgetter(0), reverse=reverse):
+        if entry[0] != previous:
+            yield entry
+        previous = entry[0]

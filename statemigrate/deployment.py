@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct, compare, format_from_json
-from statemigrate.migration import Lineage, Path
+from statemigrate.formats.shape import shape_of
+from statemigrate.migration import BASE, Lineage, Path
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -170,6 +171,7 @@ def plan_store(
     _check_schema(declared, target, known)
     if stored is None:
         return StorePlan(declared, known, target, (), ())
+    stored = _renamed_by_baseline(known, stored)
     _check_kind(declared, stored)
     _check_families(known, stored)
     _check_scripts(known, stored, settings)
@@ -181,8 +183,17 @@ def plan_store(
 def _format_of(declared: Declared, stored: StoredStore | None) -> Format:
     # Without scripts the stored format stays in force as long as the code's schema equals it.
     base = stored.families[0] if stored and len(stored.families) == 1 else None
-    same = base is not None and _shape(base.format.struct_type()) == _shape(declared.schema)
+    same = base is not None and shape_of(base.format.struct_type()) == shape_of(declared.schema)
     return base.format if base is not None and same else Struct(declared.schema)
+
+
+def _renamed_by_baseline(lineage: Lineage, stored: StoredStore) -> StoredStore:
+    """State from before the store's first script; if that is a baseline, it is at its revision."""
+    at = {} if BASE in lineage else {BASE: lineage.oldest}
+    families = (
+        replace(each, revision=at.get(each.revision, each.revision)) for each in stored.families
+    )
+    return replace(stored, families=tuple(families))
 
 
 def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[StoredFamily, ...]:
@@ -210,7 +221,7 @@ def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path:
 
 def _check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:
     wanted = target.format.struct_type()
-    if _shape(wanted) == _shape(declared.schema):
+    if shape_of(wanted) == shape_of(declared.schema):
         return
     differences = compare(target.format, Struct(declared.schema))
     raise StartupError(
@@ -285,15 +296,3 @@ def _check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) ->
             store=lineage.store,
             revision=migration.revision,
         )
-
-
-def _shape(schema: StructType) -> Any:
-    """A struct type without nullability and metadata, which do not change what is stored."""
-    return _without_nullability(schema.jsonValue())
-
-
-def _without_nullability(node: Any) -> Any:
-    if isinstance(node, dict):
-        ignored = ("nullable", "containsNull", "valueContainsNull", "metadata")
-        return {key: _without_nullability(each) for key, each in node.items() if key not in ignored}
-    return [_without_nullability(each) for each in node] if isinstance(node, list) else node

@@ -60,8 +60,11 @@ class Family(Protocol[V]):
     def contains(self, key: Key) -> bool:
         """Whether ``key`` has an entry."""
 
-    def validate(self, value: V) -> None:
-        """Raise `ValueMismatchError` unless the family's format can hold ``value``."""
+    def conform(self, value: V) -> V:
+        """``value`` as reading it back would give it.
+
+        Raises `ValueMismatchError` unless the family's format can hold it.
+        """
 
     def put(self, key: Key, value: V) -> None:
         """Write ``value`` under ``key``, replacing what is there."""
@@ -100,14 +103,13 @@ class MemoryFamily:
         """See `Family.contains`."""
         return key in self.entries
 
-    def validate(self, value: Any) -> None:
-        """See `Family.validate`."""
-        self.format.validate(value)
+    def conform(self, value: Any) -> Any:
+        """See `Family.conform`."""
+        return self.format.conform(value)
 
     def put(self, key: Key, value: Any) -> None:
         """See `Family.put`."""
-        self.validate(value)
-        self.entries[key] = copy.deepcopy(value)
+        self.entries[key] = copy.deepcopy(self.conform(value))
 
     def delete(self, key: Key) -> None:
         """See `Family.delete`."""
@@ -126,10 +128,15 @@ class MemoryFamily:
 class MemoryListFamily(MemoryFamily):
     """List state in a dictionary."""
 
-    def validate(self, value: list[Value]) -> None:
-        """See `Family.validate`."""
-        for element in value:
-            self.format.validate(element)
+    def conform(self, value: list[Value]) -> list[Value]:
+        """See `Family.conform`."""
+        return [self.format.conform(element) for element in value]
+
+    def put(self, key: Key, value: list[Value]) -> None:
+        """See `Family.put`; an empty list is no entry."""
+        super().put(key, value)
+        if not value:
+            self.delete(key)
 
     def append(self, key: Key, values: Iterable[Value]) -> None:
         """See `ListFamily.append`."""

@@ -41,7 +41,6 @@ class Engine:
     layout: Layout
     working: str
     processor: Any
-    by: tuple[str, ...]
     schema: BatchSchema
     settings: Settings
     options: EngineOptions
@@ -115,8 +114,11 @@ class Batches:
             run_partition, plan=plan, schema=self._engine.schema, processor=self._engine.processor
         )
         output = [StructField(f.name, f.dataType, True) for f in self._engine.schema.output.fields]
-        keyed = rows.repartition(self._engine.options.partitions, *self._engine.by)
-        ordered = keyed.sortWithinPartitions(*self._engine.by)
+        # Under plain names: Spark would take a dot in a name for a field of a struct.
+        plain = rows.toDF(*(f"column_{number}" for number in range(len(rows.columns))))
+        by = [f"column_{number}" for number in self._engine.schema.key_columns]
+        keyed = plain.repartition(self._engine.options.partitions, *by)
+        ordered = keyed.sortWithinPartitions(*by)
         return ordered.mapInArrow(run, StructType([*output, StructField(REPORT, StringType())]))
 
     def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
@@ -140,26 +142,27 @@ class Batches:
         }
         retired = sorted(plan.retired)
         self.progress.append(batch_progress(manifest, reports, sources, retired, batch_ms))
-        if any(sources.values()) and self._engine.options.backfill.enabled and _goes_on(reports):
+        if self._engine.options.backfill.enabled and (
+            _has_worked(reports) or self._retirable(manifest)
+        ):
             beat(self._engine.layout, plan.version)
         if plan.version % self._engine.options.snapshot_every == 0:
             remove_old_versions(self._engine.layout, plan.version, self._engine.options.retain)
             remove_old_beats(self._engine.layout, plan.version, self._engine.options.retain)
 
 
-def _goes_on(reports: list[dict[str, Any]]) -> bool:
-    """Whether another batch would get further: work was done, or a drained family can retire."""
-    return any(
-        report["backfilled"] or report["touched"] or report["chunk"] is None for report in reports
-    )
+def _has_worked(reports: list[dict[str, Any]]) -> bool:
+    """Whether the backfill got further, so that another batch may too."""
+    return any(report["backfilled"] or report["quarantined"] for report in reports)
 
 
 def _tuner(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
     tuner = Tuner.start(options)
-    if not stored:
+    # Without a rate nothing was learned, and the options may have changed since.
+    if not stored or stored["rows_per_millisecond"] is None:
         return tuner
-    rate = stored["rows_per_millisecond"]
-    return replace(tuner, rows=stored["rows"], rows_per_millisecond=rate)
+    rows = min(stored["rows"], options.maximum_rows)
+    return replace(tuner, rows=rows, rows_per_millisecond=stored["rows_per_millisecond"])
 
 
 def _tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from statemigrate.embedded.durable import RESTORE_COPY, DurableFile, FileReference, verify
+from statemigrate.embedded.durable import (
+    RESTORE_COPY,
+    DurableFile,
+    FileReference,
+    unwritable,
+    verify,
+)
 from statemigrate.errors import CorruptFileError
 
 _ROWS_A_BLOCK = 16_384
@@ -63,13 +69,14 @@ class ChangelogWriter:
 
         if not self._keys:
             return
-        stream = self._open()
         columns = [
             pa.array(self._families, pa.string()),
             pa.array(self._keys, pa.binary()),
             pa.array(self._values, pa.binary()),
         ]
-        stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=_schema()))
+        block = pa.RecordBatch.from_arrays(columns, schema=_schema())
+        with unwritable(self._path.parent):
+            self._open().write_batch(block)
         self.records += len(self._keys)
         self._families, self._keys, self._values = [], [], []
 

@@ -7,15 +7,17 @@ the database tells which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 
-META = "meta"
+META = "(meta)"
+"""The engine's own column family; no store can have this name."""
 _PREFIX = "family:"
+_LOCKED = ("While lock file", "lock hold by current process")
 _MEGABYTE = 1 << 20
 _cache: Any = None
 
@@ -49,6 +51,7 @@ class Database:
         from rocksdict import Rdict, WriteOptions
 
         self.path = path
+        self._on_close: list[Callable[[], None]] = []
         # The stub has a method here; the extension has a property.
         options: Any = WriteOptions()
         options.disable_wal = True
@@ -83,9 +86,15 @@ class Database:
         return self._columns[family]
 
     def drop(self, family: str) -> None:
-        """Drop ``family`` with everything in it."""
+        """Drop ``family`` with everything in it.
+
+        RocksDB drops at once, before anything else of the batch is on disk. The mark that this copy
+        is between two versions therefore goes to disk first: a crash must not leave an older
+        version's mark beside a family that version still had.
+        """
         if self._columns.pop(family, None) is not None:
             with translated(self.path):
+                self._columns[META].flush()
                 self._database.drop_column_family(_PREFIX + family)
 
     def copy_to(self, directory: Path) -> None:
@@ -95,12 +104,20 @@ class Database:
         with translated(self.path):
             Checkpoint(self._database).create_checkpoint(str(directory))
 
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Call ``release`` once the files are released."""
+        self._on_close.append(release)
+
     def close(self) -> None:
         """Flush all families together and release the files."""
         # RocksDB refuses to close while handles of column families are alive.
         self._columns = {}
-        with translated(self.path):
-            self._database.close()
+        try:
+            with translated(self.path):
+                self._database.close()
+        finally:
+            for release in self._on_close:
+                release()
 
 
 @contextmanager
@@ -113,7 +130,7 @@ def translated(path: Path) -> Iterator[None]:
         if type(error) is not Exception and not isinstance(error, OSError):
             raise
         text = str(error)
-        if "lock" in text.lower():
+        if any(reason in text for reason in _LOCKED):
             raise CheckpointInUseError(
                 f"the working copy {path} is in use",
                 expected="a directory no other process has open",

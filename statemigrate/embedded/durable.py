@@ -84,17 +84,24 @@ class DurableFile:
 
     def publish(self) -> FileReference:
         """Make the bytes durable, then the name: a crash leaves all of the file or none."""
-        with unwritable(self.path.parent):
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            rename(self._temporary, self.path)
+        try:
+            with unwritable(self.path.parent):
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._file.close()
+                rename(self._temporary, self.path)
+        except BaseException:
+            self.abandon()
+            raise
         return FileReference(self.path.name, self.stream.sha256, self.stream.size)
 
     def abandon(self) -> None:
         """Remove the unfinished file."""
-        self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        try:
+            # Writes what is buffered, which fails again on a full disk.
+            self._file.close()
+        finally:
+            self._temporary.unlink(missing_ok=True)
 
 
 def rename(temporary: Path, final: Path) -> None:

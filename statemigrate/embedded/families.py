@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from statemigrate.embedded.database import translated
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
 
@@ -58,9 +60,9 @@ class RocksFamily:
         """See `statemigrate.families.Family.contains`."""
         return key in self._column
 
-    def validate(self, value: Any) -> None:
-        """See `statemigrate.families.Family.validate`."""
-        self.format.validate(value)
+    def conform(self, value: Any) -> Any:
+        """See `statemigrate.families.Family.conform`."""
+        return self.format.conform(value)
 
     def put(self, key: bytes, value: Value) -> None:
         """See `statemigrate.families.Family.put`."""
@@ -97,10 +99,9 @@ class RocksListFamily(RocksFamily):
         """See `statemigrate.families.Family.contains`."""
         return next(records(self._column, Span.prefix(key)), None) is not None
 
-    def validate(self, values: list[Value]) -> None:
-        """See `statemigrate.families.Family.validate`."""
-        for value in values:
-            self.format.validate(value)
+    def conform(self, values: list[Value]) -> list[Value]:
+        """See `statemigrate.families.Family.conform`."""
+        return [self.format.conform(value) for value in values]
 
     def put(self, key: bytes, values: list[Value]) -> None:  # type: ignore[override]
         """See `statemigrate.families.Family.put`."""
@@ -147,24 +148,37 @@ class RocksListFamily(RocksFamily):
 
 
 def records(column: Any, span: Span) -> Iterator[tuple[bytes, bytes]]:
-    """The raw records of a span, read from the moment of this call."""
-    start = span.upper if span.reverse else span.lower
-    items = column.items(backwards=span.reverse, from_key=start)
-    return _within(items, span)
+    """The raw records of a span, read from the moment of this call.
+
+    Raises `CheckpointError` where the working copy is damaged: rocksdict's own ``items`` ends there
+    as if nothing came after.
+    """
+    cursor = column.iter()
+    if span.reverse:
+        cursor.seek_to_last() if span.upper is None else cursor.seek_for_prev(span.upper)
+    else:
+        cursor.seek_to_first() if span.lower is None else cursor.seek(span.lower)
+    return _within(cursor, span, Path(column.path()))
 
 
-def _within(items: Iterator[Any], span: Span) -> Iterator[tuple[bytes, bytes]]:
+def _within(cursor: Any, span: Span, path: Path) -> Iterator[tuple[bytes, bytes]]:
+    valid, read_key, read_value = cursor.valid, cursor.key, cursor.value
+    advance = cursor.prev if span.reverse else cursor.next
     lower, upper = span.lower, span.upper
-    for key, data in items:
+    while valid():
+        key = read_key()
         if upper is not None and key >= upper:
-            if span.reverse:  # the iterator starts at the bound itself
-                continue
+            if not span.reverse:
+                return
+        elif lower is not None and key < lower:
             return
-        if lower is not None and key < lower:
-            return
-        yield key, data
+        else:
+            yield key, read_value()
+        advance()
+    with translated(path):
+        cursor.status()
 
 
 def is_empty(column: Any) -> bool:
-    """Whether the column family has no record at all."""
-    return next(iter(column.keys()), None) is None
+    """Whether the column family has no record at all; raises as `records` does."""
+    return next(records(column, Span()), None) is None

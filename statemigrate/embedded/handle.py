@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, NoReturn
 
 from pyspark.sql.streaming.stateful_processor import (
@@ -108,6 +109,7 @@ def declared_variables(processor: Any) -> tuple[Declared, ...]:
     """The state variables a processor's ``init`` asks for, found by calling it.
 
     The variables handed out belong to no state: as with PySpark, ``init`` may only create them.
+    It is called on a copy, since it may open what cannot travel to the workers.
     """
     found: list[Declared] = []
 
@@ -123,7 +125,7 @@ def declared_variables(processor: Any) -> tuple[Declared, ...]:
         found.append(declared)
         return _unopened(declared.kind)
 
-    processor.init(EmbeddedHandle(record))
+    copy(processor).init(EmbeddedHandle(record))
     return tuple(found)
 
 

@@ -7,10 +7,11 @@ never read.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from statemigrate.embedded.durable import unwritable
-from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.layout import Layout, spark_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +23,9 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
 
     with unwritable(layout.heartbeat):
         layout.heartbeat.mkdir(parents=True, exist_ok=True)
-    beats = stream.sparkSession.readStream.text(layout.heartbeat.as_uri())
+    # As a pattern, since Spark refuses to go on with a directory that was moved, but not with this.
+    pattern = f"{_literally(spark_path(layout.heartbeat))}/*.txt"
+    beats = stream.sparkSession.readStream.text(pattern)
     nothing = [lit(None).cast(field.dataType).alias(field.name) for field in stream.schema.fields]
     return stream.unionAll(beats.where(lit(False)).select(*nothing))
 
@@ -42,3 +45,8 @@ def remove_old_beats(layout: Layout, newest: int, retain: int) -> None:
     for path in layout.heartbeat.glob("*.txt"):
         if path.stem.lstrip("-").isdigit() and int(path.stem) <= newest - retain:
             path.unlink(missing_ok=True)
+
+
+def _literally(path: str) -> str:
+    # A file source reads its path as a pattern.
+    return re.sub(r"([][{}*?\\])", r"\\\1", path)

@@ -51,7 +51,7 @@ class KeyCodec:
             )
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueMismatchError(
-                f"the key {tuple(key)!r} does not fit its columns",
+                f"the key {key!r} does not fit its columns",
                 expected=self.schema.simpleString(),
                 found=str(error),
                 next_action="pass a key with one value a column, of the column's type",
@@ -74,6 +74,12 @@ class KeyCodec:
                 value, position = decode(data, position + 1)
                 values.append(value)
         return tuple(values), data[position:]
+
+
+def shown_key(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+    """A key's columns, for map state followed by those of the map's own key."""
+    key, rest = keys.split(data)
+    return key if user_keys is None else (*key, *user_keys.decode(rest))
 
 
 def _codec(column: str, data_type: DataType) -> tuple[Encode, Decode]:
@@ -160,7 +166,9 @@ def _decimal(data_type: Any) -> tuple[Encode, Decode]:
 
     def decode(data: bytes, at: int) -> tuple[Any, int]:
         unscaled, end = decode_number(data, at)
-        return Decimal(unscaled).scaleb(-scale), end
+        # Not by arithmetic, which would round to the 28 digits of the current context.
+        sign, digits, _ = Decimal(unscaled).as_tuple()
+        return Decimal((sign, digits, -scale)), end
 
     return encode, decode
 
@@ -181,13 +189,21 @@ def _microseconds(moment: dt.datetime) -> int:
 
 
 def _local_time(microseconds: int) -> dt.datetime:
-    moment = _EPOCH_TIME + microseconds * _MICROSECOND
-    return moment.replace(tzinfo=dt.UTC).astimezone().replace(tzinfo=None)
+    moment = (_EPOCH_TIME + microseconds * _MICROSECOND).replace(tzinfo=dt.UTC)
+    local = moment.astimezone().replace(tzinfo=None)
+    # In the hour that clocks run through twice, `fold` tells the second time from the first.
+    return local if _microseconds(local) == microseconds else local.replace(fold=1)
+
+
+def _truth(value: Any) -> int:
+    if not isinstance(value, bool):
+        raise TypeError(f"expected a boolean, found {type(value).__name__}")
+    return int(value)
 
 
 _INTEGERS = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 _OTHERS: dict[str, tuple[Encode, Decode]] = {
-    "boolean": _mapped(1, int, bool),
+    "boolean": _mapped(1, _truth, bool),
     "binary": (_binary_encode, _binary_decode),
     "date": _mapped(4, lambda day: (day - _EPOCH).days, lambda n: _EPOCH + dt.timedelta(days=n)),
     "timestamp": _mapped(8, _microseconds, _local_time),

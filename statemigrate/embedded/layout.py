@@ -72,3 +72,8 @@ class Layout:
         """A directory of this machine and user for the disposable working copies."""
         name = hashlib.sha256(str(self.checkpoint.resolve()).encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"statemigrate-{os.getuid()}" / name
+
+
+def spark_path(path: Path) -> str:
+    """A local path as Spark takes it: it would take the escapes of a proper URI literally."""
+    return f"file://{path}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from statemigrate.backfill import BackfillOptions
+from statemigrate.errors import StartupError
 
 
 @dataclass(frozen=True)
@@ -22,3 +23,19 @@ class EngineOptions:
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
     retire_drained: bool = True
     working_directory: str | None = None
+
+    def __post_init__(self) -> None:
+        _at_least("partitions", self.partitions, 1)
+        _at_least("snapshot_every", self.snapshot_every, 1)
+        # A batch that is run again needs the version before it.
+        _at_least("retain", self.retain, 2)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise StartupError(
+            f"EngineOptions({name}={value}) cannot work",
+            expected=f"{least} or more",
+            found=str(value),
+            next_action=f"leave {name} out, or raise it",
+        )

@@ -36,13 +36,14 @@ class OutputRows:
 
     def report(self, report: PartitionReport) -> Any:
         """The one-row batch that carries a partition's report."""
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+        from pyspark.sql.types import StructField, StructType
 
-        fields = to_arrow_schema(self._schema)
-        empty = [pa.nulls(1, each.type) for each in fields]
-        batch = pa.RecordBatch.from_arrays(empty, names=fields.names)
-        return _with_report(batch, report.to_json())
+        # Through the same conversion as the output, so that all batches have one Arrow schema.
+        nullable = StructType([StructField(f.name, f.dataType) for f in self._schema.fields])
+        nothing = (None,) * len(nullable.fields)
+        table = LocalDataToArrowConversion.convert([nothing], nullable, False)
+        return _with_report(table.to_batches()[0], report.to_json())
 
 
 def _with_report(batch: Any, report: str | None) -> Any:

@@ -73,6 +73,7 @@ class Partition:
                 return False
             self._database.drop(name)
             self._log.add("", name.encode(), None)
+        self._counted.pop(name, None)
         self._forget(name)
         return True
 
@@ -116,9 +117,14 @@ class Partition:
         return after
 
     def abandon(self) -> None:
-        """Give the batch up: leave no file, and a working copy that says it is not committed."""
-        self._log.abandon()
-        self.close()
+        """Give the batch up: leave no file, and a working copy that says it is not committed.
+
+        After `commit` there is nothing left to give up.
+        """
+        try:
+            self._log.abandon()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Release the working copy; a private one is removed."""
@@ -168,7 +174,7 @@ class Partition:
         if noted is not None:
             return int(noted)
         # Counted once, when the family becomes a source; from then on every delete is counted.
-        return sum(1 for _ in self._database.column(name).keys())  # noqa: SIM118 - not a dict
+        return sum(1 for _ in records(self._database.column(name), Span()))
 
     def _settle(self, family: RocksFamily) -> None:
         key = _LEFT + family.name.encode()
@@ -198,8 +204,9 @@ class Partition:
         quarantined: dict[str, int] = {}
         for name in sorted(self._database.families):
             family = self._counted.get(name)
-            empty = is_empty(self._database.column(name))
-            known = family.entries if family is not None else None
+            known = None if family is None else family.entries
+            # A look at a family that is being drained passes every record deleted so far.
+            empty = not known and is_empty(self._database.column(name))
             entries[name] = 0 if empty else known
             marks = sum(1 for _ in records(self._meta, Span.prefix(_quarantined(name))))
             if marks:
@@ -209,13 +216,12 @@ class Partition:
 
 @contextmanager
 def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterator[Partition]:
-    """A partition for the length of a block; whatever fails inside, nothing of it stays."""
+    """A partition for the length of a block; unless the block commits, nothing of it stays."""
     partition = Partition(place, state, version)
     try:
         yield partition
-    except BaseException:
+    finally:
         partition.abandon()
-        raise
 
 
 def _quarantined(family: str) -> bytes:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import SETTINGS, Declared, Settings, StorePlan, plan_store
 from statemigrate.embedded.batches import Batches, Engine, Sink
 from statemigrate.embedded.durable import unwritable
-from statemigrate.embedded.handle import declared_variables, struct_of
+from statemigrate.embedded.handle import declared_variables
 from statemigrate.embedded.heartbeat import beat, with_heartbeat
 from statemigrate.embedded.keys import KeyCodec
-from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.layout import Layout, spark_path
 from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import Manifest, read_manifest
 from statemigrate.embedded.options import EngineOptions
@@ -56,7 +56,7 @@ class EmbeddedQuery:
         self._stream = stream
         self._by = (by,) if isinstance(by, str) else tuple(by)
         self._processor = processor
-        self._output = struct_of(output)
+        self._output = _output_struct(output)
         self._layout = Layout.of(checkpoint)
         self._sink = sink
         self._options = options or EngineOptions()
@@ -80,7 +80,7 @@ class EmbeddedQuery:
         _use_this_python(self._stream)
         batches = Batches(self._engine(schema), stores)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
-        writer = writer.option("checkpointLocation", self._layout.checkpoint.as_uri())
+        writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
         if committed is not None and any(plan.sources for plan in stores.values()):
             beat(self._layout, committed.version)
         writer = writer.trigger(**trigger) if trigger else writer
@@ -91,7 +91,6 @@ class EmbeddedQuery:
             layout=self._layout,
             working=str(self._working()),
             processor=self._processor,
-            by=self._by,
             schema=schema,
             settings=self._settings,
             options=self._options,
@@ -142,11 +141,12 @@ class EmbeddedQuery:
                 next_action=f"start with EngineOptions(partitions={found}); the number is fixed "
                 "for the life of a checkpoint",
             )
-        if committed.key_schema != schema.key.jsonValue():
+        expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
+        if key != expected:
             raise StartupError(
                 f"the checkpoint {self._layout.checkpoint} has another grouping key",
-                expected=str(committed.key_schema["fields"]),
-                found=str(schema.key.jsonValue()["fields"]),
+                expected=expected,
+                found=key,
                 next_action="group by the same columns, with the same names and types",
             )
 
@@ -238,6 +238,18 @@ def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> Ba
     key = StructType([rows.fields[position] for position in positions])
     KeyCodec(key)
     return BatchSchema(rows, key, positions, output)
+
+
+def _output_struct(output: StructType | str) -> StructType:
+    # Spark's own parser: an output column may have any name, a state field may not.
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
+
+
+def _columns(schema: dict[str, Any]) -> str:
+    # Without nullability and metadata, which do not change a key's bytes.
+    return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])
 
 
 def _use_this_python(stream: DataFrame) -> None:

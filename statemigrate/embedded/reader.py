@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.deployment import (
     Declared,
     Settings,
@@ -20,7 +21,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.embedded.database import Database
 from statemigrate.embedded.families import RocksFamily, RocksListFamily
-from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.keys import KeyCodec, shown_key
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.query import last_committed
@@ -90,10 +91,10 @@ class StateReader:
         """
         plan = self._plan(store)
         user_keys = None if plan.declared.user_key is None else KeyCodec(plan.declared.user_key)
+        shown = partial(shown_key, self._keys, user_keys)
         for number in range(len(self._manifest.partitions)):
-            for key, value in self._access(plan, number).scan():
-                columns, rest = self._keys.split(key)
-                yield (columns if user_keys is None else columns + user_keys.decode(rest)), value
+            for key, value in self._access(plan, number, shown).scan():
+                yield shown(key), value
 
     def close(self) -> None:
         """Release the restored partitions and remove them."""
@@ -116,13 +117,17 @@ class StateReader:
         declared = _as_declared(store, stored, lineage, self._settings)
         return plan_store(declared, lineage, stored, self._settings)
 
-    def _access(self, plan: StorePlan, number: int) -> DualAccess[Any]:
+    def _access(
+        self, plan: StorePlan, number: int, show_key: Callable[[bytes], tuple[Any, ...]]
+    ) -> DualAccess[Any]:
         sources = [
             Source(self._family(family, plan, number), path)
             for family, path in zip(plan.sources, plan.paths, strict=True)
         ]
         target = self._family(plan.target, plan, number)
-        return DualAccess(plan.declared.store, target, sources, show_key=self._keys.decode)
+        make: Any = DualList if plan.declared.kind == "list" else DualAccess
+        access: DualAccess[Any] = make(plan.declared.store, target, sources, show_key=show_key)
+        return access
 
     def _family(self, family: StoredFamily, plan: StorePlan, number: int) -> RocksFamily:
         make = RocksListFamily if plan.declared.kind == "list" else RocksFamily

@@ -9,6 +9,7 @@ from typing import Any
 
 from statemigrate.embedded.changelog import read_changelog
 from statemigrate.embedded.database import META, Database
+from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import EMPTY_STATE, ChangelogReference, PartitionState
 from statemigrate.embedded.snapshots import restore_snapshot
 from statemigrate.errors import CheckpointError, CheckpointInUseError
@@ -22,11 +23,11 @@ def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
 
     ``directory`` has the partition's durable files. The copy under ``working`` is used as far as
     the identity stored inside it proves it right: as it is, after replaying the changelogs it has
-    not seen, or not at all. While another process has it open, for instance a second attempt of the
-    same task, a private copy is made instead.
+    not seen, or not at all. While another attempt of the same task holds it, here or in another
+    process, a private copy is made instead.
     """
     try:
-        return _open_verified(wanted, directory, working)
+        return _open_held(wanted, directory, working)
     except CheckpointInUseError:
         return _open_verified(wanted, directory, _private(working))
 
@@ -38,6 +39,18 @@ def is_private(path: Path) -> bool:
 
 def _private(working: Path) -> Path:
     return working.with_name(f"{working.name}-private-{uuid.uuid4().hex}")
+
+
+def _open_held(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    # RocksDB's own lock lies inside the copy and is not held while the copy is made or replaced.
+    held = DirectoryLock(working.with_name(f"{working.name}.lock"), "the working copy in")
+    try:
+        database = _open_verified(wanted, directory, working)
+    except BaseException:
+        held.release()
+        raise
+    database.on_close(held.release)
+    return database
 
 
 def _open_verified(wanted: PartitionState, directory: Path, working: Path) -> Database:
@@ -75,7 +88,12 @@ def _missing(wanted: PartitionState, found: bytes | None) -> tuple[ChangelogRefe
 def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
     shutil.rmtree(working, ignore_errors=True)
     if wanted.snapshot is not None:
-        restore_snapshot(wanted.snapshot.file, directory, directory / "files", working)
+        try:
+            restore_snapshot(wanted.snapshot.file, directory, directory / "files", working)
+        except BaseException:
+            # What is there may look whole, and it carries the wanted state's marker.
+            shutil.rmtree(working, ignore_errors=True)
+            raise
     database = Database(working)
     if wanted.snapshot is None:
         database.column(META).put(STATE, EMPTY_STATE.encode())

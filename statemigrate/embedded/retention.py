@@ -20,6 +20,7 @@ def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
     kept = [version for version in versions if version > newest - retain]
     manifests = [read_manifest(layout, version) for version in kept]
     removed = _unlink(manifest_path(layout, version) for version in versions if version not in kept)
+    removed += _unlink(layout.versions.glob(".*.tmp"))
     for number in range(len(manifests[0].partitions) if manifests else 0):
         removed += _remove_unreferenced(layout, number, manifests)
     return removed

@@ -8,7 +8,7 @@ schema; a struct of plain columns takes the short way.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -31,21 +31,30 @@ class RowCodec:
         self._back = _field_converters(schema, _row)
         self._pick = _picker(self.names)
 
-    def to_value(self, row: Sequence[Any]) -> Value:
-        """The plain value of a tuple or Row. Raises `ValueMismatchError` on a wrong length."""
-        if len(row) != len(self.names):
-            raise ValueMismatchError(
-                f"a state value has {len(row)} fields",
-                expected=f"{len(self.names)} fields: {', '.join(self.names)}",
-                found=repr(tuple(row)),
-                next_action="pass a tuple with one element for each field of the state's schema",
-                field="",
-            )
-        value = dict(zip(self.names, row, strict=True))
+    def to_value(self, row: Sequence[Any] | Value) -> Value:
+        """The plain value of a tuple or Row, or of a dictionary by field name.
+
+        Raises `ValueMismatchError` for anything that does not have exactly the fields.
+        """
+        value = self._by_name(row)
         for name, convert in self._into:
             if value[name] is not None:
                 value[name] = convert(value[name])
         return value
+
+    def _by_name(self, row: Sequence[Any] | Value) -> Value:
+        # A string has a length too, and a dictionary's elements are its keys.
+        if isinstance(row, list | tuple) and len(row) == len(self.names):
+            return dict(zip(self.names, row, strict=True))
+        if isinstance(row, dict) and row.keys() == set(self.names):
+            return dict(row)
+        raise ValueMismatchError(
+            "a state value does not have the fields of its schema",
+            expected=f"a tuple of {len(self.names)} fields: {', '.join(self.names)}",
+            found=repr(row),
+            next_action="pass a tuple with one element for each field of the state's schema",
+            field="",
+        )
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""
@@ -66,9 +75,8 @@ def without_numpy(value: Any) -> Any:
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Value], tuple[Any, ...]]:
-    if len(names) == 1:
-        (name,) = names
-        return lambda value: (value[name],)
+    if len(names) < 2:  # itemgetter gives a tuple only for several
+        return lambda value: tuple([value[name] for name in names])
     return itemgetter(*names)
 
 
@@ -86,7 +94,7 @@ def _plain(data_type: DataType) -> Convert | None:
     if name == "timestamp":
         return _to_utc
     if name == "binary":
-        return bytes
+        return _to_bytes
     return _container(data_type, _plain)
 
 
@@ -110,10 +118,20 @@ def _row_maker(schema: StructType) -> Convert:
 def _container(data_type: Any, make: Callable[[DataType], Convert | None]) -> Convert | None:
     if data_type.typeName() == "array":
         element = _optional(make(data_type.elementType))
-        return element and (lambda values: [element(value) for value in values])
+        return element and (
+            lambda values: (
+                [element(value) for value in values] if isinstance(values, Iterable) else values
+            )
+        )
     if data_type.typeName() == "map":
         item = _optional(make(data_type.valueType))
-        return item and (lambda values: {key: item(value) for key, value in values.items()})
+        return item and (
+            lambda values: (
+                {key: item(value) for key, value in values.items()}
+                if isinstance(values, dict)
+                else values
+            )
+        )
     return None
 
 
@@ -123,9 +141,17 @@ def _optional(convert: Convert | None) -> Convert | None:
     return lambda value: None if value is None else convert(value)
 
 
-def _to_utc(moment: dt.datetime) -> dt.datetime:
-    return moment.astimezone(dt.UTC)
+# What is not of the column's type is left as it is, for the format to refuse.
+def _to_utc(moment: Any) -> Any:
+    return moment.astimezone(dt.UTC) if isinstance(moment, dt.datetime) else moment
+
+
+def _to_bytes(value: Any) -> Any:
+    # bytes(5) would be five zero bytes.
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
 def _to_local(moment: dt.datetime) -> dt.datetime:
-    return moment.astimezone().replace(tzinfo=None)
+    local = moment.astimezone().replace(tzinfo=None)
+    # In the hour that clocks run through twice, `fold` tells the second time from the first.
+    return local if local.astimezone(dt.UTC) == moment else local.replace(fold=1)

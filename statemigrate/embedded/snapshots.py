@@ -110,7 +110,7 @@ class _Hashes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, str] = json.loads(path.read_text()) if path.is_file() else {}
+        self._known = _read_hashes(path)
         self._used: dict[str, str] = {}
 
     def of(self, path: Path) -> str:
@@ -124,3 +124,12 @@ class _Hashes:
         temporary = self._path.with_suffix(".tmp")
         temporary.write_text(json.dumps(self._used))
         temporary.replace(self._path)
+
+
+def _read_hashes(path: Path) -> dict[str, str]:
+    try:
+        known: dict[str, str] = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        # It only saves time, and it is not made safe against a loss of power: hash the files again.
+        return {}
+    return known

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
 
 from statemigrate.access import DualAccess, DualList
@@ -113,15 +114,19 @@ class EmbeddedMapState(MapState):
         self._rows = rows
         self._user_keys = user_keys
         self._key = key
+        self._make_row = Row(*rows.names)
 
     def exists(self) -> bool:
         """Whether the map has any entry."""
         return next(self._entries(), None) is not None
 
     def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The value under a user key; migrates it when it is still in an older family."""
+        """The value under a user key; migrates it when it is still in an older family.
+
+        A Row, as PySpark gives it here alone.
+        """
         value = self._access.get(self._composite(key))
-        return None if value is None else self._rows.to_tuple(value)
+        return None if value is None else self._make_row(*self._rows.to_tuple(value))
 
     def containsKey(self, key: tuple[Any, ...]) -> bool:
         """Whether the map has the user key."""

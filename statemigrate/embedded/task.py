@@ -108,12 +108,13 @@ def _key_picker(columns: tuple[int, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _rows(batches: Iterator[Any], schema: BatchSchema, report: PartitionReport) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyspark.sql.conversion import ArrowTableToRowsConversion
+    """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""
+    from pyspark.sql import Row
 
+    make = Row(*schema.rows.fieldNames())
     for batch in batches:
         report.rows += batch.num_rows
-        yield from ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema.rows)
+        yield from map(make, *(column.to_pylist() for column in batch.columns))
 
 
 class _Stopwatch:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from statemigrate.formats.canonical import fingerprint
 from statemigrate.formats.checks import check_of
 from statemigrate.formats.schema import Record, type_name
-from statemigrate.formats.writing import writer_of
+from statemigrate.formats.writing import Unfit, writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -69,20 +69,31 @@ class Format(ABC):
 
         Raises ValueMismatchError, which names the field, if the format cannot hold the value.
         """
-        if not self._accepts(value):
-            value = self._prepare(value, "")
         out = bytearray()
-        self._write(value, out)
+        try:
+            self._write(value, out)
+        except Unfit:
+            out = bytearray()
+            self._write(self._prepare(value, ""), out)
         return bytes(out)
 
     def decode(self, data: bytes) -> Value:
         """Read what ``encode`` wrote. Raises FormatError unless all of ``data`` is one value."""
         return self._read(data)
 
+    def conform(self, value: Value) -> Value:
+        """Return ``value`` as reading it back would: converted where needed, defaults filled in.
+
+        Raises ValueMismatchError, which names the field, if the format cannot hold it.
+        """
+        if self._accepts(value):
+            return value
+        prepared: Value = self._prepare(value, "")
+        return prepared
+
     def validate(self, value: Value) -> None:
         """Raise ValueMismatchError, which names the field, if the format cannot hold ``value``."""
-        if not self._accepts(value):
-            self._prepare(value, "")
+        self.conform(value)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Format):

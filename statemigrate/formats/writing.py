@@ -1,10 +1,13 @@
-"""Write checked values as Avro binary.
+"""Write values as Avro binary, each checked in the same step.
 
 fastavro reads, but does not write, here. Its writer checks a value once more at every union it
 stands in, and every nullable column of Spark is a union: a value of six nullable columns in three
 structs, two of them decimals, took 75 microseconds against 5 here, and one of three nullable
 columns 5.7 against 1.4. It also chooses a union's branch by guessing. What is written is Avro's
 specification, section "Binary Encoding"; the tests read all of it back with fastavro.
+
+A value that cannot be written as it is raises `Unfit`, without a word on why: the slow walk of
+``checks`` then either makes it fit or names the field.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 from statemigrate.formats.checks import branches_in_order
+from statemigrate.formats.leaves import leaf_of
 from statemigrate.formats.schema import (
+    INTEGER_RANGES,
     NULL,
     Array,
     Decimals,
@@ -38,8 +43,12 @@ _float = struct.Struct("<f").pack
 _double = struct.Struct("<d").pack
 
 
+class Unfit(Exception):  # noqa: N818 - a signal between two parts of this package
+    """The value is not one that ``check_of`` accepts as it is."""
+
+
 def writer_of(node: Node) -> Write:
-    """Compile the writer of a type: it appends a value that ``check_of`` accepts to a buffer."""
+    """Compile the writer of a type: it appends a value to a buffer, or raises `Unfit`."""
     match node:
         case Record():
             return _record(node)
@@ -54,6 +63,50 @@ def writer_of(node: Node) -> Write:
 
 
 def _leaf(node: Primitive | Fixed | Enum) -> Write:
+    if node == Primitive("string"):
+        return _write_string
+    if isinstance(node, Primitive) and node.type in ("int", "long") and node.logical is None:
+        return _integer(*INTEGER_RANGES[node.narrow or node.type])
+    return _checked(leaf_of(node).accepts, _unchecked(node))
+
+
+def _checked(accepts: Callable[[Any], bool], append: Write) -> Write:
+    def write(value: Any, out: bytearray) -> None:
+        if not accepts(value):
+            raise Unfit
+        append(value, out)
+
+    return write
+
+
+def _integer(low: int, high: int) -> Write:
+    def write(value: Any, out: bytearray) -> None:
+        if type(value) is not int or not low <= value <= high:
+            raise Unfit
+        if -64 <= value < 64:
+            out.append(value << 1 if value >= 0 else ~(value << 1))
+        else:
+            write_long(value, out)
+
+    return write
+
+
+def _write_string(value: Any, out: bytearray) -> None:
+    if type(value) is not str:
+        raise Unfit
+    try:
+        data = value.encode()
+    except UnicodeEncodeError as error:
+        raise Unfit from error
+    size = len(data)
+    if size < 64:
+        out.append(size << 1)
+    else:
+        write_long(size, out)
+    out += data
+
+
+def _unchecked(node: Primitive | Fixed | Enum) -> Write:
     match node:
         case Fixed(decimals=Decimals() as decimals):
             return _fixed_decimal(decimals, node.size)
@@ -151,16 +204,24 @@ def _bytes_decimal(decimals: Decimals) -> Write:
 
 def _record(record: Record) -> Write:
     fields = tuple((field.name, writer_of(field.type)) for field in record.fields)
+    count = len(fields)
 
-    def write(value: dict[str, Any], out: bytearray) -> None:
-        for name, field in fields:
-            field(value[name], out)
+    def write(value: Any, out: bytearray) -> None:
+        if type(value) is not dict or len(value) != count:
+            raise Unfit
+        try:
+            for name, field in fields:
+                field(value[name], out)
+        except KeyError as error:
+            raise Unfit from error
 
     return write
 
 
 def _array(items: Write) -> Write:
-    def write(value: list[Any], out: bytearray) -> None:
+    def write(value: Any, out: bytearray) -> None:
+        if type(value) is not list:
+            raise Unfit
         if value:
             write_long(len(value), out)
             for item in value:
@@ -171,11 +232,13 @@ def _array(items: Write) -> Write:
 
 
 def _map(values: Write) -> Write:
-    def write(value: dict[str, Any], out: bytearray) -> None:
+    def write(value: Any, out: bytearray) -> None:
+        if type(value) is not dict:
+            raise Unfit
         if value:
             write_long(len(value), out)
             for key, item in value.items():
-                _string(key, out)
+                _write_string(key, out)
                 values(item, out)
         out.append(0)
 
@@ -209,6 +272,7 @@ def _union(union: Union) -> Write:
                 write_long(index, out)
                 branch(value, out)
                 return
+        raise Unfit
 
     return write
 

@@ -80,9 +80,7 @@ def _migration(store: str, source: str, target: str) -> Migration:
 
 def lineage(store: str = "notes") -> Lineage:
     """The lineage of a store of notes."""
-    return Lineage.build(
-        store, [_migration(store, OLD, MIDDLE), _migration(store, MIDDLE, NEW)]
-    )
+    return Lineage.build(store, [_migration(store, OLD, MIDDLE), _migration(store, MIDDLE, NEW)])
 
 
 def family(store: str, revision: str) -> StoredFamily:

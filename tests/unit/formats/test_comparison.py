@@ -261,6 +261,8 @@ def test_what_fastavro_refuses_needs_a_transform(case: Any) -> None:
     for value in values:
         try:
             fastavro.schemaless_reader(BytesIO(old.encode(value)), old_schema, new_schema)
+        except UnicodeDecodeError:  # of bytes read as a string: the value's doing, not the schema's
+            continue
         except fastavro.read.SchemaResolutionError:
             refused = True
     if refused:

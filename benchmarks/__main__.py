@@ -1,0 +1,45 @@
+"""Run every benchmark: ``python -m benchmarks [--quick] [--json FILE] [NAME ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import backfilling, commits, dual_access, engines
+from benchmarks.measuring import Result, as_json, table
+
+_FULL = {
+    "engines": engines.measure,
+    "dual_access": dual_access.measure,
+    "backfill": backfilling.measure,
+    "commit": commits.measure,
+}
+_QUICK = {
+    "engines": lambda: engines.measure(20_000, 3),
+    "dual_access": lambda: dual_access.measure(10_000, 3),
+    "backfill": lambda: backfilling.measure(100_000, 1),
+    "commit": lambda: commits.measure(200_000, 20_000, 5),
+}
+
+
+def main() -> int:
+    """Print the table; exit 1 if a ratio is outside its limit."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(_FULL))
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    arguments = parser.parse_args()
+    chosen = _QUICK if arguments.quick else _FULL
+    results: list[Result] = []
+    for name in arguments.names or chosen:
+        print(f"measuring {name} ...", file=sys.stderr)
+        results += chosen[name]()
+    print(table(results))
+    if arguments.json:
+        arguments.json.write_text(as_json(results) + "\n")
+    return 0 if all(result.holds for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The embedded process loop against the same processor on Spark's own state store."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Result
+from benchmarks.processor import OUTPUT, Totals
+
+_SCHEMA = "key STRING, amount BIGINT, name STRING"
+_PARTITIONS = 4
+
+
+def measure(keys: int = 200_000, batches: int = 4) -> list[Result]:
+    """Keys a second of whole batches, every batch touching each of ``keys`` keys once.
+
+    The first batch of either engine, which starts Java and Python workers, is not counted.
+    """
+    spark = _session()
+    try:
+        with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
+            _write_input(Path(folder) / "input", keys, batches)
+            embedded = _embedded(spark, Path(folder))
+            native = _native(spark, Path(folder))
+    finally:
+        spark.stop()
+    figures = {
+        "keys": keys,
+        "embedded_batch_ms": embedded,
+        "native_batch_ms": native,
+        "embedded_keys_per_second": round(keys / statistics.median(embedded) * 1000),
+        "native_keys_per_second": round(keys / statistics.median(native) * 1000),
+    }
+    ratio = statistics.median(native) / statistics.median(embedded)
+    compared = "keys/s of whole batches against native transformWithState"
+    return [Result("embedded process loop", compared, ratio, "at least", 15, figures)]
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", _PARTITIONS)
+        .config("spark.sql.streaming.stateStore.providerClass", provider)
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _write_input(folder: Path, keys: int, batches: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    for batch in range(batches):
+        table = pa.table(
+            {
+                "key": [f"key-{number}" for number in range(keys)],
+                "amount": pa.array([batch] * keys, pa.int64()),
+                "name": [f"name {number % 1000}" for number in range(keys)],
+            }
+        )
+        pq.write_table(table, folder / f"{batch}.parquet")
+
+
+def _stream(spark: Any, folder: Path) -> Any:
+    reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder / "input"))
+
+
+def _embedded(spark: Any, folder: Path) -> list[float]:
+    from statemigrate import EmbeddedQuery, EngineOptions
+
+    query = EmbeddedQuery(
+        _stream(spark, folder),
+        by="key",
+        processor=Totals(),
+        output=OUTPUT,
+        checkpoint=folder / "embedded",
+        sink=lambda output, _: output.write.format("noop").mode("overwrite").save(),
+        options=EngineOptions(partitions=_PARTITIONS, working_directory=str(folder / "working")),
+    ).start()
+    query.process_all_available()
+    query.stop()
+    return _durations(query.query)
+
+
+def _native(spark: Any, folder: Path) -> list[float]:
+    output = (
+        _stream(spark, folder)
+        .groupBy("key")
+        .transformWithState(
+            statefulProcessor=Totals(),
+            outputStructType=OUTPUT,
+            outputMode="Update",
+            timeMode="None",
+        )
+    )
+    query = (
+        output.writeStream.format("noop")
+        .outputMode("update")
+        .option("checkpointLocation", str(folder / "native"))
+        .start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    return _durations(query)
+
+
+def _durations(query: Any) -> list[float]:
+    progress = [json.loads(each.json) for each in query.recentProgress]
+    times = [each["durationMs"]["triggerExecution"] for each in progress if each["numInputRows"]]
+    return times[1:]

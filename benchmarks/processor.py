@@ -1,0 +1,29 @@
+"""The processor both engines run: a count, a sum and the last name of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+STATE = "n BIGINT, total BIGINT, name STRING"
+OUTPUT = "key STRING, n BIGINT, total BIGINT"
+
+
+class Totals(StatefulProcessor):
+    """One get and one update a key."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.totals = handle.getValueState("totals", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        n, total, name = self.totals.get() or (0, 0, None)
+        for row in rows:
+            n, total, name = n + 1, total + row["amount"], row["name"]
+        self.totals.update((n, total, name))
+        yield Row(key=key[0], n=n, total=total)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,61 @@
+"""How large a demonstration is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statemigrate.errors import StatemigrateError
+
+MINIMUM_KEYS = 100
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """Sizes and seed of a demonstration; the same options give the same events.
+
+    ``keys`` is the number of persons and auctions together, ``events`` that of their rows and the
+    bids. Raises `StatemigrateError` for sizes that leave nothing to show.
+    """
+
+    events: int = 300_000
+    keys: int = 100_000
+    partitions: int = 4
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        if self.keys < MINIMUM_KEYS:
+            raise StatemigrateError(
+                "there are too few keys for a demonstration",
+                expected=f"at least {MINIMUM_KEYS}",
+                found=self.keys,
+                next_action=f"--keys {MINIMUM_KEYS} or more",
+            )
+        if self.events < 2 * self.keys:
+            raise StatemigrateError(
+                f"{self.events} events are too few for {self.keys} keys",
+                expected=f"at least {2 * self.keys}: every key takes one, the others are bids",
+                found=self.events,
+                next_action=f"--events {3 * self.keys}, or fewer --keys",
+            )
+        if self.partitions < 1:
+            raise StatemigrateError(
+                "the state needs at least one partition",
+                expected="1 or more",
+                found=self.partitions,
+                next_action="--partitions 4",
+            )
+
+    @property
+    def persons(self) -> int:
+        """The number of persons."""
+        return self.keys // 5
+
+    @property
+    def auctions(self) -> int:
+        """The number of auctions."""
+        return self.keys - self.persons
+
+    @property
+    def bids(self) -> int:
+        """The number of bids."""
+        return self.events - self.keys

@@ -1,0 +1,42 @@
+"""What a running demonstration yields, for someone to draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statemigrate.demo.crash import Crash
+from statemigrate.demo.figures import Figures
+from statemigrate.embedded.progress import BatchProgress
+
+
+@dataclass(frozen=True)
+class ActBegun:
+    """A part of the story starts: its title, and what happens in it and why it matters."""
+
+    title: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch of one of the deployments is done; ``migrating`` in the second one."""
+
+    progress: BatchProgress
+    migrating: bool
+
+
+@dataclass(frozen=True)
+class Killed:
+    """The first deployment was killed."""
+
+    crash: Crash
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end, with all figures."""
+
+    figures: Figures
+
+
+Step = ActBegun | BatchDone | Killed | Finished

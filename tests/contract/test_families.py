@@ -1,0 +1,196 @@
+"""One contract for every family: what the dictionary does, RocksDB does too."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.families import RocksFamily, RocksListFamily, records
+from statemigrate.errors import ValueMismatchError
+from statemigrate.families import MemoryFamily, MemoryListFamily, Span
+from statemigrate.formats import Struct
+
+FORMAT = Struct("n BIGINT, s STRING")
+# Bytes at which ranges and prefixes go wrong.
+raw_keys = st.lists(st.sampled_from([0x00, 0x01, 0x61, 0xFE, 0xFF]), max_size=4).map(bytes)
+# Prefix-free, as the key codec makes them: escaped zeros, and an end.
+list_keys = raw_keys.map(lambda raw: b"\x01" + raw.replace(b"\x00", b"\x00\xff") + b"\x00\x00")
+values = st.builds(
+    lambda n, s: {"n": n, "s": s}, st.integers(-5, 5), st.sampled_from(["", "\x00", None])
+)
+value_lists = st.lists(values, max_size=3)
+options = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def spans(keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Span]:
+    bounds = st.one_of(st.none(), keys)
+    return st.one_of(
+        st.builds(Span, bounds, bounds, st.booleans()),
+        st.builds(Span.prefix, keys, reverse=st.booleans()),
+    )
+
+
+def of_lists(keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
+    """Keys, and their beginnings: what ranges of lists are bounded by."""
+    return st.one_of(keys, st.builds(lambda key, n: key[:n], keys, st.integers(0, 5)))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    opened = Database(tmp_path_factory.mktemp("contract") / "db")
+    yield opened
+    opened.close()
+
+
+def emptied(database: Database, make: Any, *, entries: int | None = None) -> Any:
+    """A RocksDB family with nothing in it."""
+    column: Any = database.column("notes")
+    for key, _ in list(records(column, Span())):
+        column.delete(key)
+
+    def write(key: bytes, value: bytes | None) -> None:
+        column.delete(key) if value is None else column.put(key, value)
+
+    return make("notes", "base", FORMAT, column=column, write=write, entries=entries)
+
+
+def outcome(call: Any, *arguments: Any) -> Any:
+    result = call(*arguments)
+    return list(result) if isinstance(result, Iterator) else result
+
+
+def operations(
+    keys: st.SearchStrategy[bytes], written: Any, ranges: Any, *names: str
+) -> st.SearchStrategy[list[tuple[Any, ...]]]:
+    reads = st.tuples(st.sampled_from(["get", "contains", "delete"]), keys)
+    writes = st.tuples(st.sampled_from(names), keys, written)
+    scans = st.tuples(st.just("scan"), ranges)
+    return st.lists(st.one_of(writes, reads, scans), max_size=25)
+
+
+def compare(steps: list[tuple[Any, ...]], memory: Any, rocks: Any) -> None:
+    for name, *arguments in steps:
+        expected = outcome(getattr(memory, name), *arguments)
+        assert outcome(getattr(rocks, name), *arguments) == expected, (name, arguments)
+    assert list(rocks.scan(Span())) == list(memory.scan(Span()))
+
+
+@options
+@given(steps=operations(raw_keys, values, spans(raw_keys), "put"))
+@example(steps=[("put", b"", {"n": 1, "s": ""}), ("get", b""), ("scan", Span.prefix(b""))])
+@example(steps=[("put", b"\xff\xff", {"n": 1, "s": ""}), ("scan", Span.prefix(b"\xff"))])
+@example(steps=[("put", b"\xff\xff", {"n": 1, "s": ""}), ("scan", Span.prefix(b"\xff\xff\xff"))])
+def test_single_values_behave_alike(database: Database, steps: Any) -> None:
+    memory = MemoryFamily("notes", "base", FORMAT)
+    compare(steps, memory, emptied(database, RocksFamily))
+
+
+@options
+@given(steps=operations(list_keys, value_lists, spans(of_lists(list_keys)), "put", "append"))
+def test_lists_behave_alike(database: Database, steps: Any) -> None:
+    memory = MemoryListFamily("notes", "base", FORMAT)
+    compare(steps, memory, emptied(database, RocksListFamily))
+
+
+@options
+@given(
+    before=st.dictionaries(raw_keys, values, max_size=6),
+    span=spans(raw_keys),
+    later=st.dictionaries(raw_keys, st.one_of(st.none(), values), max_size=6),
+    started=st.booleans(),
+)
+@pytest.mark.parametrize("kind", ["memory", "rocks"])
+def test_a_scan_does_not_see_later_writes(
+    database: Database, kind: str, before: Any, span: Span, later: Any, started: bool
+) -> None:
+    family = (
+        MemoryFamily("notes", "base", FORMAT)
+        if kind == "memory"
+        else emptied(database, RocksFamily)
+    )
+    for key, value in before.items():
+        family.put(key, value)
+    running = family.scan(span)
+    found = [entry for entry in [next(running, None)] if entry] if started else []
+    for key, value in later.items():
+        family.delete(key) if value is None else family.put(key, value)
+    expected = sorted(
+        ((key, value) for key, value in before.items() if span.holds(key)),
+        key=lambda entry: entry[0],
+        reverse=span.reverse,
+    )
+    assert found + list(running) == expected
+
+
+@options
+@given(
+    held=st.dictionaries(list_keys, st.lists(values, min_size=1, max_size=3), max_size=5),
+    cursor=list_keys,
+)
+def test_a_range_behind_a_key_leaves_out_its_list_and_nothing_else(
+    database: Database, held: Any, cursor: bytes
+) -> None:
+    """The backfill's range: the least key greater than its cursor, and all above."""
+    family = emptied(database, RocksListFamily)
+    for key, value in held.items():
+        family.put(key, value)
+    found = dict(family.scan(Span(lower=cursor + b"\x00")))
+    assert found == {key: value for key, value in held.items() if key > cursor}
+
+
+@options
+@given(prefix=raw_keys, key=raw_keys)
+def test_a_prefix_span_holds_exactly_the_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
+    assert Span.prefix(prefix).holds(key) is key.startswith(prefix)
+
+
+@options
+@given(
+    held=st.dictionaries(list_keys, st.lists(values, min_size=1, max_size=3), max_size=5),
+    gone=st.lists(list_keys, max_size=4),
+)
+def test_a_source_counts_its_records_exactly(database: Database, held: Any, gone: Any) -> None:
+    family = emptied(database, RocksListFamily)
+    for key, value in held.items():
+        family.put(key, value)
+    family.entries = sum(map(len, held.values()))
+    for key in [*gone, *held]:
+        if family.contains(key):
+            assert not family.is_drained()
+            family.delete(key)
+        left = sum(1 for _ in family.scan(Span()))
+        assert (family.entries == 0) is (left == 0) is family.is_drained()
+
+
+@pytest.mark.parametrize("make", [MemoryFamily, MemoryListFamily, RocksFamily, RocksListFamily])
+def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(
+    database: Database, make: Any
+) -> None:
+    family = (
+        emptied(database, make)
+        if make in (RocksFamily, RocksListFamily)
+        else make("notes", "base", FORMAT)
+    )
+    good, bad = {"n": 1, "s": "x"}, {"n": "one", "s": "x"}
+    is_list = make in (MemoryListFamily, RocksListFamily)
+    family.put(b"k", [good] if is_list else good)
+    for call in (family.put, getattr(family, "append", family.put)):
+        with pytest.raises(ValueMismatchError):
+            call(b"k", [good, bad] if is_list else bad)
+    with pytest.raises(ValueMismatchError):
+        family.conform([good, bad] if is_list else bad)
+    assert list(family.scan(Span())) == [(b"k", [good] if is_list else good)]
+
+
+@pytest.mark.parametrize("make", [MemoryFamily, RocksFamily])
+def test_what_is_read_is_the_callers_own(database: Database, make: Any) -> None:
+    family = make("notes", "base", FORMAT) if make is MemoryFamily else emptied(database, make)
+    value = {"n": 1, "s": "x"}
+    family.put(b"k", value)
+    value["n"] = 2
+    family.get(b"k")["n"] = 3
+    next(family.scan(Span()))[1]["n"] = 4
+    assert family.get(b"k") == {"n": 1, "s": "x"}

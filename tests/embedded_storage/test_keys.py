@@ -1,0 +1,181 @@
+"""Keys as bytes: they sort as the keys do, none begins another, and they read back the same."""
+
+import datetime as dt
+from decimal import Decimal
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import example, given
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from statemigrate.embedded.keys import KeyCodec
+from statemigrate.errors import UnsupportedError, ValueMismatchError
+
+moments = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))
+texts = st.text(st.characters(codec="utf-8"), max_size=6)
+TYPES = {
+    BooleanType(): st.booleans(),
+    ByteType(): st.integers(-(2**7), 2**7 - 1),
+    ShortType(): st.integers(-(2**15), 2**15 - 1),
+    IntegerType(): st.integers(-(2**31), 2**31 - 1),
+    LongType(): st.integers(-(2**63), 2**63 - 1),
+    StringType(): st.one_of(texts, st.text("a\x00\x01", max_size=4)),
+    BinaryType(): st.one_of(
+        st.binary(max_size=6), st.text("\x00\x01a", max_size=4).map(str.encode)
+    ),
+    DateType(): st.dates(),
+    TimestampType(): moments,
+    TimestampNTZType(): st.datetimes(),
+    DecimalType(10, 2): st.decimals(-99_999_999, 99_999_999, places=2),
+    DecimalType(38, 10): st.integers(-(10**38) + 1, 10**38 - 1).map(
+        lambda n: Decimal((n < 0, tuple(map(int, str(abs(n)))), -10))
+    ),
+}  # fmt: skip
+
+
+def codec(*types):
+    return KeyCodec(StructType([StructField(f"c{n}", each) for n, each in enumerate(types)]))
+
+
+@st.composite
+def schema_and_keys(draw, count=2):
+    types = draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, max_size=3))
+    key = st.tuples(*(st.one_of(st.none(), TYPES[each]) for each in types))
+    return types, draw(st.lists(key, min_size=count, max_size=count))
+
+
+def order(key):
+    """Python's own order of keys, nulls first."""
+    return [(value is not None, value) for value in key]
+
+
+def ascending(one, other):
+    for left, right in zip(order(one), order(other), strict=True):
+        if left[0] != right[0]:
+            return left[0] < right[0]
+        if left[0] and left[1] != right[1]:
+            return left[1] < right[1]
+    return None
+
+
+@given(schema_and_keys())
+@example(([StringType(), StringType()], [("a", "\x00b"), ("a\x00", "b")]))
+@example(([BinaryType()], [(b"",), (b"\x00",)]))
+@example(([StringType(), LongType()], [(None, 1), ("", None)]))
+def test_bytes_sort_as_keys_do_and_none_begins_another(case):
+    types, (one, other) = case
+    keys = codec(*types)
+    first, second = keys.encode(one), keys.encode(other)
+    expected = ascending(one, other)
+    if expected is None:
+        assert first == second
+    else:
+        assert (first < second) is expected
+        assert not first.startswith(second)
+        assert not second.startswith(first)
+
+
+@given(schema_and_keys(count=1), st.binary(max_size=5))
+def test_a_key_reads_back_equal_whatever_follows_it(case, rest):
+    types, (key,) = case
+    keys = codec(*types)
+    data = keys.encode(key)
+    assert keys.decode(data) == key
+    assert keys.split(data + rest) == (key, rest)
+    assert [type(value) for value in keys.decode(data)] == [type(value) for value in key]
+
+
+@given(schema_and_keys(count=1), st.lists(st.integers(-3, 3), min_size=2, max_size=2))
+def test_all_entries_of_one_key_lie_together(case, users):
+    """What follows a grouping key in a map's entry does not mix its range with another's."""
+    types, (key,) = case
+    group, user = codec(*types), codec(IntegerType())
+    low, high = sorted(group.encode(key) + user.encode((each,)) for each in users)
+    assert low.startswith(group.encode(key))
+    assert high.startswith(group.encode(key))
+    assert [user.decode(group.split(each)[1])[0] for each in (low, high)] == sorted(users)
+
+
+def test_both_times_of_the_repeated_hour_are_keys_of_their_own(berlin):
+    keys = codec(TimestampType())
+    once = dt.datetime(2026, 10, 25, 2, 30)
+    again = once.replace(fold=1)
+    for moment in (once, again, dt.datetime(2026, 7, 1, 12), dt.datetime(1969, 12, 31, 23)):
+        (back,) = keys.decode(keys.encode((moment,)))
+        assert (back, back.fold) == (moment, moment.fold)
+    assert keys.encode((once,)) < keys.encode((again,))
+
+
+def test_an_aware_timestamp_is_the_same_key_as_the_local_one():
+    keys = codec(TimestampType())
+    local = dt.datetime(2026, 7, 1, 12, 0, 0, 1)
+    assert keys.encode((local.astimezone(dt.UTC),)) == keys.encode((local,))
+
+
+def test_equal_decimals_are_one_key_however_they_are_written():
+    keys = codec(DecimalType(10, 2))
+    same = [Decimal("1.5"), Decimal("1.50"), Decimal("15E-1"), 1.5]
+    assert len({keys.encode((each,)) for each in same}) == 1
+    assert keys.encode((Decimal("-0"),)) == keys.encode((Decimal(0),))
+    assert str(keys.decode(keys.encode((Decimal("1.5"),)))[0]) == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [
+        (IntegerType(), "1"),
+        (IntegerType(), 1.0),
+        (ByteType(), 128),
+        (LongType(), -(2**63) - 1),
+        (StringType(), b"bytes"),
+        (StringType(), "\ud800"),
+        (BinaryType(), 5),
+        (BinaryType(), "text"),
+        (BooleanType(), 2),
+        (BooleanType(), "1"),
+        (DateType(), dt.datetime(2026, 1, 1)),
+        (TimestampType(), "2026-01-01"),
+        (TimestampNTZType(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        (DecimalType(10, 2), Decimal("1.234")),
+        (DecimalType(10, 2), Decimal("NaN")),
+    ],
+    ids=str,
+)
+def test_a_value_of_another_type_is_no_key(data_type, value):
+    for types, key in (([data_type], (value,)), ([StringType(), data_type], ("x", value))):
+        with pytest.raises(ValueMismatchError, match="does not fit its columns") as raised:
+            codec(*types).encode(key)
+        assert raised.value.expected == codec(*types).schema.simpleString()
+        assert raised.value.data["field"] == "key"
+
+
+@pytest.mark.parametrize("key", [(), ("a", "b"), 5, None])
+def test_a_key_has_one_value_a_column(key):
+    with pytest.raises(ValueMismatchError, match="does not fit its columns"):
+        codec(StringType()).encode(key)
+
+
+@pytest.mark.parametrize(
+    "data_type", [DoubleType(), ArrayType(LongType()), StructType(), StringType("UNICODE")], ids=str
+)
+def test_a_type_without_an_exact_order_cannot_be_a_key(data_type):
+    with pytest.raises(UnsupportedError, match=r"c0 .* cannot be a key here") as raised:
+        codec(data_type)
+    assert raised.value.data["column"] == "c0"
+    assert raised.value.next_action

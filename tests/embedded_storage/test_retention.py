@@ -1,0 +1,112 @@
+"""Retained versions keep what they need; everything else goes."""
+
+import shutil
+
+import pytest
+from support.partitions import batch, contents, files
+
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.errors import CorruptFileError
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Layout.of(tmp_path / "checkpoint")
+
+
+def place(layout, number):
+    return PartitionPlace(number, layout.partition(number), layout.checkpoint.parent / f"w{number}")
+
+
+def run(layout, versions, *, snapshot_every=3):
+    """Batches of two partitions, each committed by its manifest; the states by version."""
+    states = {-1: (PartitionState(),) * PARTITIONS}
+    for version in versions:
+        states[version] = tuple(
+            batch(
+                place(layout, number), states[version - 1][number], version,
+                {b"last": version, b"v%d" % version: number},
+                snapshot=(version + number) % snapshot_every == 0,
+            )
+            for number in range(PARTITIONS)
+        )  # fmt: skip
+        publish_manifest(layout, Manifest(version, {}, states[version], {}, {}))
+    return states
+
+
+def expected(version, number):
+    return {b"last": version, **{b"v%d" % each: number for each in range(version + 1)}}
+
+
+def test_every_retained_version_can_still_be_restored(layout):
+    states = run(layout, range(12))
+    assert remove_old_versions(layout, 11, retain=4) > 0
+    assert sorted(path.name for path in layout.versions.iterdir()) == [
+        "10.json", "11.json", "8.json", "9.json",
+    ]  # fmt: skip
+    for version in range(8, 12):
+        for number in range(PARTITIONS):
+            shutil.rmtree(place(layout, number).working, ignore_errors=True)
+            found = contents(place(layout, number), states[version][number])
+            assert found == expected(version, number)
+
+
+def test_nothing_is_left_that_no_retained_version_needs(layout):
+    states = run(layout, range(12))
+    remove_old_versions(layout, 11, retain=1)
+    for number in range(PARTITIONS):
+        state = states[11][number]
+        names = {path for path in files(layout.partition(number)) if not path.startswith("files/")}
+        chain = {each.file.name for each in state.changelogs}
+        assert names == {state.snapshot.file.name, *chain}
+        with pytest.raises(CorruptFileError):
+            contents(place(layout, number), states[3][number])
+    assert remove_old_versions(layout, 11, retain=1) == 0
+
+
+def test_files_of_attempts_that_did_not_commit_are_removed(layout):
+    states = run(layout, range(4))
+    for number in range(PARTITIONS):
+        batch(place(layout, number), states[3][number], 4, {b"zombie": 1}, snapshot=True)
+        (layout.partition(number) / ".half.changelog.abc.tmp").write_bytes(b"half")
+    before = {number: set(files(layout.partition(number))) for number in range(PARTITIONS)}
+    remove_old_versions(layout, 3, retain=100)
+    for number in range(PARTITIONS):
+        removed = before[number] - set(files(layout.partition(number)))
+        assert any(name.startswith("000000000004-") for name in removed)
+        assert ".half.changelog.abc.tmp" in removed
+        assert contents(place(layout, number), states[3][number]) == expected(3, number)
+
+
+def test_a_manifest_that_was_being_written_in_a_crash_is_removed(layout):
+    run(layout, range(2))
+    half = layout.versions / ".2.json.abc.tmp"
+    half.write_text('{"sha256":')
+    remove_old_versions(layout, 1, retain=10)
+    assert not half.exists()
+    assert sorted(path.name for path in layout.versions.iterdir()) == ["0.json", "1.json"]
+
+
+def test_with_a_damaged_manifest_nothing_is_removed(layout):
+    run(layout, range(6))
+    path = layout.versions / "4.json"
+    path.write_text(path.read_text().replace('"version":4', '"version":5'))
+    before = files(layout.root)
+    with pytest.raises(CorruptFileError, match=r"4\.json"):
+        remove_old_versions(layout, 5, retain=3)
+    assert files(layout.root) == before
+
+
+def test_removal_that_was_interrupted_is_completed_the_next_time(layout):
+    states = run(layout, range(9))
+    (layout.versions / "0.json").unlink()
+    (layout.versions / "1.json").unlink()
+    remove_old_versions(layout, 8, retain=2)
+    kept = {each.file.name for version in (7, 8) for each in states[version][0].changelogs}
+    found = {path.name for path in layout.partition(0).glob("*.changelog")}
+    assert found == kept

@@ -1,0 +1,112 @@
+"""Between the tuples a processor sees and plain values."""
+
+import datetime as dt
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import StructType
+
+from statemigrate.embedded.rows import RowCodec, without_numpy
+from statemigrate.errors import ValueMismatchError
+from statemigrate.formats import Struct
+
+DDL = (
+    "id BIGINT, name STRING, raw BINARY, at TIMESTAMP, "
+    "inner STRUCT<x: INT, at: TIMESTAMP>, many ARRAY<STRUCT<x: INT>>, named MAP<STRING, TIMESTAMP>"
+)
+FORMAT = Struct(DDL)
+CODEC = RowCodec(FORMAT.struct_type())
+LOCAL = dt.datetime(2026, 7, 1, 12, 30, 0, 5)
+AWARE = LOCAL.astimezone(dt.UTC)
+ROW = (
+    1, "one", bytearray(b"\x00\x01"), LOCAL, Row(x=1, at=LOCAL), [Row(x=1), Row(x=2), None],
+    {"a": LOCAL, "b": None},
+)  # fmt: skip
+VALUE = {
+    "id": 1,
+    "name": "one",
+    "raw": b"\x00\x01",
+    "at": AWARE,
+    "inner": {"x": 1, "at": AWARE},
+    "many": [{"x": 1}, {"x": 2}, None],
+    "named": {"a": AWARE, "b": None},
+}
+
+
+def test_a_row_becomes_a_value_that_the_format_takes_and_comes_back_equal():
+    value = CODEC.to_value(ROW)
+    assert value == VALUE
+    assert value["at"].tzinfo is dt.UTC
+    stored = FORMAT.decode(FORMAT.encode(value))
+    back = CODEC.to_tuple(stored)
+    assert back == (1, "one", b"\x00\x01", *ROW[3:])
+    assert isinstance(back[4], Row)
+    assert back[4].at == LOCAL
+    assert back[5][1].x == 2
+    assert back[3].tzinfo is None
+
+
+def test_nulls_stay_nulls():
+    nothing = (None,) * 7
+    assert CODEC.to_tuple(CODEC.to_value(nothing)) == nothing
+
+
+def test_one_field_and_a_row_are_tuples_too():
+    codec = RowCodec(Struct("n BIGINT").struct_type())
+    assert codec.to_value(Row(n=5)) == codec.to_value((5,)) == {"n": 5}
+    assert codec.to_tuple({"n": 5}) == (5,)
+
+
+def test_a_nested_struct_may_be_given_by_name():
+    value = CODEC.to_value((*ROW[:4], {"at": LOCAL, "x": 1}, [{"x": 1}, (2,), None], ROW[6]))
+    assert value == VALUE
+
+
+@pytest.mark.parametrize(
+    "row", [(), (1, 2), "a", "ab", {"m": 1}, {"n": 1, "m": 2}, 5, None, {1}], ids=repr
+)
+def test_what_does_not_have_the_fields_is_refused(row):
+    """Also a string, which has a length, and a dictionary, whose elements are its keys."""
+    codec = RowCodec(Struct("n STRING").struct_type())
+    with pytest.raises(ValueMismatchError, match="does not have the fields") as raised:
+        codec.to_value(row)
+    assert raised.value.expected == "a tuple of 1 fields: n"
+    assert raised.value.found == repr(row)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("raw", 5), ("raw", "text"), ("at", "2026"), ("many", 5), ("named", [1]), ("id", "1")],
+)
+def test_a_value_of_the_wrong_type_reaches_the_format_as_it_is(field, wrong):
+    """Never turned into something else: bytes(5) would be five zero bytes."""
+    position = list(VALUE).index(field)
+    value = CODEC.to_value((*ROW[:position], wrong, *ROW[position + 1 :]))
+    assert value[field] == wrong
+    with pytest.raises(ValueMismatchError) as raised:
+        FORMAT.encode(value)
+    assert raised.value.data["field"] == field
+
+
+def test_numpy_scalars_are_replaced_at_any_depth():
+    numpy = pytest.importorskip("numpy")
+    value = {"n": numpy.int64(5), "many": [numpy.float64(0.5), {"x": numpy.bool_(True)}], "s": "x"}
+    plain = without_numpy(value)
+    assert plain == {"n": 5, "many": [0.5, {"x": True}], "s": "x"}
+    kinds = [type(plain["n"]), type(plain["many"][0]), type(plain["many"][1]["x"])]
+    assert kinds == [int, float, bool]
+
+
+def test_an_empty_struct_has_an_empty_value():
+    codec = RowCodec(StructType())
+    assert codec.to_value(()) == {}
+    assert codec.to_tuple({}) == ()
+
+
+def test_a_timestamp_of_the_repeated_hour_comes_back_as_the_same_moment(berlin):
+    codec = RowCodec(Struct("at TIMESTAMP").struct_type())
+    for hour in (0, 1):
+        moment = dt.datetime(2026, 10, 25, hour, 30, tzinfo=dt.UTC)
+        row = codec.to_tuple({"at": moment})
+        assert row == (dt.datetime(2026, 10, 25, 2, 30),)
+        assert codec.to_value(row) == {"at": moment}

@@ -1,0 +1,213 @@
+"""Reading a checkpoint's last committed version, without Spark and without a trace."""
+
+import hashlib
+import tempfile
+from decimal import Decimal
+
+import pytest
+
+from statemigrate.demo.places import example_migrations
+from statemigrate.deployment import StoredFamily, StoredStore
+from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.reader import StateReader
+from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
+from statemigrate.formats import Struct
+from statemigrate.scripts import ScriptFolder
+
+LINEAGE = ScriptFolder(example_migrations()).lineage("auctions")
+OLD = StoredFamily("auctions", LINEAGE.oldest, LINEAGE.format_of(LINEAGE.oldest))
+NEW = StoredFamily(f"auctions@{LINEAGE.head}", LINEAGE.head, LINEAGE.format_of(LINEAGE.head))
+PERSONS = StoredFamily("persons", "base", Struct("name STRING"))
+TAGS = StoredFamily("tags", "base", Struct("tag STRING"))
+KEY = Struct("entity STRING").struct_type()
+USER_KEY = Struct("shelf INT").struct_type()
+
+
+def key(entity):
+    return KeyCodec(KEY).encode((entity,))
+
+
+def old(bids, total):
+    flat = {"seller": 1, "name": "lot", "category": "maps"}
+    return {**flat, "bids": bids, "total": total, "highest": None}
+
+
+def new(bids, total):
+    price = {"bids": bids, "total": Decimal(total), "highest": None}
+    return {"seller": 1, "item": {"name": "lot", "category": "maps"}, "price": price}
+
+
+class Checkpoint:
+    """A checkpoint of two partitions, written a version at a time."""
+
+    def __init__(self, root):
+        self.layout = Layout.of(root / "checkpoint")
+        self.working = root / "working"
+        self.states = [PartitionState(), PartitionState()]
+        self.version = -1
+
+    def write(self, *changes, stores, snapshot=False, committed=True):
+        """Make a version; each partition is given to its function."""
+        self.version += 1
+        for number, change in enumerate(changes):
+            place = PartitionPlace(
+                number, self.layout.partition(number), self.working / str(number)
+            )
+            partition = Partition(place, self.states[number], self.version)
+            change(partition)
+            self.states[number] = partition.commit(snapshot=snapshot)
+        manifest = Manifest(self.version, KEY.jsonValue(), tuple(self.states), stores, {})
+        publish_manifest(self.layout, manifest)
+        if committed:
+            commits = self.layout.checkpoint / "commits"
+            commits.mkdir(exist_ok=True)
+            (commits / str(self.version)).touch()
+
+
+def putting(family, kind="value", **values):
+    def change(partition):
+        opened = partition.target(family, kind)
+        for entity, value in values.items():
+            opened.put(key(entity), value)
+
+    return change
+
+
+def migrating(entity, value):
+    def change(partition):
+        partition.source(OLD, "value").delete(key(entity))
+        partition.target(NEW, "value").put(key(entity), value)
+
+    return change
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Auctions a and c in the old format, and b in the new one."""
+    made = Checkpoint(tmp_path)
+    made.write(
+        putting(OLD, a=old(1, 250), b=old(2, 999)),
+        putting(OLD, c=old(3, 5)),
+        stores={"auctions": StoredStore("value", (OLD,))},
+        snapshot=True,
+    )
+    made.write(
+        migrating("b", new(4, "12.34")),
+        lambda _: None,
+        stores={"auctions": StoredStore("value", (NEW, OLD))},
+    )
+    return made
+
+
+def read(checkpoint, store="auctions", **options):
+    with StateReader(checkpoint.layout.checkpoint, **options) as reader:
+        return list(reader.entries(store))
+
+
+def files(directory):
+    return {
+        path: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_values_of_both_formats_are_read_in_the_new_one(checkpoint):
+    assert read(checkpoint, migrations=example_migrations()) == [
+        (("a",), new(1, "2.50")),
+        (("b",), new(4, "12.34")),
+        (("c",), new(3, "0.05")),
+    ]
+
+
+def test_the_values_can_be_read_in_the_older_format(checkpoint):
+    found = read(checkpoint, migrations=example_migrations(), targets={"auctions": "base"})
+    assert found == [(("a",), old(1, 250)), (("b",), old(4, 1234)), (("c",), old(3, 5))]
+
+
+def test_reading_changes_nothing_and_leaves_nothing(checkpoint, tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    before = files(checkpoint.layout.checkpoint)
+    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
+        assert len(list(reader.entries("auctions"))) == 3
+        assert list(temporary.iterdir()) != []
+    assert files(checkpoint.layout.checkpoint) == before
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_iteration_may_be_left_in_the_middle(checkpoint):
+    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
+        entries = reader.entries("auctions")
+        assert next(entries)[0] == ("a",)
+    assert len(read(checkpoint, migrations=example_migrations())) == 3
+
+
+def test_a_version_that_spark_has_not_committed_is_not_read(checkpoint):
+    checkpoint.write(
+        migrating("a", new(9, "9.00")),
+        lambda _: None,
+        stores={"auctions": StoredStore("value", (NEW, OLD))},
+        committed=False,
+    )
+    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
+        assert reader.version == 1
+        assert reader.stores == ("auctions",)
+        assert next(reader.entries("auctions")) == (("a",), new(1, "2.50"))
+
+
+def test_a_store_without_scripts_is_read_as_it_is(tmp_path):
+    made = Checkpoint(tmp_path)
+    stores = {"persons": StoredStore("value", (PERSONS,))}
+    made.write(putting(PERSONS, ada={"name": "Ada"}), putting(PERSONS), stores=stores)
+    assert read(made, "persons") == [(("ada",), {"name": "Ada"})]
+    assert read(made, "persons", migrations=example_migrations()) == [(("ada",), {"name": "Ada"})]
+
+
+def test_lists_are_read_whole(tmp_path):
+    made = Checkpoint(tmp_path)
+    tags = [{"tag": "x"}, {"tag": "y"}]
+    change = putting(TAGS, "list", ada=tags)
+    made.write(change, putting(TAGS, "list"), stores={"tags": StoredStore("list", (TAGS,))})
+    assert read(made, "tags") == [(("ada",), tags)]
+
+
+def test_map_entries_have_the_maps_key_behind_the_grouping_key(tmp_path):
+    made = Checkpoint(tmp_path)
+
+    def change(partition):
+        opened = partition.target(TAGS, "map")
+        for shelf in (2, 1):
+            opened.put(key("ada") + KeyCodec(USER_KEY).encode((shelf,)), {"tag": f"t{shelf}"})
+
+    stores = {"tags": StoredStore("map", (TAGS,), {}, USER_KEY.jsonValue())}
+    made.write(change, putting(TAGS, "map"), stores=stores)
+    assert read(made, "tags") == [(("ada", 1), {"tag": "t1"}), (("ada", 2), {"tag": "t2"})]
+
+
+def test_values_of_two_formats_need_the_scripts(checkpoint):
+    with pytest.raises(StartupError, match="unknown revision"):
+        read(checkpoint)
+
+
+def test_an_unknown_store_is_named(checkpoint):
+    with pytest.raises(CheckpointError) as raised:
+        read(checkpoint, "bids")
+    assert (raised.value.expected, raised.value.found) == ("one of auctions", "bids")
+
+
+def test_a_checkpoint_without_a_commit_is_an_error(tmp_path):
+    with pytest.raises(CheckpointError, match="nothing is committed"):
+        StateReader(tmp_path)
+
+
+def test_a_damaged_changelog_is_named(checkpoint):
+    (damaged,) = checkpoint.layout.partition(0).glob("*1-*.changelog")
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    with pytest.raises(CorruptFileError) as raised:
+        read(checkpoint, migrations=example_migrations())
+    assert str(damaged) in str(raised.value)

@@ -1,0 +1,131 @@
+"""`demo` as a user meets it, up to where Spark would start."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from statemigrate.cli.demo_view import DemoView
+from statemigrate.demo.comparison import Comparison
+from statemigrate.demo.crash import Crash
+from statemigrate.demo.figures import BatchTimes, Figures, MigrationFigures
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed
+from statemigrate.embedded.progress import BatchProgress, FamilyProgress
+
+EQUAL = Comparison(1000, 0, 0, 0, 0)
+GOOD = Figures(
+    options=DemoOptions(3000, 1000),
+    crash=Crash(5, 4, 2),
+    rerun_batch=5,
+    before=BatchTimes(5, 1250, 900.0, 900.0),
+    after=BatchTimes(7, 1750, 1000.0, 950.0),
+    migration=MigrationFigures(700, 200, 500, 0, ("auctions",)),
+    state=EQUAL,
+    output=EQUAL,
+    seconds={"all": 50.0},
+)
+
+
+def batch(number, touched, backfilled, left, retired=()):
+    families = (FamilyProgress("auctions", "auctions", left, 0),)
+    times = {"restore_ms": 0.0, "live_ms": 70.0, "backfill_ms": 20.4, "commit_ms": 5.0}
+    return BatchProgress(
+        number, 250, 99, touched, backfilled, 0, families, retired, batch_ms=100.0, **times
+    )
+
+
+def drawn(*steps, quiet=False):
+    text = io.StringIO()
+    with DemoView(Console(file=text, width=200), quiet=quiet) as view:
+        for step in steps:
+            view.show(step)
+    return text.getvalue()
+
+
+def test_the_native_engine_is_not_available_yet(run):
+    assert "native is not available yet" in run("demo", "--engine", "native", code=2).output
+
+
+def test_sizes_that_show_nothing_are_bad_usage(run):
+    output = run("demo", "--events", "1000", "--keys", "1000", code=2).output
+    assert "1000 events are too few for 1000 keys" in output
+    assert "--events 3000" in output
+
+
+def test_without_java_nothing_is_started(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    output = run("demo", "--directory", "kept", code=1).output
+    assert "Spark needs Java 17 or newer" in output
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_directory_in_use_is_refused(run, tmp_path, monkeypatch):
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    output = run("demo", "--directory", str(tmp_path), code=1).output
+    assert "a new or an empty directory" in output
+
+
+def test_the_help_says_what_the_run_shows(run):
+    output = run("demo", "--help").output
+    assert "300000" in output
+    assert "compared with a batch computation over all events" in " ".join(output.split())
+
+
+def test_a_batch_is_a_line_with_its_figures():
+    text = drawn(
+        ActBegun("Act 2", "what happens"),
+        BatchDone(batch(5, 131, 683, 1234), migrating=True),
+        BatchDone(batch(6, 0, 0, 0, ("auctions",)), migrating=True),
+    )
+    lines = text.splitlines()
+    assert lines[1:3] == ["Act 2", "what happens"]
+    assert lines[4].split() == ["5", "250", "1,234", "131", "683", "100", "80"]
+    assert lines[5].endswith("dropped: auctions")
+
+
+def test_the_kill_says_how_far_the_batch_was():
+    assert "SIGKILL in batch 5: 2 of 4 partitions" in drawn(Killed(Crash(5, 4, 2)))
+
+
+def test_a_good_end_says_so_with_its_figures():
+    text = drawn(Finished(GOOD))
+    assert "Every key is right" in text
+    assert "migrated by touch 200, by backfill 500, left 0; families dropped: auctions." in text
+
+
+def test_machines_get_nothing_but_the_figures():
+    assert drawn(ActBegun("Act 1", "text"), Finished(GOOD), quiet=True) == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": replace(EQUAL, missing=1)},
+        {"output": replace(EQUAL, differing=1, counted_twice=1)},
+        {"output": replace(EQUAL, unexpected=1)},
+        {"state": replace(EQUAL, keys=0)},
+        {"rerun_batch": 6},
+        {"migration": replace(GOOD.migration, left=1)},
+        {"migration": replace(GOOD.migration, backfilled=501)},
+        {"migration": replace(GOOD.migration, retired=())},
+    ],
+)
+def test_any_difference_is_no_good_end(change):
+    figures = replace(GOOD, **change)
+    assert GOOD.is_good
+    assert not figures.is_good
+    assert figures.to_json()["equal"] is False
+    assert "The outcome is not what it must be." in drawn(Finished(figures))
+
+
+def test_examples_of_differences_are_shown():
+    wrong = replace(EQUAL, missing=1, examples=("auction-7: expected (1,), found None",))
+    text = drawn(Finished(replace(GOOD, state=wrong)))
+    assert "state: auction-7: expected (1,), found None" in text
+    assert "DIFFERENT" in text

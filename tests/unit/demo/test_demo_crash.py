@@ -1,0 +1,108 @@
+"""The kill waits for a batch that is begun and not committed, and leaves no process."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from statemigrate.demo.crash import Crash, MidBatchKill
+from statemigrate.demo.processes import ProcessSession
+from statemigrate.embedded.layout import Layout
+
+pytestmark = pytest.mark.kill
+
+# The child moves to a process group of its own, as Spark's Python daemon does.
+FAMILY = """
+import os, subprocess, sys, time
+sleep = "import os, time; os.setpgid(0, 0); print('ready', flush=True); time.sleep(100)"
+subprocess.Popen([sys.executable, "-c", sleep])
+time.sleep(100)
+"""
+
+
+@pytest.fixture
+def session(tmp_path):
+    log = tmp_path / "log"
+    session = ProcessSession(
+        [sys.executable, "-c", FAMILY], directory=tmp_path, environment=dict(os.environ), log=log
+    )
+    wait_until(lambda: "ready" in log.read_text())
+    yield session
+    session.kill()
+
+
+@pytest.fixture
+def layout(tmp_path):
+    layout = Layout.of(tmp_path / "checkpoint")
+    for name in ("offsets", "commits"):
+        (layout.checkpoint / name).mkdir(parents=True)
+    return layout
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def note(layout, log, batch):
+    (layout.checkpoint / log / str(batch)).touch()
+
+
+def write_changelog(layout, partition, batch):
+    layout.partition(partition).mkdir(parents=True, exist_ok=True)
+    (layout.partition(partition) / f"{batch:012d}-0123abcd.changelog").touch()
+
+
+def test_a_batch_with_a_written_partition_is_killed_and_nobody_is_left(session, layout):
+    note(layout, "commits", 4)
+    note(layout, "offsets", 5)
+    write_changelog(layout, 1, 5)
+    assert len(session.members()) == 2
+    assert MidBatchKill(session, layout, 4, 5).strike() == Crash(5, 4, 1)
+    assert session.members() == set()
+    assert session.exit_code() == -9
+
+
+@pytest.mark.parametrize("committed", [5, 6])
+def test_a_committed_batch_is_left_alone(session, layout, committed):
+    note(layout, "offsets", 5)
+    write_changelog(layout, 1, 5)
+    note(layout, "commits", committed)
+    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert len(session.members()) == 2
+
+
+def test_a_batch_of_which_nothing_is_written_yet_is_left_alone(session, layout):
+    note(layout, "offsets", 5)
+    write_changelog(layout, 1, 4)
+    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert session.exit_code() is None
+
+
+def test_an_earlier_batch_is_left_alone(session, layout):
+    note(layout, "offsets", 4)
+    write_changelog(layout, 1, 4)
+    assert MidBatchKill(session, layout, 4, 5).strike() is None
+
+
+def test_a_batch_committed_at_the_last_moment_goes_on(session, layout):
+    note(layout, "offsets", 5)
+    write_changelog(layout, 1, 5)
+    halt = session.stop
+
+    def commit_then_halt():
+        note(layout, "commits", 5)
+        halt()
+
+    session.stop = commit_then_halt
+    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert len(session.members()) == 2
+    wait_until(lambda: not any(is_halted(pid) for pid in session.members()))
+
+
+def is_halted(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
