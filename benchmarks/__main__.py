@@ -16,7 +16,7 @@ _FULL = {
     "commit": commits.measure,
 }
 _QUICK = {
-    "engines": lambda: engines.measure(20_000, 3),
+    "engines": lambda: engines.measure(20_000, 4),
     "dual_access": lambda: dual_access.measure(10_000, 3),
     "backfill": lambda: backfilling.measure(100_000, 1),
     "commit": lambda: commits.measure(200_000, 20_000, 5),

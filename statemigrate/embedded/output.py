@@ -17,11 +17,10 @@ class OutputRows:
         self._schema = schema
         self._rows: list[Any] = []
 
-    def add(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Collect rows; yields a batch whenever there are enough."""
+    def add(self, rows: Iterator[Any]) -> bool:
+        """Collect rows; whether there are enough for a batch now."""
         self._rows.extend(rows)
-        if len(self._rows) >= self._ROWS_A_BATCH:
-            yield from self.flush()
+        return len(self._rows) >= self._ROWS_A_BATCH
 
     def flush(self) -> Iterator[Any]:
         """Yield what was collected since."""

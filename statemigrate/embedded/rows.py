@@ -36,7 +36,10 @@ class RowCodec:
 
         Raises `ValueMismatchError` for anything that does not have exactly the fields.
         """
-        value = self._by_name(row)
+        if type(row) is tuple and len(row) == len(self.names):
+            value = dict(zip(self.names, row, strict=True))
+        else:
+            value = self._by_name(row)
         for name, convert in self._into:
             if value[name] is not None:
                 value[name] = convert(value[name])

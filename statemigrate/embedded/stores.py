@@ -9,7 +9,8 @@ from typing import Any
 from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.backfill import Budget, Chunk, run_chunk
 from statemigrate.deployment import Declared, StorePlan
-from statemigrate.embedded.keys import KeyCodec
+from statemigrate.embedded.families import RocksFamily
+from statemigrate.embedded.keys import KeyCodec, shown_key
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.plan import BatchPlan
 from statemigrate.embedded.report import PartitionReport
@@ -22,6 +23,7 @@ class OpenStores:
         self._partition = partition
         self._plan = plan
         self._keys = keys
+        self._values: list[RocksFamily] = []
         self._open = {name: self._make(store) for name, store in plan.stores.items()}
 
     @property
@@ -32,6 +34,11 @@ class OpenStores:
     def open(self, declared: Declared) -> DualAccess[Any]:
         """The dual access of a declared variable."""
         return self._open[declared.store]
+
+    def read_ahead(self, keys: list[bytes]) -> None:
+        """Fetch what the processor will probably ask of value state, for many keys at once."""
+        for family in self._values:
+            family.read_ahead(keys)
 
     def backfill(self, report: PartitionReport) -> None:
         """Migrate a chunk of what is left, within the budget."""
@@ -55,12 +62,14 @@ class OpenStores:
     def _make(self, store: StorePlan) -> DualAccess[Any]:
         kind = store.declared.kind
         target = self._partition.target(store.target, kind)
+        if kind == "value":
+            self._values.append(target)
         sources = [
             self._source(source, path, kind)
             for source, path in zip(store.sources, store.paths, strict=True)
         ]
         make: Any = DualList if kind == "list" else DualAccess
-        show = partial(_shown_key, self._keys, _user_keys(store))
+        show = partial(shown_key, self._keys, _user_keys(store))
         return make(  # type: ignore[no-any-return]
             store.declared.store,
             target,
@@ -77,11 +86,6 @@ class OpenStores:
 
 def _user_keys(store: StorePlan) -> KeyCodec | None:
     return None if store.declared.user_key is None else KeyCodec(store.declared.user_key)
-
-
-def _shown_key(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
-    key, rest = keys.split(data)
-    return key if user_keys is None else (*key, *user_keys.decode(rest))
 
 
 def _add(report: PartitionReport, chunk: Chunk) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from statemigrate.embedded.arrivals import Arrivals
 from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.output import OutputRows
@@ -54,13 +56,15 @@ def _run(
         number, plan.layout.partition(number), _working_copy(plan.working, number)
     )
     watch = _Stopwatch()
-    with opened(place, plan.partitions[number], plan.version) as partition:
+    with _few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
         stores = OpenStores(partition, plan, KeyCodec(schema.key))
         report.restore_ms = watch.lap()
         handle = EmbeddedHandle(stores.open)
         processor.init(handle)
-        for rows in _processed(batches, schema, processor, handle, plan, report):
-            yield from output.add(rows)
+        arrivals = Arrivals(batches, schema, stores.read_ahead)
+        for rows in _processed(arrivals, processor, handle, plan, report):
+            if output.add(rows):
+                yield from output.flush()
         processor.close()
         yield from output.flush()
         report.live_ms = watch.lap()
@@ -82,8 +86,7 @@ def _snapshot_due(plan: BatchPlan, number: int) -> bool:
 
 
 def _processed(
-    batches: Iterator[Any],
-    schema: BatchSchema,
+    arrivals: Arrivals,
     processor: Any,
     handle: EmbeddedHandle,
     plan: BatchPlan,
@@ -91,30 +94,27 @@ def _processed(
 ) -> Iterator[Iterator[Any]]:
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
-    encode = KeyCodec(schema.key).encode
     times = TimerValues(plan.processing_time, -1)
-    pick = _key_picker(schema.key_columns)
-    for key, rows in groupby(_rows(batches, schema, report), key=pick):
-        handle.key.data = encode(key)
+    for key, data, rows in arrivals.groups():
+        handle.key.data = data
         report.keys += 1
         yield processor.handleInputRows(key, rows, times)
+    report.rows = arrivals.rows
 
 
-def _key_picker(columns: tuple[int, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    if len(columns) == 1:
-        (only,) = columns
-        return lambda row: (row[only],)
-    return lambda row: tuple(row[column] for column in columns)
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let Python look for reference cycles seldom.
 
-
-def _rows(batches: Iterator[Any], schema: BatchSchema, report: PartitionReport) -> Iterator[Any]:
-    """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""
-    from pyspark.sql import Row
-
-    make = Row(*schema.rows.fieldNames())
-    for batch in batches:
-        report.rows += batch.num_rows
-        yield from map(make, *(column.to_pylist() for column in batch.columns))
+    Every row is a container, so with the usual threshold a batch is searched hundreds of times for
+    cycles that rows and values do not form.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 class _Stopwatch:
