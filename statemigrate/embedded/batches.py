@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,7 +55,7 @@ class Batches:
         self._engine = engine
         self._stores = stores
         self._first = True
-        self.progress: list[BatchProgress] = []
+        self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
         self.error: BaseException | None = None
 
     def run(self, rows: DataFrame, batch: int) -> None:
@@ -151,6 +152,10 @@ class Batches:
             remove_old_beats(self._engine.layout, plan.version, self._engine.options.retain)
 
 
+_KEPT = 10_000
+"""Batches whose figures are kept: a query runs for months, and its memory must not grow."""
+
+
 def _has_worked(reports: list[dict[str, Any]]) -> bool:
     """Whether the backfill got further, so that another batch may too."""
     return any(report["backfilled"] or report["quarantined"] for report in reports)
@@ -167,10 +172,12 @@ def _tuner(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
 
 def _tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
     tuner = plan.tuner
-    for report in reports:
-        if report["chunk"]:
-            live = report["live_ms"] if report["rows"] else 0.0
-            tuner = tuner.observe(Chunk(**report["chunk"]), live)
+    chunked = [report for report in reports if report["chunk"]]
+    if chunked:
+        # One observation a batch, the largest chunk's: a budget is one partition's.
+        largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
+        live = largest["live_ms"] if largest["rows"] else 0.0
+        tuner = tuner.observe(Chunk(**largest["chunk"]), live)
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
 
 

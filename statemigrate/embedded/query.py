@@ -20,6 +20,7 @@ from statemigrate.embedded.manifest import Manifest, read_manifest
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchSchema
 from statemigrate.embedded.progress import BatchProgress
+from statemigrate.embedded.working import private_directory, remove_leftovers
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.migration import Lineage
 
@@ -99,18 +100,23 @@ class EmbeddedQuery:
 
     def _working(self) -> Path:
         given = self._options.working_directory
-        return Path(given) if given else self._layout.default_working_directory()
+        return Path(given) if given else private_directory(self._layout)
 
     def _lock(self) -> list[DirectoryLock]:
-        lock = DirectoryLock(self._layout.lock, "the checkpoint")
+        locks = [DirectoryLock(self._layout.lock, "the checkpoint")]
         try:
-            return [lock, DirectoryLock(self._working() / "lock", "the working directory")]
+            working = self._working()
+            locks.append(DirectoryLock(working / "lock", "the working directory"))
+            remove_leftovers(working)
         except BaseException:
-            lock.release()
+            for lock in locks:
+                lock.release()
             raise
+        return locks
 
     def _plans(self, committed: Manifest | None) -> dict[str, StorePlan]:
         declared = declared_variables(self._processor)
+        _check_targets(self._settings, declared)
         lineages = self._lineages(declared)
         stored = {} if committed is None else committed.stored_stores()
         return {
@@ -161,8 +167,8 @@ class RunningQuery:
 
     @property
     def progress(self) -> list[BatchProgress]:
-        """The batches committed by this run, oldest first."""
-        return self._batches.progress
+        """The batches committed by this run, oldest first; the last ten thousand of them."""
+        return list(self._batches.progress)
 
     def await_termination(self, timeout: int | None = None) -> bool:
         """Wait for the end, at most ``timeout`` seconds; whether it came.
@@ -250,6 +256,19 @@ def _output_struct(output: StructType | str) -> StructType:
 def _columns(schema: dict[str, Any]) -> str:
     # Without nullability and metadata, which do not change a key's bytes.
     return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])
+
+
+def _check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
+    names = sorted(each.store for each in declared)
+    for store in settings.targets:
+        if store not in names:
+            raise StartupError(
+                f"targets names the store {store}, which the processor does not have",
+                expected=f"one of {', '.join(names)}",
+                found=store,
+                next_action="correct the name in targets=",
+                store=store,
+            )
 
 
 def _use_this_python(stream: DataFrame) -> None:

@@ -91,7 +91,17 @@ def _user_keys(store: StorePlan) -> KeyCodec | None:
 def _add(report: PartitionReport, chunk: Chunk) -> None:
     report.backfilled += chunk.migrated
     report.quarantined += chunk.quarantined
-    report.chunk = asdict(chunk)
+    report.chunk = asdict(chunk if report.chunk is None else _together(report.chunk, chunk))
+
+
+def _together(first: dict[str, Any], second: Chunk) -> Chunk:
+    one = Chunk(**first)
+    return Chunk(
+        one.migrated + second.migrated,
+        one.quarantined + second.quarantined,
+        one.milliseconds + second.milliseconds,
+        one.finished and second.finished,
+    )
 
 
 def _rest(budget: Budget, chunk: Chunk) -> Budget:

@@ -14,11 +14,11 @@ from statemigrate.embedded.arrivals import Arrivals
 from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.output import OutputRows
-from statemigrate.embedded.partition import PartitionPlace, opened
+from statemigrate.embedded.partition import Partition, PartitionPlace, opened
 from statemigrate.embedded.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.report import PartitionReport, describe
 from statemigrate.embedded.stores import OpenStores
-from statemigrate.errors import StatemigrateError
+from statemigrate.errors import CheckpointError, StatemigrateError
 
 
 def run_partition(
@@ -71,9 +71,23 @@ def _run(
         stores.backfill(report)
         report.backfill_ms = watch.lap()
         report.touched = sum(access.counts.touched for access in stores.accesses)
-        report.retired = [name for name in sorted(plan.retired) if partition.drop(name)]
+        report.retired = _retired(partition, plan, number)
         report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
         report.commit_ms = watch.lap()
+
+
+def _retired(partition: Partition, plan: BatchPlan, number: int) -> list[str]:
+    for name in sorted(plan.retired):
+        if not partition.drop(name):
+            raise CheckpointError(
+                f"family {name} was to be retired, but partition {number} still has values in it",
+                expected="a family that is empty in every partition",
+                found="at least one value",
+                next_action="restart the query: nothing of this batch was written, and the family "
+                "is read again; please report this",
+                family=name,
+            )
+    return sorted(plan.retired)
 
 
 def _working_copy(working: str, number: int) -> Path:
