@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.embedded.options import EngineOptions
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+    from statemigrate.embedded.reader import StateReader
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
     from statemigrate.scripts import ScriptFolder
@@ -28,6 +29,7 @@ _HOMES = {
     "Format": "statemigrate.formats",
     "RunningQuery": "statemigrate.embedded.query",
     "ScriptFolder": "statemigrate.scripts",
+    "StateReader": "statemigrate.embedded.reader",
     "StatemigrateError": "statemigrate.errors",
     "Struct": "statemigrate.formats",
     "migrated": "statemigrate.deployment",
@@ -42,6 +44,7 @@ __all__ = [
     "Format",
     "RunningQuery",
     "ScriptFolder",
+    "StateReader",
     "StatemigrateError",
     "Struct",
     "migrated",
