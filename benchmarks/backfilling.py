@@ -16,6 +16,7 @@ from statemigrate.access import DualAccess, Source
 from statemigrate.backfill import Budget, run_chunk
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.task import few_collections
 from statemigrate.families import Span
 from statemigrate.formats import Value
 
@@ -56,7 +57,8 @@ def backfill_all(at: PartitionPlace, state: PartitionState, records: int) -> Non
             LINEAGE.path(OLD_FAMILY.revision, NEW_FAMILY.revision),
         )
         access: DualAccess[Value] = DualAccess("items", target, [source])
-        migrated += run_chunk(access, source, partition, Budget(_CHUNK, 1e9)).migrated
+        with few_collections():
+            migrated += run_chunk(access, source, partition, Budget(_CHUNK, 1e9)).migrated
         state = partition.commit(snapshot=False)
         version += 1
     assert state.entries == {OLD_FAMILY.name: 0, NEW_FAMILY.name: None}, state.entries

@@ -27,7 +27,7 @@ def _options() -> Any:
 
     global _cache  # noqa: PLW0603 - one block cache a process bounds its memory
     if _cache is None:
-        _cache = Cache(64 * _MEGABYTE)
+        _cache = Cache(8 * _MEGABYTE)
     table = BlockBasedOptions()
     # Most probes of a source family miss once its keys are migrated; the filter answers those.
     table.set_bloom_filter(10, False)
@@ -38,7 +38,7 @@ def _options() -> Any:
     options.set_atomic_flush(True)
     options.set_block_based_table_factory(table)
     options.set_compression_type(DBCompressionType.lz4())
-    options.set_write_buffer_size(32 * _MEGABYTE)
+    options.set_write_buffer_size(8 * _MEGABYTE)
     options.set_skip_stats_update_on_db_open(True)
     options.set_keep_log_file_num(2)
     return options

@@ -56,7 +56,7 @@ def _run(
         number, plan.layout.partition(number), _working_copy(plan.working, number)
     )
     watch = _Stopwatch()
-    with _few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
+    with few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
         stores = OpenStores(partition, plan, KeyCodec(schema.key))
         report.restore_ms = watch.lap()
         handle = EmbeddedHandle(stores.open)
@@ -117,7 +117,7 @@ def _processed(
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Let Python look for reference cycles seldom.
 
     Every row is a container, so with the usual threshold a batch is searched hundreds of times for
