@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 from benchmarks.measuring import Result, in_turn, median_ratio, seconds
 from benchmarks.states import (
@@ -17,6 +18,7 @@ from benchmarks.states import (
     upgrade,
 )
 from statemigrate.access import DualAccess, Source
+from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.formats import Value
@@ -28,33 +30,31 @@ def measure(keys: int = 100_000, rounds: int = 5) -> list[Result]:
 
 
 def _all_migrated(keys: int, rounds: int) -> Result:
-    with place() as plain, place() as dual:
-        alone = filled(plain, NEW_FAMILY, keys)
-        beside_drained = filled(dual, NEW_FAMILY, keys)
-        plain_times, dual_times = in_turn(
-            lambda: _batch(plain, alone, keys, source=False),
-            lambda: _batch(dual, beside_drained, keys, source=True),
-            rounds,
-        )
-    ratio = median_ratio(dual_times, plain_times)
-    figures = {"keys": keys, "plain_seconds": plain_times, "dual_seconds": dual_times}
+    ratio, figures = _dual_against_plain(NEW_FAMILY, keys, rounds)
     compared = "batch with a drained source against no migration"
     return Result("dual access, all migrated", compared, ratio, "at most", 1.05, figures)
 
 
 def _first_touch(keys: int, rounds: int) -> Result:
-    with place() as plain, place() as dual:
-        migrated = filled(plain, NEW_FAMILY, keys)
-        unmigrated = filled(dual, OLD_FAMILY, keys)
-        plain_times, dual_times = in_turn(
-            lambda: _batch(plain, migrated, keys, source=False),
-            lambda: _batch(dual, unmigrated, keys, source=True),
-            rounds,
-        )
-    ratio = median_ratio(dual_times, plain_times)
-    figures = {"keys": keys, "plain_seconds": plain_times, "first_touch_seconds": dual_times}
+    ratio, figures = _dual_against_plain(OLD_FAMILY, keys, rounds)
     compared = "get+put of unmigrated keys against get+put"
     return Result("first touch", compared, ratio, "at most", 2.5, figures)
+
+
+def _dual_against_plain(
+    stored: StoredFamily, keys: int, rounds: int
+) -> tuple[float, dict[str, Any]]:
+    """Batches over a partition whose values are in ``stored``, against one with no source."""
+    with place() as plain, place() as dual:
+        alone = filled(plain, NEW_FAMILY, keys)
+        beside = filled(dual, stored, keys)
+        plain_times, dual_times = in_turn(
+            lambda: _batch(plain, alone, keys, source=False),
+            lambda: _batch(dual, beside, keys, source=True),
+            rounds,
+        )
+    figures = {"keys": keys, "plain_seconds": plain_times, "dual_seconds": dual_times}
+    return median_ratio(dual_times, plain_times), figures
 
 
 def _batch(at: PartitionPlace, state: PartitionState, keys: int, *, source: bool) -> float:

@@ -26,7 +26,6 @@ class PartitionReport:
     touched: int = 0
     backfilled: int = 0
     quarantined: int = 0
-    retired: list[str] = field(default_factory=list)
     restore_ms: float = 0.0
     live_ms: float = 0.0
     backfill_ms: float = 0.0

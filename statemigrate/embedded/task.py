@@ -71,12 +71,12 @@ def _run(
         stores.backfill(report)
         report.backfill_ms = watch.lap()
         report.touched = sum(access.counts.touched for access in stores.accesses)
-        report.retired = _retired(partition, plan, number)
+        _retire(partition, plan, number)
         report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
         report.commit_ms = watch.lap()
 
 
-def _retired(partition: Partition, plan: BatchPlan, number: int) -> list[str]:
+def _retire(partition: Partition, plan: BatchPlan, number: int) -> None:
     for name in sorted(plan.retired):
         if not partition.drop(name):
             raise CheckpointError(
@@ -87,7 +87,6 @@ def _retired(partition: Partition, plan: BatchPlan, number: int) -> list[str]:
                 "is read again; please report this",
                 family=name,
             )
-    return sorted(plan.retired)
 
 
 def _working_copy(working: str, number: int) -> Path:
