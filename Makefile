@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench java clean
+.PHONY: demo test lint bench compat java clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -21,6 +21,20 @@ lint: $(STAMP)
 bench: $(STAMP) java
 	$(BIN)/python -m benchmarks
 
+# The suite of Spark's own state on the newest release of each supported line of PySpark.
+compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
+	for line in 4.1 4.2 4.3; do \
+		echo "PySpark $$line"; \
+		.venv-$$line/bin/python -m pytest tests/native $(ARGS) || exit 1; \
+	done
+
+.venv-%/.installed: pyproject.toml
+	$(PYTHON) scripts/check_python.py
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-$*/bin/python -m pip install --quiet --editable '.[dev]' 'pyspark~=$*.0'
+	touch $@
+
 java:
 	@PYTHON=$(PYTHON) sh scripts/ensure-java.sh
 
@@ -32,4 +46,4 @@ $(STAMP): pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import backfilling, commits, dual_access, engines
+from benchmarks import backfilling, commits, dual_access, engines, native
 from benchmarks.measuring import Result, as_json, table
 
 _FULL = {
@@ -14,12 +14,14 @@ _FULL = {
     "dual_access": dual_access.measure,
     "backfill": backfilling.measure,
     "commit": commits.measure,
+    "native": native.measure,
 }
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
     "dual_access": lambda: dual_access.measure(10_000, 3),
     "backfill": lambda: backfilling.measure(100_000, 1),
     "commit": lambda: commits.measure(200_000, 20_000, 5),
+    "native": lambda: native.measure(1_000, 2),
 }
 
 

@@ -22,7 +22,7 @@ def measure(keys: int = 200_000, batches: int = 5) -> list[Result]:
 
     The first two batches of either engine, which start and warm up Java and Python, do not count.
     """
-    spark = _session()
+    spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
             _write_input(Path(folder) / "input", keys, batches)
@@ -42,7 +42,8 @@ def measure(keys: int = 200_000, batches: int = 5) -> list[Result]:
     return [Result("embedded process loop", compared, ratio, "at least", 15, figures)]
 
 
-def _session() -> Any:
+def session() -> Any:
+    """Two cores, RocksDB as the state store, and nothing printed."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

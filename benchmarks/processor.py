@@ -9,14 +9,17 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 STATE = "n BIGINT, total BIGINT, name STRING"
+RENAMED = "n BIGINT, amount BIGINT, name STRING"
 OUTPUT = "key STRING, n BIGINT, total BIGINT"
 
 
 class Totals(StatefulProcessor):
     """One get and one update a key."""
 
+    schema = STATE
+
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.totals = handle.getValueState("totals", STATE)
+        self.totals = handle.getValueState("totals", self.schema)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         n, total, name = self.totals.get() or (0, 0, None)
@@ -27,3 +30,9 @@ class Totals(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+class RenamedTotals(Totals):
+    """The same with another name for a field."""
+
+    schema = RENAMED

@@ -11,19 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.backfill import BackfillOptions
-    from statemigrate.deployment import migrated
     from statemigrate.embedded.options import EngineOptions
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
     from statemigrate.embedded.reader import StateReader
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
+    from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
+    from statemigrate.native.decorator import migrated
+    from statemigrate.native.envelope import ENVELOPE
+    from statemigrate.native.progress import BackfillProgress, BackfillStatus, backfill_status
+    from statemigrate.native.source import with_backfill
     from statemigrate.scripts import ScriptFolder
 
 _HOMES = {
     "Avro": "statemigrate.formats",
     "BackfillOptions": "statemigrate.backfill",
+    "BackfillPlan": "statemigrate.native.chunks",
+    "BackfillProgress": "statemigrate.native.progress",
+    "BackfillStatus": "statemigrate.native.progress",
     "BatchProgress": "statemigrate.embedded.progress",
+    "ENVELOPE": "statemigrate.native.envelope",
     "EmbeddedQuery": "statemigrate.embedded.query",
     "EngineOptions": "statemigrate.embedded.options",
     "Format": "statemigrate.formats",
@@ -32,12 +40,20 @@ _HOMES = {
     "StateReader": "statemigrate.embedded.reader",
     "StatemigrateError": "statemigrate.errors",
     "Struct": "statemigrate.formats",
-    "migrated": "statemigrate.deployment",
+    "backfill_status": "statemigrate.native.progress",
+    "migrated": "statemigrate.native.decorator",
+    "pause_backfill": "statemigrate.native.chunks",
+    "plan_backfill": "statemigrate.native.chunks",
+    "with_backfill": "statemigrate.native.source",
 }
 
 __all__ = [
+    "ENVELOPE",
     "Avro",
     "BackfillOptions",
+    "BackfillPlan",
+    "BackfillProgress",
+    "BackfillStatus",
     "BatchProgress",
     "EmbeddedQuery",
     "EngineOptions",
@@ -47,7 +63,11 @@ __all__ = [
     "StateReader",
     "StatemigrateError",
     "Struct",
+    "backfill_status",
     "migrated",
+    "pause_backfill",
+    "plan_backfill",
+    "with_backfill",
 ]
 
 

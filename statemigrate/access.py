@@ -45,7 +45,9 @@ class DualAccess(Generic[V]):
     """One store's logical content in the target format, over several families.
 
     ``sources`` are ordered newest first. A source leaves the read path as soon as it is drained.
-    With ``write_on_read=False`` reads are pure and only writes and the backfill migrate.
+    With ``write_on_read=False`` reads are pure and only writes and the backfill migrate. Where
+    asking a source is dear, ``asks_after_hit=False`` leaves it out for a key whose value was just
+    read from the target: at every commit a key is in one family only.
     """
 
     def __init__(
@@ -55,12 +57,14 @@ class DualAccess(Generic[V]):
         sources: Sequence[Source[V]] = (),
         *,
         write_on_read: bool = True,
+        asks_after_hit: bool = True,
         show_key: Callable[[Key], object] = lambda key: key,
     ) -> None:
         self.store = store
         self.target = target
         self.sources = tuple(source for source in sources if not source.family.is_drained())
         self.write_on_read = write_on_read
+        self._asks_after_hit = asks_after_hit
         self.counts = Counts()
         self._shown = _ShownKey(show_key)
         # The last key seen to be in no source: a read that migrates is mostly followed by a write
@@ -71,6 +75,8 @@ class DualAccess(Generic[V]):
         """The value under ``key`` in the target format; migrates it when found in a source."""
         value = self.target.get(key)
         if value is not None:
+            if not self._asks_after_hit:
+                self._settled = key
             return value
         found = self._find(key)
         if found is None:
@@ -133,16 +139,14 @@ class DualAccess(Generic[V]):
 
         Raises `TransformError`; the entry then stays where it was.
         """
-        if self._is_superseded(source, key):
+        if self.target.contains(key) or self._is_newer_elsewhere(source, key):
             self.counts.superseded += 1
             self._remove(source, key)
             return
         self._migrate(source, key, self._converted(source, key, value))
         self.counts.backfilled += 1
 
-    def _is_superseded(self, source: Source[V], key: Key) -> bool:
-        if self.target.contains(key):
-            return True
+    def _is_newer_elsewhere(self, source: Source[V], key: Key) -> bool:
         for each in self.sources:
             if each is source:
                 return False
@@ -169,7 +173,9 @@ class DualAccess(Generic[V]):
         except ValueMismatchError as error:
             raise self._unfit(source, error) from error
         self._remove(source, key)
-        self._leave_sources(key, but=source)
+        if self.sources != (source,):
+            self._leave_sources(key, but=source)
+        self._settled = key
 
     def _checked(self, source: Source[V], key: Key, old: V) -> V:
         value = self._converted(source, key, old)

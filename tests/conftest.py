@@ -1,7 +1,14 @@
 """Settings of the whole test suite."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# The same examples on every run and every machine; a failure prints the line that repeats it.
-settings.register_profile("repeatable", derandomize=True, print_blob=True, deadline=None)
+# The same examples on every run and every machine, however slow it is at the moment; a failure
+# prints the line that repeats it.
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    print_blob=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("repeatable")

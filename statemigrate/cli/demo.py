@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     type=click.Choice(["embedded", "native"]),
     default="embedded",
     show_default=True,
-    help="Where the state lives; native is not available yet.",
+    help="Where the state lives: in the embedded engine or in Spark's own store.",
+)
+@click.option(
+    "--master",
+    default="local[*]",
+    show_default=True,
+    help="Spark to run on, such as spark://HOST:7077; a cluster needs --engine native.",
 )
 @shared_options()
 @click.pass_obj
@@ -47,6 +53,7 @@ def demo(
     seed: int,
     directory: Path | None,
     engine: str,
+    master: str,
 ) -> None:
     """Migrate the state of a stream through a crash, and check every key.
 
@@ -57,9 +64,7 @@ def demo(
     Needs Java 17 or newer; uses the example's own migration, whatever --migrations says. Exits
     with 1 on any difference.
     """
-    if engine == "native":
-        raise click.UsageError("--engine native is not available yet; leave the option out.")
-    options = _options(events, keys, partitions, seed)
+    options = _options(events, keys, partitions, seed, engine, master)
     from statemigrate.demo.java import require_java
     from statemigrate.demo.places import DemoFolder
 
@@ -79,11 +84,11 @@ def demo(
         raise click.exceptions.Exit(1)
 
 
-def _options(events: int, keys: int, partitions: int, seed: int) -> DemoOptions:
+def _options(*values: Any) -> DemoOptions:
     from statemigrate.demo.options import DemoOptions
 
     try:
-        return DemoOptions(events, keys, partitions, seed)
+        return DemoOptions(*values)
     except StatemigrateError as error:
         raise click.UsageError(str(error)) from error
 

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.comparison import Comparison
 from statemigrate.demo.figures import Figures
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
-from statemigrate.embedded.progress import BatchProgress
 
 _COLUMNS = ("batch", "events", "old left", "by touch", "by backfill", "batch ms", "w/o backfill")
 _WIDTH = 13
@@ -73,9 +73,9 @@ class DemoView:
         if not self._has_header:
             self._screen.print("".join(name.rjust(_WIDTH) for name in _COLUMNS), style="bold")
             self._has_header = True
-        self._screen.print(_line(step.progress))
+        self._screen.print(_line(step.batch))
         if step.migrating and self._task is not None:
-            text = self._migrated.after(step.progress)
+            text = self._migrated.after(step.batch)
             total, done = self._migrated.total, self._migrated.done
             self._bar.update(self._task, description=text, total=total, completed=done)
 
@@ -114,28 +114,29 @@ class _Migrated:
     def done(self) -> int:
         return self.touched + self.backfilled
 
-    def after(self, progress: BatchProgress) -> str:
-        self.touched += progress.touched
-        self.backfilled += progress.backfilled
-        self.total = self.total or self.done + progress.left
+    def after(self, batch: Batch) -> str:
+        self.touched += batch.touched
+        self.backfilled += batch.backfilled
+        self.total = self.total or self.done + batch.left
         return (
             f"migrated {self.touched:,} by touch, {self.backfilled:,} by backfill; "
-            f"{progress.left:,} left"
+            f"{batch.left:,} left"
         )
 
 
-def _line(progress: BatchProgress) -> str:
-    numbers = (
-        progress.batch,
-        progress.rows,
-        progress.left,
-        progress.touched,
-        progress.backfilled,
-        round(progress.batch_ms),
-        round(progress.batch_ms - progress.backfill_ms),
+def _line(batch: Batch) -> str:
+    alone = batch.without_backfill
+    cells = (
+        f"{batch.number:,}",
+        f"{batch.rows:,}",
+        f"{batch.left:,}",
+        f"{batch.touched:,}",
+        f"{batch.backfilled:,}",
+        f"{batch.milliseconds:,.0f}",
+        "-" if alone is None else f"{alone:,.0f}",
     )
-    dropped = f"  dropped: {', '.join(progress.retired)}" if progress.retired else ""
-    return "".join(f"{number:,}".rjust(_WIDTH) for number in numbers) + dropped
+    dropped = f"  dropped: {', '.join(batch.retired)}" if batch.retired else ""
+    return "".join(cell.rjust(_WIDTH) for cell in cells) + dropped
 
 
 def _verdicts(figures: Figures) -> Table:
@@ -163,6 +164,7 @@ def _cells(comparison: Comparison) -> tuple[str, ...]:
 
 def _summary(figures: Figures) -> list[str]:
     migration, before, after = figures.migration, figures.before, figures.after
+    alone = after.without_backfill
     return [
         f"Killed in batch {figures.crash.batch}; the second deployment began with batch "
         f"{figures.rerun_batch}.",
@@ -170,7 +172,7 @@ def _summary(figures: Figures) -> list[str]:
         f"backfill {migration.backfilled:,}, left {migration.left:,}; families dropped: "
         f"{', '.join(migration.retired) or 'none'}.",
         f"Batch time, median: {before.with_backfill:,.0f} ms before the migration; "
-        f"{after.with_backfill:,.0f} ms in the second deployment, "
-        f"{after.without_backfill:,.0f} ms without its backfill.",
+        f"{after.with_backfill:,.0f} ms in the second deployment"
+        + ("." if alone is None else f", {alone:,.0f} ms without its backfill."),
         "Seconds: " + ", ".join(f"{name} {value}" for name, value in figures.seconds.items()) + ".",
     ]

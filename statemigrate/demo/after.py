@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from statemigrate.demo.places import example_migrations
 from statemigrate.demo.rows import Summary
-from statemigrate.deployment import migrated
+from statemigrate.native.decorator import migrated
 
 AUCTION = """
     seller BIGINT,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from statemigrate.demo.processes import ProcessSession
-from statemigrate.embedded.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,21 @@ class MidBatchKill:
     """Waits for a batch from ``first_batch`` on to be half done, then kills.
 
     Spark notes a batch in ``offsets`` before it runs and in ``commits`` after it. Half done is
-    noted but not committed, with the changelog of at least one partition written.
+    noted but not committed, with the part of at least one partition written; ``written`` counts
+    those of a batch.
     """
 
     def __init__(
-        self, session: ProcessSession, layout: Layout, partitions: int, first_batch: int
+        self,
+        session: ProcessSession,
+        checkpoint: Path,
+        partitions: int,
+        first_batch: int,
+        written: Callable[[int], int],
     ) -> None:
         self._session = session
-        self._layout = layout
+        self._checkpoint = checkpoint
+        self._written = written
         self._partitions = partitions
         self._first = first_batch
 
@@ -51,10 +59,6 @@ class MidBatchKill:
     def _is_half_done(self, batch: int) -> bool:
         return self._newest("commits") < batch and self._written(batch) > 0
 
-    def _written(self, batch: int) -> int:
-        places = [self._layout.partition(number) for number in range(self._partitions)]
-        return sum(any(place.glob(f"{batch:012d}-*.changelog")) for place in places)
-
     def _newest(self, log: str) -> int:
-        names = [path.name for path in (self._layout.checkpoint / log).glob("[0-9]*")]
+        names = [path.name for path in (self._checkpoint / log).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.places import DemoFolder
 from statemigrate.demo.processes import ProcessSession
-from statemigrate.embedded.progress import BatchProgress, FamilyProgress
 from statemigrate.embedded.report import rebuilt
 from statemigrate.errors import StatemigrateError
 
@@ -54,7 +54,7 @@ class Deployment:
             raise self._failure(code)
         return True
 
-    def new_batches(self) -> Iterator[BatchProgress]:
+    def new_batches(self) -> Iterator[Batch]:
         """The batches reported since the last call."""
         path = self._folder.progress(self._role)
         if not path.exists():
@@ -65,9 +65,9 @@ class Deployment:
             whole, separator, _ = lines.read().rpartition(b"\n")
         self._read += len(whole) + len(separator)
         for line in whole.splitlines():
-            yield _progress(json.loads(line))
+            yield _batch(json.loads(line))
 
-    def until_end(self) -> Iterator[BatchProgress]:
+    def until_end(self) -> Iterator[Batch]:
         """Every batch as it is reported, until the job is done."""
         while not self.has_ended():
             yield from self.new_batches()
@@ -106,10 +106,9 @@ def _environment(folder: DemoFolder) -> dict[str, str]:
 _LEFT_OUT = frozenset({"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS"})
 
 
-def _progress(document: dict[str, Any]) -> BatchProgress:
-    families = tuple(FamilyProgress(**family) for family in document.pop("families"))
+def _batch(document: dict[str, Any]) -> Batch:
     retired = tuple(document.pop("retired"))
-    return BatchProgress(families=families, retired=retired, **document)
+    return Batch(retired=retired, **document)
 
 
 def _last_line(log: Path) -> str:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.comparison import Comparison
 from statemigrate.demo.crash import Crash
 from statemigrate.demo.options import DemoOptions
-from statemigrate.embedded.progress import BatchProgress
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,18 @@ class BatchTimes:
     batches: int
     rows: int
     with_backfill: float
-    without_backfill: float
+    without_backfill: float | None
 
     @classmethod
-    def of(cls, batches: Sequence[BatchProgress]) -> BatchTimes:
+    def of(cls, batches: Sequence[Batch]) -> BatchTimes:
         """Sum up a deployment; its first batch also starts the workers and proves nothing."""
         timed = [each for each in batches[1:] if each.rows] or list(batches)
+        live = [each.without_backfill for each in timed if each.without_backfill is not None]
         return cls(
             len(batches),
             sum(each.rows for each in batches),
-            _median([each.batch_ms for each in timed]),
-            _median([each.batch_ms - each.backfill_ms for each in timed]),
+            _median([each.milliseconds for each in timed]),
+            _median(live) if live else None,
         )
 
 
@@ -48,8 +49,8 @@ class MigrationFigures:
     retired: tuple[str, ...]
 
     @classmethod
-    def of(cls, batches: Sequence[BatchProgress]) -> MigrationFigures:
-        """Sum up the second deployment, from its first batch on."""
+    def of(cls, batches: Sequence[Batch]) -> MigrationFigures:
+        """Sum up what came after the first deployment, from its first batch on."""
         first, last = batches[0], batches[-1]
         return cls(
             first.left + first.touched + first.backfilled,
@@ -94,7 +95,6 @@ class Figures:
         """The form for machines."""
         return {
             "equal": self.is_good,
-            "engine": "embedded",
             **asdict(self.options),
             "killed": asdict(self.crash),
             "rerun_batch": self.rerun_batch,

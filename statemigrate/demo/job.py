@@ -1,6 +1,6 @@
 """What the demonstration's processes do, one Spark session each.
 
-Run as ``python -m statemigrate.demo.job FOLDER ROLE``: ``before`` and ``after`` are the two
+Run as ``python -m statemigrate.demo.job FOLDER ROLE``: ``before``, ``after`` and ``retire`` are the
 deployments of the streaming query, ``expected`` is the independent batch computation.
 """
 
@@ -10,118 +10,30 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from statemigrate.demo.events import SCHEMA
+from statemigrate.demo.embedded_job import run_embedded
 from statemigrate.demo.expected import compute_expected
+from statemigrate.demo.native_job import run_native, state_rows
 from statemigrate.demo.places import DemoFolder
-from statemigrate.demo.rows import OUTPUT
-from statemigrate.embedded.options import EngineOptions
-from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+from statemigrate.demo.session import spark_session
 from statemigrate.embedded.report import describe
 from statemigrate.errors import StatemigrateError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_POLL = 0.05  # seconds
-# A JVM that lives for a minute spends more on optimising its code than that code gives back.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-
-
-def spark_session(folder: DemoFolder) -> SparkSession:
-    """A local session that keeps all its files in the folder and its messages to itself."""
-    from pyspark.sql import SparkSession
-
-    logging = (Path(__file__).parent / "log4j2.properties").as_uri()
-    options = (
-        f"-Dlog4j2.configurationFile={logging}",
-        f"-Djava.io.tmpdir={folder.temporary}",
-        *_SHORT_LIVED,
-    )
-    java = " ".join(f'"{option}"' for option in options)
-    settings = {
-        "spark.driver.extraJavaOptions": java,
-        "spark.sql.warehouse.dir": str(folder.temporary / "warehouse"),
-        "spark.sql.shuffle.partitions": str(folder.options.partitions),
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[*]").appName("statemigrate demo")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
-def start_query(spark: SparkSession, folder: DemoFolder, processor: Any) -> RunningQuery:
-    """The streaming query of both deployments; only the processor differs."""
-    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    return EmbeddedQuery(
-        stream.parquet(str(folder.events)),
-        by="entity",
-        processor=processor,
-        output=OUTPUT,
-        checkpoint=folder.checkpoint,
-        sink=output_files(folder.output),
-        options=EngineOptions(
-            partitions=folder.options.partitions, working_directory=str(folder.working)
-        ),
-    ).start()
-
-
-def output_files(directory: Path) -> Callable[[DataFrame, int], None]:
-    """A sink that keeps one file a batch: a batch that is run again replaces its own rows."""
-
-    def write(rows: DataFrame, batch: int) -> None:
-        temporary = directory / f".{batch:06d}.tmp"
-        pq.write_table(rows.toArrow(), temporary)
-        temporary.replace(directory / f"{batch:06d}.parquet")
-
-    return write
 
 
 def run_job(folder: DemoFolder, role: str) -> None:
     """Do what ``role`` says; a deployment ends when input and backfill are both done."""
     spark = spark_session(folder)
+    is_native = folder.options.engine == "native"
     if role == "expected":
         pq.write_table(compute_expected(spark, folder.events), folder.expected)
+        if is_native:
+            pq.write_table(state_rows(spark, folder), folder.state)
         return
-    running = start_query(spark, folder, _processor(role))
-    done = threading.Event()
-    reporter = threading.Thread(target=_report, args=(running, folder.progress(role), done))
-    reporter.start()
-    try:
-        running.process_all_available()
-    finally:
-        done.set()
-        reporter.join()
-    running.stop()
-
-
-def _processor(role: str) -> Any:
-    from statemigrate.demo import after, before
-
-    return {"before": before, "after": after}[role].AuctionHouse()
-
-
-def _report(running: RunningQuery, path: Path, done: threading.Event) -> None:
-    reported = 0
-    with path.open("a") as lines:
-        while True:
-            last = done.wait(_POLL)
-            for progress in running.progress[reported:]:
-                lines.write(json.dumps(asdict(progress)) + "\n")
-                reported += 1
-            lines.flush()
-            if last:
-                return
+    run = run_native if is_native else run_embedded
+    run(spark, folder, role)
 
 
 def _end_with_parent() -> None:

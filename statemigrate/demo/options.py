@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from statemigrate.errors import StatemigrateError
 
 MINIMUM_KEYS = 100
+Engine = Literal["embedded", "native"]
 
 
 @dataclass(frozen=True)
@@ -14,13 +16,16 @@ class DemoOptions:
     """Sizes and seed of a demonstration; the same options give the same events.
 
     ``keys`` is the number of persons and auctions together, ``events`` that of their rows and the
-    bids. Raises `StatemigrateError` for sizes that leave nothing to show.
+    bids. ``engine`` says where the state lives, ``master`` which Spark runs it; the embedded engine
+    needs a local one. Raises `StatemigrateError` for sizes that leave nothing to show.
     """
 
     events: int = 300_000
     keys: int = 100_000
     partitions: int = 4
     seed: int = 7
+    engine: Engine = "embedded"
+    master: str = "local[*]"
 
     def __post_init__(self) -> None:
         if self.keys < MINIMUM_KEYS:
@@ -36,6 +41,13 @@ class DemoOptions:
                 expected=f"at least {2 * self.keys}: every key takes one, the others are bids",
                 found=self.events,
                 next_action=f"--events {3 * self.keys}, or fewer --keys",
+            )
+        if self.engine == "embedded" and not self.master.startswith("local"):
+            raise StatemigrateError(
+                f"the embedded engine keeps its state on one machine, not on {self.master}",
+                expected="a local master",
+                found=self.master,
+                next_action="--engine native, or leave --master out",
             )
         if self.partitions < 1:
             raise StatemigrateError(

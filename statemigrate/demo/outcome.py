@@ -20,6 +20,8 @@ _SEQUENCE = "sequence"
 
 def in_state(folder: DemoFolder) -> Summaries:
     """Every key's value in the last committed version of the state, in the new format."""
+    if folder.options.engine == "native":
+        return _by_entity(pq.read_table(folder.state))
     with StateReader(folder.checkpoint, migrations=example_migrations()) as reader:
         found = dict(_auctions(reader))
         found.update(

@@ -83,6 +83,11 @@ class DemoFolder:
         return self.root / "expected.parquet"
 
     @property
+    def state(self) -> Path:
+        """The state of Spark's own store in the end, one row a key, as one Parquet file."""
+        return self.root / "state.parquet"
+
+    @property
     def working(self) -> Path:
         """The engine's disposable copies."""
         return self.root / "working"

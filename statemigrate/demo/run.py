@@ -6,19 +6,20 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
-from statemigrate.demo import story
+from statemigrate.demo import native_job, story
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.comparison import Comparison, compare_summaries
 from statemigrate.demo.crash import Crash, MidBatchKill
 from statemigrate.demo.deployment import Deployment
+from statemigrate.demo.embedded_job import changelogs_written
 from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.figures import BatchTimes, Figures, MigrationFigures
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.outcome import in_events, in_output, in_state
 from statemigrate.demo.places import DemoFolder
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.progress import BatchProgress
 from statemigrate.errors import StatemigrateError
+from statemigrate.native.adoption import adopt
 
 FILES = 12
 FIRST_FILES = 9  # what the first deployment sees
@@ -39,8 +40,8 @@ class _Demo:
     def __init__(self, options: DemoOptions, folder: DemoFolder) -> None:
         self._options = options
         self._folder = folder
-        self._before: list[BatchProgress] = []
-        self._after: list[BatchProgress] = []
+        self._before: list[Batch] = []
+        self._after: list[Batch] = []
         self._crash: Crash | None = None
         self._seconds: dict[str, float] = {}
 
@@ -51,9 +52,7 @@ class _Demo:
         yield ActBegun(*story.first_deployment(FIRST_FILES, FILES))
         with self._timed("first deployment"):
             yield from self._first_deployment()
-        yield ActBegun(*story.second_deployment())
-        with self._timed("second deployment"):
-            yield from self._second_deployment()
+        yield from self._migration()
         yield ActBegun(*story.comparison())
         with self._timed("comparison"):
             state, output = self._compared()
@@ -61,25 +60,53 @@ class _Demo:
 
     def _first_deployment(self) -> Iterator[Step]:
         self._folder.arrive(FIRST_FILES)
-        layout = Layout.of(self._folder.checkpoint)
         with Deployment(self._folder, "before") as deployment:
-            kill = MidBatchKill(deployment.session, layout, self._options.partitions, KILL_FROM)
+            kill = MidBatchKill(
+                deployment.session,
+                self._folder.checkpoint,
+                self._options.partitions,
+                KILL_FROM,
+                self._written,
+            )
             while self._crash is None:
                 if deployment.has_ended():
                     raise _never_half_done(self._options)
                 self._crash = kill.strike()
-                for progress in deployment.new_batches():
-                    self._before.append(progress)
-                    yield BatchDone(progress, migrating=False)
+                for batch in deployment.new_batches():
+                    self._before.append(batch)
+                    yield BatchDone(batch, migrating=False)
                 time.sleep(_POLL)
         yield Killed(self._crash)
 
-    def _second_deployment(self) -> Iterator[Step]:
-        self._folder.arrive()
-        with Deployment(self._folder, "after") as deployment:
-            for progress in deployment.until_end():
-                self._after.append(progress)
-                yield BatchDone(progress, migrating=True)
+    def _migration(self) -> Iterator[Step]:
+        if self._options.engine == "embedded":
+            yield from self._deployment("second deployment", "after", story.second_deployment())
+            return
+        yield ActBegun(*story.adoption())
+        with self._timed("adoption"):
+            # Its processes are known to be gone, so a short look is enough.
+            adopt(str(self._folder.checkpoint), apply=True, stopped=True, wait=0.5)
+        last = self._deployment("restart", "retire", story.retirement())
+        second = story.second_deployment()
+        yield from self._deployment("second deployment", "after", second, FILES - FIRST_FILES - 1)
+        yield from last
+
+    def _deployment(
+        self, name: str, role: str, text: story.Text, files: int | None = None
+    ) -> Iterator[Step]:
+        yield ActBegun(*text)
+        with self._timed(name):
+            self._folder.arrive(files)
+            with Deployment(self._folder, role) as deployment:
+                for batch in deployment.until_end():
+                    self._after.append(batch)
+                    yield BatchDone(batch, migrating=True)
+
+    def _written(self, batch: int) -> int:
+        count = self._options.partitions
+        if self._options.engine == "native":
+            return native_job.partitions_written(self._folder.checkpoint, count, batch)
+        return changelogs_written(self._folder.checkpoint, count, batch)
 
     def _compared(self) -> tuple[Comparison, Comparison]:
         with Deployment(self._folder, "expected") as computation:
@@ -92,7 +119,7 @@ class _Demo:
         return Figures(
             options=self._options,
             crash=self._crash,
-            rerun_batch=self._after[0].batch,
+            rerun_batch=self._after[0].number,
             before=BatchTimes.of(self._before),
             after=BatchTimes.of(self._after),
             migration=MigrationFigures.of(self._after),

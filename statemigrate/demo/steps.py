@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.crash import Crash
 from statemigrate.demo.figures import Figures
-from statemigrate.embedded.progress import BatchProgress
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class ActBegun:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """A batch of one of the deployments is done; ``migrating`` in the second one."""
+    """A batch of one of the deployments is done; ``migrating`` after the first one."""
 
-    progress: BatchProgress
+    batch: Batch
     migrating: bool
 
 

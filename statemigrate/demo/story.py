@@ -39,10 +39,29 @@ def second_deployment() -> Text:
     )
 
 
+def adoption() -> Text:
+    """Making room for the control source."""
+    return (
+        "Between the acts: adoption",
+        "The first deployment was plain Spark, and its checkpoint knows of one source. The "
+        "backfill is a second one: `statemigrate adopt` makes room for it in the offset log of "
+        "the stopped query, and keeps the original.",
+    )
+
+
+def retirement() -> Text:
+    """The next restart."""
+    return (
+        "Act 3: an ordinary restart",
+        "The same code, started again with the last file. It finds the old family empty in the "
+        "committed state, reads it no more and drops it.",
+    )
+
+
 def comparison() -> Text:
     """The check."""
     return (
-        "Act 3: is everything there, once?",
+        "At last: is everything there, once?",
         "Spark SQL computes every key's value anew from all events, without any state. The state "
         "of the stream and its last output must be the same, key by key and field by field.",
     )

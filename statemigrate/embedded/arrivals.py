@@ -11,8 +11,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.plan import BatchSchema
+from statemigrate.processor.keys import KeyCodec
 
 _ROWS_A_SLICE = 1_024
 ReadAhead = Callable[[list[bytes]], None]

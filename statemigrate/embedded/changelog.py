@@ -9,7 +9,7 @@ kept by the manifest that refers to it.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +38,23 @@ class ChangelogWriter:
         self._path = directory / f"{version:012d}-{uuid.uuid4().hex}.changelog"
         self._file: DurableFile | None = None
         self._stream: Any = None
-        self._families: list[str] = []
-        self._keys: list[bytes] = []
-        self._values: list[bytes | None] = []
+        self._records: list[tuple[str, bytes, bytes | None]] = []
         self.records = 0
 
     def add(self, family: str, key: bytes, value: bytes | None) -> None:
         """Record that ``key`` of ``family`` now has ``value``, or none."""
-        self._families.append(family)
-        self._keys.append(key)
-        self._values.append(value)
-        if len(self._keys) >= _ROWS_A_BLOCK:
-            self._write_block()
+        self.adding(family)(key, value)
+
+    def adding(self, family: str) -> Callable[[bytes, bytes | None], None]:
+        """`add` for one family: called for every write, so as short as it can be."""
+        records, append = self._records, self._records.append
+
+        def add(key: bytes, value: bytes | None) -> None:
+            append((family, key, value))
+            if len(records) >= _ROWS_A_BLOCK:
+                self._write_block()
+
+        return add
 
     def publish(self) -> FileReference | None:
         """Make the changelog durable; None when nothing was recorded."""
@@ -67,18 +72,19 @@ class ChangelogWriter:
     def _write_block(self) -> None:
         import pyarrow as pa
 
-        if not self._keys:
+        if not self._records:
             return
+        schema = _schema()
         columns = [
-            pa.array(self._families, pa.string()),
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
+            pa.array(column, field.type)
+            for column, field in zip(zip(*self._records, strict=True), schema, strict=True)
         ]
-        block = pa.RecordBatch.from_arrays(columns, schema=_schema())
+        block = pa.RecordBatch.from_arrays(columns, schema=schema)
         with unwritable(self._path.parent):
             self._open().write_batch(block)
-        self.records += len(self._keys)
-        self._families, self._keys, self._values = [], [], []
+        self.records += len(self._records)
+        # Cleared, not replaced: whoever adds holds on to this list.
+        self._records.clear()
 
     def _open(self) -> Any:
         import pyarrow as pa

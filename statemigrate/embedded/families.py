@@ -11,6 +11,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+from statemigrate.deployment import Kind
 from statemigrate.embedded.database import translated
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
@@ -86,12 +87,14 @@ class RocksFamily:
     def put(self, key: bytes, value: Value) -> None:
         """See `statemigrate.families.Family.put`."""
         self._write(key, self._encode(value))
-        self._ahead.pop(key, None)
+        if self._ahead:
+            self._ahead.pop(key, None)
 
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
         self._write(key, None)
-        self._ahead.pop(key, None)
+        if self._ahead:
+            self._ahead.pop(key, None)
         if self.entries is not None:
             self.entries -= 1
 
@@ -174,6 +177,11 @@ class RocksListFamily(RocksFamily):
         return len(keys)
 
 
+def family_class(kind: Kind) -> type[RocksFamily]:
+    """The family of a kind of store: lists have several records a key."""
+    return RocksListFamily if kind == "list" else RocksFamily
+
+
 def records(column: Any, span: Span) -> Iterator[tuple[bytes, bytes]]:
     """The raw records of a span, read from the moment of this call.
 
@@ -204,6 +212,19 @@ def _within(cursor: Any, span: Span, path: Path) -> Iterator[tuple[bytes, bytes]
         advance()
     with translated(path):
         cursor.status()
+
+
+def count(column: Any) -> int:
+    """The number of records in the column family; raises as `records` does."""
+    cursor, counted = column.iter(), 0
+    valid, advance = cursor.valid, cursor.next
+    cursor.seek_to_first()
+    while valid():
+        counted += 1
+        advance()
+    with translated(Path(column.path())):
+        cursor.status()
+    return counted
 
 
 def is_empty(column: Any) -> bool:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment import StoredFamily
+from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.changelog import ChangelogWriter
 from statemigrate.embedded.database import META
-from statemigrate.embedded.families import RocksFamily, RocksListFamily, is_empty, records
+from statemigrate.embedded.families import RocksFamily, count, family_class, is_empty, records
 from statemigrate.embedded.manifest import (
     ChangelogReference,
     PartitionState,
@@ -55,12 +55,12 @@ class Partition:
         self._meta: Any = self._database.column(META)
         self._meta.put(STATE, UNCOMMITTED)
 
-    def target(self, family: StoredFamily, kind: str) -> RocksFamily:
+    def target(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         """Open ``family`` for writing; what was noted of it as a source no longer holds."""
         self._forget(family.name)
         return self._family(family, kind, None)
 
-    def source(self, family: StoredFamily, kind: str) -> RocksFamily:
+    def source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         """Open ``family`` as a source, with the exact number of its records."""
         opened = self._family(family, kind, self._entries(family.name))
         self._counted[family.name] = opened
@@ -139,11 +139,10 @@ class Partition:
         if is_private(self._database.path):
             shutil.rmtree(self._database.path, ignore_errors=True)
 
-    def _family(self, family: StoredFamily, kind: str, entries: int | None) -> RocksFamily:
-        make = RocksListFamily if kind == "list" else RocksFamily
+    def _family(self, family: StoredFamily, kind: Kind, entries: int | None) -> RocksFamily:
         column = self._database.column(family.name)
         write = self._writer(family.name, column)
-        opened = make(
+        opened = family_class(kind)(
             family.name,
             family.revision,
             family.format,
@@ -155,14 +154,14 @@ class Partition:
         return opened
 
     def _writer(self, family: str, column: Any) -> Callable[[bytes, bytes | None], None]:
-        put, delete, add = column.put, column.delete, self._log.add
+        put, delete, add = column.put, column.delete, self._log.adding(family)
 
         def write(key: bytes, value: bytes | None) -> None:
             if value is None:
                 delete(key)
             else:
                 put(key, value)
-            add(family, key, value)
+            add(key, value)
 
         return write
 
@@ -174,7 +173,7 @@ class Partition:
         if noted is not None:
             return int(noted)
         # Counted once, when the family becomes a source; from then on every delete is counted.
-        return sum(1 for _ in records(self._database.column(name), Span()))
+        return count(self._database.column(name))
 
     def _settle(self, family: RocksFamily) -> None:
         key = _LEFT + family.name.encode()

@@ -8,12 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.deployment import SETTINGS, Declared, Settings, StorePlan, plan_store
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    Settings,
+    StorePlan,
+    check_targets,
+    plan_store,
+)
 from statemigrate.embedded.batches import Batches, Engine, Sink
 from statemigrate.embedded.durable import unwritable
-from statemigrate.embedded.handle import declared_variables
+from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.heartbeat import beat, with_heartbeat
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.layout import Layout, spark_path
 from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import Manifest, read_manifest
@@ -23,6 +29,8 @@ from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.working import private_directory, remove_leftovers
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.migration import Lineage
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.keys import KeyCodec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,8 +123,8 @@ class EmbeddedQuery:
         return locks
 
     def _plans(self, committed: Manifest | None) -> dict[str, StorePlan]:
-        declared = declared_variables(self._processor)
-        _check_targets(self._settings, declared)
+        declared = declared_variables(self._processor, EmbeddedHandle)
+        check_targets(self._settings, declared)
         lineages = self._lineages(declared)
         stored = {} if committed is None else committed.stored_stores()
         return {
@@ -256,19 +264,6 @@ def _output_struct(output: StructType | str) -> StructType:
 def _columns(schema: dict[str, Any]) -> str:
     # Without nullability and metadata, which do not change a key's bytes.
     return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])
-
-
-def _check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
-    names = sorted(each.store for each in declared)
-    for store in settings.targets:
-        if store not in names:
-            raise StartupError(
-                f"targets names the store {store}, which the processor does not have",
-                expected=f"one of {', '.join(names)}",
-                found=store,
-                next_action="correct the name in targets=",
-                store=store,
-            )
 
 
 def _use_this_python(stream: DataFrame) -> None:

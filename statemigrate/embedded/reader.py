@@ -10,24 +10,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.access import DualAccess
 from statemigrate.deployment import (
     Declared,
     Settings,
     StoredFamily,
     StoredStore,
     StorePlan,
+    dual_access,
     plan_store,
 )
 from statemigrate.embedded.database import Database
-from statemigrate.embedded.families import RocksFamily, RocksListFamily
-from statemigrate.embedded.keys import KeyCodec, shown_key
+from statemigrate.embedded.families import RocksFamily, family_class
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.query import last_committed
 from statemigrate.embedded.restore import open_at
 from statemigrate.errors import CheckpointError
 from statemigrate.migration import Lineage
+from statemigrate.processor.keys import KeyCodec, shown_key
 
 Entry = tuple[tuple[Any, ...], Any]
 
@@ -120,20 +121,14 @@ class StateReader:
     def _access(
         self, plan: StorePlan, number: int, show_key: Callable[[bytes], tuple[Any, ...]]
     ) -> DualAccess[Any]:
-        sources = [
-            Source(self._family(family, plan, number), path)
-            for family, path in zip(plan.sources, plan.paths, strict=True)
-        ]
+        sources = [self._family(family, plan, number) for family in plan.sources]
         target = self._family(plan.target, plan, number)
-        make: Any = DualList if plan.declared.kind == "list" else DualAccess
-        access: DualAccess[Any] = make(plan.declared.store, target, sources, show_key=show_key)
-        return access
+        return dual_access(plan, target, sources, show_key=show_key)
 
     def _family(self, family: StoredFamily, plan: StorePlan, number: int) -> RocksFamily:
-        make = RocksListFamily if plan.declared.kind == "list" else RocksFamily
         column = self._database(number).column(family.name)
         entries = self._manifest.partitions[number].entries.get(family.name, 0)
-        return make(
+        return family_class(plan.declared.kind)(
             family.name,
             family.revision,
             family.format,

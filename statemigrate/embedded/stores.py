@@ -6,14 +6,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.access import DualAccess, Source
 from statemigrate.backfill import Budget, Chunk, run_chunk
-from statemigrate.deployment import Declared, StorePlan
+from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
 from statemigrate.embedded.families import RocksFamily
-from statemigrate.embedded.keys import KeyCodec, shown_key
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.plan import BatchPlan
 from statemigrate.embedded.report import PartitionReport
+from statemigrate.processor.keys import KeyCodec, shown_key
 
 
 class OpenStores:
@@ -64,24 +64,16 @@ class OpenStores:
         target = self._partition.target(store.target, kind)
         if kind == "value":
             self._values.append(target)
-        sources = [
-            self._source(source, path, kind)
-            for source, path in zip(store.sources, store.paths, strict=True)
-        ]
-        make: Any = DualList if kind == "list" else DualAccess
+        sources = [self._source(family, kind) for family in store.sources]
         show = partial(shown_key, self._keys, _user_keys(store))
-        return make(  # type: ignore[no-any-return]
-            store.declared.store,
-            target,
-            sources,
-            write_on_read=self._plan.write_on_read,
-            show_key=show,
+        return dual_access(
+            store, target, sources, write_on_read=self._plan.write_on_read, show_key=show
         )
 
-    def _source(self, family: Any, path: Any, kind: str) -> Source[Any]:
+    def _source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         if self._plan.first_of_run:
             self._partition.retry_quarantined(family.name)
-        return Source(self._partition.source(family, kind), path)
+        return self._partition.source(family, kind)
 
 
 def _user_keys(store: StorePlan) -> KeyCodec | None:

@@ -12,13 +12,13 @@ from typing import Any
 
 from statemigrate.embedded.arrivals import Arrivals
 from statemigrate.embedded.handle import EmbeddedHandle
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.output import OutputRows
 from statemigrate.embedded.partition import Partition, PartitionPlace, opened
 from statemigrate.embedded.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.report import PartitionReport, describe
 from statemigrate.embedded.stores import OpenStores
 from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.processor.keys import KeyCodec
 
 
 def run_partition(
@@ -59,7 +59,7 @@ def _run(
     with few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
         stores = OpenStores(partition, plan, KeyCodec(schema.key))
         report.restore_ms = watch.lap()
-        handle = EmbeddedHandle(stores.open)
+        handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
         arrivals = Arrivals(batches, schema, stores.read_ahead)
         for rows in _processed(arrivals, processor, handle, plan, report):

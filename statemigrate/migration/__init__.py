@@ -5,7 +5,7 @@ from a folder of scripts; the engines only ever see what is here.
 """
 
 from statemigrate.migration.lineage import Lineage
-from statemigrate.migration.migration import BASE, Migration, Transform
+from statemigrate.migration.migration import BASE, Migration, TimeToLive, Transform
 from statemigrate.migration.names import check_revision, check_store_name
 from statemigrate.migration.path import Path, Step
 
@@ -15,6 +15,7 @@ __all__ = [
     "Migration",
     "Path",
     "Step",
+    "TimeToLive",
     "Transform",
     "check_revision",
     "check_store_name",

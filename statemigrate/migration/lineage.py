@@ -142,7 +142,14 @@ class Lineage:
         assert transform is not None, "build and path have checked this"  # noqa: S101
         revisions = self.revisions
         where = (revisions[start], revisions[end])
-        return Step(self.store, *where, transform, self.formats[end], migration.path)
+        return Step(
+            self.store,
+            *where,
+            transform,
+            self.formats[end],
+            migration.path,
+            migration.time_to_live,
+        )
 
     def _named(self, name: str) -> str:
         if name == "head":

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from statemigrate.formats import Format, Value
 
 BASE = "base"
 """The revision of state that was written before the store's first migration."""
+
+TimeToLive = Literal["keep", "restart"]
+"""What migrating does to a value that expires: it keeps its time, or its time starts again."""
 
 Transform = Callable[[Value], Value]
 """Takes a plain value by field name and returns one; it may change the value it was given."""
@@ -33,6 +37,7 @@ class Migration:
     message: str = ""
     checksum: str = ""
     path: str = ""
+    time_to_live: TimeToLive = "keep"
 
     @property
     def is_baseline(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.migration.migration import Transform
+from statemigrate.migration.migration import TimeToLive, Transform
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Step:
     transform: Transform
     format: Format
     script: str = ""
+    time_to_live: TimeToLive = "keep"
 
     def run(self, value: Value, key: object) -> Value:
         """Transform ``value``. TransformError if the transform raises or returns no dict."""
@@ -76,16 +77,20 @@ class Path:
     target: str
     steps: tuple[Step, ...] = ()
 
+    @property
+    def restarts_time(self) -> bool:
+        """Whether every script on the way lets a value's time to live start again."""
+        return all(step.time_to_live == "restart" for step in self.steps)
+
     def apply(self, value: Value, key: object) -> Value:
         """Return ``value`` as the target revision has it; ``key`` is for the error message.
 
         A transform may change the value in place, so hand over one that nobody else holds.
         Raises TransformError with the failing step's revisions, its cause chained.
         """
-        if not self.steps:
-            return value
-        *passing, last = self.steps
-        for step in passing:
+        if len(self.steps) == 1:
+            return self.steps[0].run(value, key)
+        for step in self.steps[:-1]:
             value = step.run(value, key)
             step.check(value, key)
-        return last.run(value, key)
+        return self.steps[-1].run(value, key) if self.steps else value

@@ -7,7 +7,13 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.migration import Migration, Transform, check_revision, check_store_name
+from statemigrate.migration import (
+    Migration,
+    TimeToLive,
+    Transform,
+    check_revision,
+    check_store_name,
+)
 from statemigrate.scripts.loading import Script
 
 _ABSENT = object()
@@ -53,6 +59,7 @@ def read(script: Script) -> Migration:
         message=script.message,
         checksum=script.checksum,
         path=str(script.path),
+        time_to_live=_time_to_live(script),
     )
 
 
@@ -132,6 +139,20 @@ def _upgrade(script: Script) -> Transform:
 def _downgrade(script: Script) -> Transform | None:
     # Left as generated it would fail on the first value; without one the start-up check refuses.
     return None if _only_raises(script, "downgrade") else _transform(script, "downgrade")
+
+
+def _time_to_live(script: Script) -> TimeToLive:
+    value: Any = script.get("time_to_live", "keep")
+    if value in ("keep", "restart"):
+        return value  # type: ignore[no-any-return]
+    raise _error(
+        script,
+        "`time_to_live` is neither of the two words it can be.",
+        expected='"keep" (the default): a value that expires is migrated only when it is written; '
+        'or "restart": it is migrated like any other, and its time starts again',
+        found=repr(value),
+        next_action="correct `time_to_live`, or leave it out",
+    )
 
 
 def _transform(script: Script, name: str) -> Transform | None:

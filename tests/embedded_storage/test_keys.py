@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.errors import UnsupportedError, ValueMismatchError
+from statemigrate.processor.keys import KeyCodec
 
 moments = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))
 texts = st.text(st.characters(codec="utf-8"), max_size=6)

@@ -4,13 +4,13 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.embedded.reader import StateReader
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
+from statemigrate.processor.keys import KeyCodec
 
 KEY = StructType([StructField("entity", StringType())])
 SHELF = StructType([StructField("shelf", IntegerType())])

@@ -6,9 +6,9 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from statemigrate.embedded.rows import RowCodec, without_numpy
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
+from statemigrate.processor.rows import RowCodec, without_numpy
 
 DDL = (
     "id BIGINT, name STRING, raw BINARY, at TIMESTAMP, "

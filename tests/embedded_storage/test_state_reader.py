@@ -8,13 +8,13 @@ import pytest
 
 from statemigrate.demo.places import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.embedded.reader import StateReader
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
+from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
 
 LINEAGE = ScriptFolder(example_migrations()).lineage("auctions")

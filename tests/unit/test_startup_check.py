@@ -11,7 +11,6 @@ from statemigrate.deployment import (
     StoredStore,
     StorePlan,
     family_name,
-    migrated,
     plan_store,
 )
 from statemigrate.errors import LineageError, StartupError
@@ -259,16 +258,3 @@ def test_families_are_marked_empty_by_name():
     assert [(each.name, each.empty) for each in marked.families] == [
         ("notes", True), ("notes@r2", False),
     ]  # fmt: skip
-
-
-def test_migrated_marks_a_class_or_an_instance_and_leaves_it_as_it_is():
-    class Processor:
-        pass
-
-    assert migrated(Processor) is Processor
-    assert migrated(migrations="elsewhere", write_on_read=False)(Processor) is Processor
-    assert Processor.__statemigrate__ == Settings("elsewhere", {}, write_on_read=False)
-    instance = Processor()
-    assert migrated(instance, targets={"notes": MIDDLE}) is instance
-    assert instance.__statemigrate__.targets == {"notes": MIDDLE}
-    assert Processor.__statemigrate__.targets == {}

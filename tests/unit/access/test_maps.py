@@ -5,8 +5,8 @@ from support.benches import Batch
 from support.notes import MIDDLE, OLD
 from support.shorthand import long, short
 
-from statemigrate.embedded.keys import KeyCodec
 from statemigrate.families import Span
+from statemigrate.processor.keys import KeyCodec
 
 GROUPS = KeyCodec(StructType([StructField("group", StringType())]))
 USERS = KeyCodec(StructType([StructField("user", IntegerType())]))

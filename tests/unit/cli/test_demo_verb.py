@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from statemigrate.cli.demo_view import DemoView
+from statemigrate.demo.batch import Batch
 from statemigrate.demo.comparison import Comparison
 from statemigrate.demo.crash import Crash
 from statemigrate.demo.figures import BatchTimes, Figures, MigrationFigures
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed
-from statemigrate.embedded.progress import BatchProgress, FamilyProgress
 
 EQUAL = Comparison(1000, 0, 0, 0, 0)
 GOOD = Figures(
@@ -28,12 +28,8 @@ GOOD = Figures(
 )
 
 
-def batch(number, touched, backfilled, left, retired=()):
-    families = (FamilyProgress("auctions", "auctions", left, 0),)
-    times = {"restore_ms": 0.0, "live_ms": 70.0, "backfill_ms": 20.4, "commit_ms": 5.0}
-    return BatchProgress(
-        number, 250, 99, touched, backfilled, 0, families, retired, batch_ms=100.0, **times
-    )
+def batch(number, touched, backfilled, left, retired=(), alone=79.6):
+    return Batch(number, 250, left, touched, backfilled, 100.0, alone, retired)
 
 
 def drawn(*steps, quiet=False):
@@ -44,8 +40,10 @@ def drawn(*steps, quiet=False):
     return text.getvalue()
 
 
-def test_the_native_engine_is_not_available_yet(run):
-    assert "native is not available yet" in run("demo", "--engine", "native", code=2).output
+def test_a_cluster_is_for_the_native_engine(run):
+    output = run("demo", "--master", "spark://host:7077", code=2).output
+    assert "keeps its state on one machine" in output
+    assert "--engine native" in output
 
 
 def test_sizes_that_show_nothing_are_bad_usage(run):
@@ -82,11 +80,13 @@ def test_a_batch_is_a_line_with_its_figures():
         ActBegun("Act 2", "what happens"),
         BatchDone(batch(5, 131, 683, 1234), migrating=True),
         BatchDone(batch(6, 0, 0, 0, ("auctions",)), migrating=True),
+        BatchDone(batch(7, 0, 0, 0, alone=None), migrating=True),
     )
     lines = text.splitlines()
     assert lines[1:3] == ["Act 2", "what happens"]
     assert lines[4].split() == ["5", "250", "1,234", "131", "683", "100", "80"]
     assert lines[5].endswith("dropped: auctions")
+    assert lines[6].split()[-1] == "-"
 
 
 def test_the_kill_says_how_far_the_batch_was():

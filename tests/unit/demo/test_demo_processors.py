@@ -17,7 +17,7 @@ class Handle:
     def __init__(self):
         self.values = {}
 
-    def getValueState(self, name, schema):
+    def getValueState(self, name, schema, ttl=None):
         return Variable(self.values, name)
 
 
@@ -28,8 +28,14 @@ class Variable:
     def get(self):
         return self.values.get(self.name)
 
+    def exists(self):
+        return self.name in self.values
+
     def update(self, value):
         self.values[self.name] = value
+
+    def clear(self):
+        self.values.pop(self.name, None)
 
 
 OPENED = Row(kind="auction", seller=5, name="lot-1", category="maps")
@@ -85,7 +91,12 @@ def test_the_migration_takes_the_old_state_to_exactly_the_new_one():
     path = lineage.path(lineage.oldest, lineage.head)
     names = ("seller", "name", "category", "bids", "total", "highest")
     migrated = path.apply(dict(zip(names, old["auctions"], strict=True)), "auction-1")
-    assert new["auctions"] == (5, ("lot-1", "maps"), (3, Decimal("13.75"), Decimal("10.05")))
+    assert list(new) == [f"auctions@{lineage.head}"]
+    assert new[f"auctions@{lineage.head}"] == (
+        5,
+        ("lot-1", "maps"),
+        (3, Decimal("13.75"), Decimal("10.05")),
+    )
     assert migrated == {
         "seller": 5,
         "item": {"name": "lot-1", "category": "maps"},

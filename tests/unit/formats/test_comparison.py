@@ -194,7 +194,8 @@ def _edit(draw: st.DrawFn, record: dict[str, Any]) -> None:
     if edit == "drop" and len(fields) > 1:
         fields.pop(draw(st.integers(0, len(fields) - 1)))
     elif edit == "add" and all(f["name"] != "z" for f in fields):
-        fields.append(draw(st.sampled_from([ADDED, {"name": "z", "type": "int"}])))
+        # A copy: the field may be changed once more.
+        fields.append(dict(draw(st.sampled_from([ADDED, {"name": "z", "type": "int"}]))))
     elif edit == "swap":
         fields.reverse()
     elif fields:

@@ -61,9 +61,11 @@ class RowCodec:
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""
-        for name, convert in self._back:
-            if value[name] is not None:
-                value[name] = convert(value[name])
+        if self._back:
+            value = dict(value)
+            for name, convert in self._back:
+                if value[name] is not None:
+                    value[name] = convert(value[name])
         return self._pick(value)
 
 

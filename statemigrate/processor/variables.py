@@ -13,11 +13,12 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
 
 from statemigrate.access import DualAccess, DualList
-from statemigrate.embedded.keys import KeyCodec
-from statemigrate.embedded.rows import RowCodec, without_numpy
+from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.families import Span
 from statemigrate.formats import Value
+from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.rows import RowCodec, without_numpy
 
 
 class GroupingKey:
@@ -29,7 +30,17 @@ class GroupingKey:
         self.data = b""
 
 
-class EmbeddedValueState(ValueState):
+def dual_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
+    """The state variable of a declared store over its dual access, for the key in ``key``."""
+    rows = RowCodec(declared.schema)
+    if declared.user_key is not None:
+        return DualMapState(access, rows, KeyCodec(declared.user_key), key)
+    if isinstance(access, DualList):
+        return DualListState(access, rows, key)
+    return DualValueState(access, rows, key)
+
+
+class DualValueState(ValueState):
     """See ``pyspark.sql.streaming.stateful_processor.ValueState``."""
 
     def __init__(self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey) -> None:
@@ -55,7 +66,7 @@ class EmbeddedValueState(ValueState):
         self._access.delete(self._key.data)
 
 
-class EmbeddedListState(ListState):
+class DualListState(ListState):
     """See ``pyspark.sql.streaming.stateful_processor.ListState``."""
 
     def __init__(self, access: DualList, rows: RowCodec, key: GroupingKey) -> None:
@@ -104,7 +115,7 @@ class EmbeddedListState(ListState):
             write(key, without_numpy(values))
 
 
-class EmbeddedMapState(MapState):
+class DualMapState(MapState):
     """See ``pyspark.sql.streaming.stateful_processor.MapState``."""
 
     def __init__(

@@ -1,0 +1,103 @@
+"""`adopt`: makes room in an existing query's checkpoint for the backfill's own source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import console, print_json
+
+if TYPE_CHECKING:
+    from statemigrate.native.adoption import Adoption, FileChange
+
+_CHECKSUMS = {
+    "removed": "; remove its checksum file",
+    "restored": "; restore its checksum file",
+    "none": "",
+}
+
+
+@click.command(epilog="Example: statemigrate adopt /data/checkpoints/auctions --apply")
+@click.argument("checkpoint")
+@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@click.option("--undo", is_flag=True, help="Take the control source out again.")
+@click.option(
+    "--stopped",
+    is_flag=True,
+    help="Confirm that the query is stopped, when its newest batch was not committed.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --apply: how long to watch for a running query.",
+)
+@shared_options()
+@click.pass_obj
+def adopt(
+    settings: Settings, checkpoint: str, apply: bool, undo: bool, stopped: bool, wait: float
+) -> None:
+    """Make room for the control source in the query of CHECKPOINT.
+
+    The backfill of a query on Spark's own state has a source of its own, which stays the last one
+    of the query. A query that had it from the first start needs nothing; so does one with named
+    sources. For any other, this adds it to the checkpoint's offset log and keeps a copy of what it
+    changes; the next start must be with the control source.
+
+    Stop the query first. Spark keeps no lock, and a query that only waits for input cannot be told
+    from a stopped one. Without --apply nothing is changed.
+    """
+    from statemigrate.native.adoption import adopt as adopt_query
+    from statemigrate.native.adoption import undo_adoption
+
+    command = undo_adoption if undo else adopt_query
+    if apply and wait > 1 and not settings.json:
+        console(stderr=True).print(f"Watching {checkpoint} for {wait:g} seconds")
+    done = command(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    if settings.json:
+        print_json(asdict(done))
+        return
+    screen = console()
+    for line in _lines(done):
+        screen.print(line)
+
+
+def _lines(done: Adoption) -> Iterator[str]:
+    if done.state == "nothing needed":
+        yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
+        yield "Next: start the query with the control source, or without it"
+        return
+    yield f"{_HEADS[done.state]} {done.checkpoint}"
+    yield f"  sources without it: {done.sources}"
+    for file in done.files:
+        yield f"  {file.path}: {_change(file)}"
+    if done.moved is not None:
+        yield f"  {done.moved}: move it to the originals"
+    yield f"  originals are kept in {done.backup}"
+    yield f"Next: {_NEXT[done.state].format(done.checkpoint)}"
+
+
+def _change(file: FileChange) -> str:
+    lines = [f"add the line {line}" for line in file.added]
+    lines += [f"remove the last line {line}" for line in file.removed]
+    return ", ".join(lines) + _CHECKSUMS[file.checksum]
+
+
+_HEADS = {
+    "would adopt": "Dry run: would make room for the control source in",
+    "adopted": "Made room for the control source in",
+    "would undo": "Dry run: would take the control source out of",
+    "undone": "Took the control source out of",
+}
+_NEXT = {
+    "would adopt": "stop the query, then `statemigrate adopt {} --apply`",
+    "adopted": "start the query with the control source as its last source",
+    "would undo": "stop the query, then `statemigrate adopt {} --undo --apply`",
+    "undone": "start the query without the control source",
+}

@@ -1,0 +1,159 @@
+"""`backfill`: plans, pauses and follows the backfill of Spark's own state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from statemigrate.native.chunks import BackfillPlan
+    from statemigrate.native.progress import BackfillStatus
+
+
+@click.command(epilog="Example: statemigrate backfill /data/checkpoint --keys-per-chunk 20000")
+@click.argument("checkpoint")
+@click.option(
+    "--keys-per-chunk",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="About how many keys a batch migrates.",
+)
+@click.option(
+    "--target",
+    "pairs",
+    metavar="STORE=REVISION",
+    multiple=True,
+    help="Revision the code is written for, if not the head; may be repeated.",
+)
+@click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
+@click.option("--status", is_flag=True, help="Only show how far the backfill is.")
+@shared_options()
+@click.pass_obj
+def backfill(
+    settings: Settings,
+    checkpoint: str,
+    keys_per_chunk: int,
+    pairs: tuple[str, ...],
+    *,
+    pause: bool,
+    status: bool,
+) -> None:
+    """Migrate what no live row touches, on Spark's own state.
+
+    Plans the backfill of the query whose checkpoint is CHECKPOINT: every key that has values in an
+    older family is written down, and the query, running or started later, migrates them one chunk a
+    batch. Its stream needs the control source (with_backfill). Planning again resumes a paused
+    backfill, and is harmless at any time.
+    """
+    targets = _targets(pairs)
+    if pause and status:
+        raise click.UsageError("--pause and --status exclude each other.")
+    if pause:
+        _pause(settings, checkpoint)
+    elif status:
+        _status(settings, checkpoint, targets)
+    else:
+        _plan(settings, checkpoint, targets, keys_per_chunk)
+
+
+def _targets(pairs: tuple[str, ...]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for store, _, revision in split:
+        if not store or not revision:
+            raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
+    return {store: revision for store, _, revision in split}
+
+
+def _plan(
+    settings: Settings, checkpoint: str, targets: Mapping[str, str], keys_per_chunk: int
+) -> None:
+    from statemigrate.cli.session import local_session
+    from statemigrate.native.chunk_files import ChunkFiles
+    from statemigrate.native.chunks import plan_backfill
+
+    # Said before Spark takes its time to start.
+    ChunkFiles(checkpoint).require_query()
+    with local_session() as spark:
+        plan = plan_backfill(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            keys_per_chunk=keys_per_chunk,
+            spark=spark,
+        )
+    if settings.json:
+        print_json(asdict(plan))
+    else:
+        _print_plan(plan, checkpoint)
+
+
+def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
+    screen = console()
+    if plan.withdrawn:
+        screen.print(f"Withdrew {_chunks(plan.withdrawn)} of the plan before.")
+    if not plan.keys:
+        screen.print("Nothing to migrate: no key has values in an older family.")
+        return
+    _print_families(plan.families)
+    screen.print(f"Planned {plan.keys:,} keys in {_chunks(plan.chunks)}, one a batch.")
+    screen.print(f"Next: have the query running; statemigrate backfill {checkpoint} --status")
+
+
+def _pause(settings: Settings, checkpoint: str) -> None:
+    from statemigrate.native.chunks import pause_backfill
+
+    withdrawn = pause_backfill(checkpoint)
+    if settings.json:
+        print_json({"withdrawn": withdrawn})
+        return
+    console().print(f"Withdrew {_chunks(withdrawn)}; live rows go on migrating what they touch.")
+    console().print(f"Next: statemigrate backfill {checkpoint} resumes.")
+
+
+def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
+    from statemigrate.cli.session import local_session
+    from statemigrate.native.chunk_files import ChunkFiles
+    from statemigrate.native.progress import backfill_status
+
+    ChunkFiles(checkpoint).require_query()
+    with local_session() as spark:
+        status = backfill_status(
+            checkpoint, migrations=settings.migrations, targets=targets, spark=spark
+        )
+    if settings.json:
+        counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
+        print_json({**asdict(status), **counted})
+    else:
+        _print_status(status, checkpoint)
+
+
+def _print_status(status: BackfillStatus, checkpoint: str) -> None:
+    screen = console()
+    _print_families(status.families)
+    screen.print(f"{status.keys_left:,} keys are left in older families.")
+    if status.chunks:
+        screen.print(
+            f"{status.consumed:,} of {_chunks(status.chunks)} processed, planned for "
+            f"{status.keys_planned:,} keys."
+        )
+    if status.quarantined:
+        screen.print(f"{status.quarantined:,} keys are quarantined: their transforms failed.")
+        screen.print("Next: correct the scripts, deploy, and plan again.")
+    elif status.keys_left and not status.chunks:
+        screen.print(f"Next: statemigrate backfill {checkpoint}")
+
+
+def _chunks(number: int) -> str:
+    return f"{number:,} chunk" if number == 1 else f"{number:,} chunks"
+
+
+def _print_families(families: Mapping[str, int]) -> None:
+    if families:
+        print_rows(("family", "keys"), [(name, f"{keys:,}") for name, keys in families.items()])

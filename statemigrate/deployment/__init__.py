@@ -1,0 +1,32 @@
+"""What a query is deployed with, and the check that it fits the checkpoint (rule 10).
+
+Engine-free: both engines say what they were given and what they store, and get a plan.
+"""
+
+from __future__ import annotations
+
+from statemigrate.deployment.checks import check_targets
+from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
+from statemigrate.deployment.plan import (
+    StorePlan,
+    access_for,
+    dual_access,
+    family_name,
+    plan_store,
+)
+from statemigrate.deployment.stored import StoredFamily, StoredStore
+
+__all__ = [
+    "SETTINGS",
+    "Declared",
+    "Kind",
+    "Settings",
+    "StorePlan",
+    "StoredFamily",
+    "StoredStore",
+    "access_for",
+    "check_targets",
+    "dual_access",
+    "family_name",
+    "plan_store",
+]

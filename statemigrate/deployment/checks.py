@@ -1,0 +1,109 @@
+"""The checks of rule 10: each a clear error before anything is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from statemigrate.deployment.declared import Declared, Settings
+from statemigrate.deployment.stored import StoredFamily, StoredStore
+from statemigrate.errors import StartupError
+from statemigrate.formats import Struct, compare
+from statemigrate.formats.shape import shape_of
+from statemigrate.migration import Lineage
+
+
+def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
+    """Raise `StartupError` if ``targets`` names a store the processor does not have."""
+    names = sorted(each.store for each in declared)
+    for store in settings.targets:
+        if store not in names:
+            raise StartupError(
+                f"targets names the store {store}, which the processor does not have",
+                expected=f"one of {', '.join(names)}",
+                found=store,
+                next_action="correct the name in targets=",
+                store=store,
+            )
+
+
+def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:
+    """Raise `StartupError` unless the code declares the target's format."""
+    wanted = target.format.struct_type()
+    if shape_of(wanted) == shape_of(declared.schema):
+        return
+    differences = compare(target.format, Struct(declared.schema))
+    raise StartupError(
+        f"store {declared.store}: the code's schema is not the one of its target revision "
+        f"{target.revision}",
+        expected=wanted.simpleString(),
+        found=f"{declared.schema.simpleString()}\n{differences}",
+        next_action=f"`statemigrate show {declared.store}@head` shows the format; declare it in "
+        "init, or set targets to the revision the code is written for, or run "
+        f"`statemigrate new {declared.store} -m MESSAGE`",
+        store=declared.store,
+        head=lineage.head,
+    )
+
+
+def check_kind(declared: Declared, stored: StoredStore) -> None:
+    """Raise `StartupError` if the code declares another kind of store than is stored."""
+    user_key = None if declared.user_key is None else declared.user_key.jsonValue()
+    found = (stored.kind, stored.user_key)
+    if found != (declared.kind, user_key):
+        raise StartupError(
+            f"store {declared.store} changed its kind or its map key",
+            expected=f"{stored.kind} state, map key {stored.user_key}",
+            found=f"{declared.kind} state, map key {user_key}",
+            next_action="give the new state another name; kind and map key cannot be migrated",
+            store=declared.store,
+        )
+
+
+def check_families(lineage: Lineage, stored: StoredStore) -> None:
+    """Raise `StartupError` for a family of an unknown revision, or of another format."""
+    for family in stored.families:
+        if family.revision not in lineage:
+            raise StartupError(
+                f"store {lineage.store}: the checkpoint has a family of the unknown revision "
+                f"{family.revision}",
+                expected=f"one of {', '.join(lineage.revisions)}",
+                found=f"{family.revision} (family {family.name})",
+                next_action="check out the scripts this checkpoint was last run with; "
+                f"`statemigrate history {lineage.store}` lists those that are here",
+                store=lineage.store,
+                revision=family.revision,
+            )
+        _check_format(lineage, family)
+
+
+def _check_format(lineage: Lineage, family: StoredFamily) -> None:
+    scripted = lineage.format_of(family.revision)
+    if scripted.fingerprint != family.format.fingerprint:
+        raise StartupError(
+            f"store {lineage.store}: the format stored for revision {family.revision} is not the "
+            "script's",
+            expected=f"as stored, {family.format!r}",
+            found=f"in the script, {scripted!r}\n{compare(family.format, scripted)}",
+            next_action="restore the script's format and make the change in a new migration: "
+            f"`statemigrate new {lineage.store} -m MESSAGE`",
+            store=lineage.store,
+            revision=family.revision,
+        )
+
+
+def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> None:
+    """Raise `StartupError` for a script that was edited since it was applied."""
+    for migration in lineage.migrations:
+        checksum = stored.applied.get(migration.revision, migration.checksum)
+        if checksum == migration.checksum or migration.revision in settings.accept_edited:
+            continue
+        raise StartupError(
+            f"store {lineage.store}: {migration.where} was edited after it was applied to this "
+            "checkpoint",
+            expected=f"checksum {checksum[:12]}",
+            found=f"checksum {migration.checksum[:12]}",
+            next_action="restore the script and make the change in a new migration; if values "
+            f"migrate the same as before, pass accept_edited=({migration.revision!r},) to migrated",
+            store=lineage.store,
+            revision=migration.revision,
+        )

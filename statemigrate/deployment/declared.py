@@ -1,0 +1,42 @@
+"""What the code asks for: its settings, and the state variables its ``init`` declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Kind = Literal["value", "list", "map"]
+SETTINGS = "__statemigrate__"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `migrated` was given: the scripts' folder, targets by store, and how reads behave.
+
+    What follows ``accept_edited`` is for Spark's own state alone.
+    """
+
+    migrations: str | Path = "migrations"
+    targets: Mapping[str, str] = field(default_factory=dict)
+    write_on_read: bool = True
+    accept_edited: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    on_error: Literal["raise", "quarantine"] = "raise"
+    retire_drained: bool = True
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A state variable as the processor's ``init`` asks for it."""
+
+    store: str
+    kind: Kind
+    schema: StructType
+    user_key: StructType | None = None
+    ttl: int | None = None
+    """Time to live in milliseconds; None keeps values for ever."""

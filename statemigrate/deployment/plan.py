@@ -1,0 +1,159 @@
+"""How one store is read and written, decided from code, scripts and state (rule 10).
+
+An engine says what the code declares and what its checkpoint stores; `plan_store` answers with the
+families to read and write, or with an error, before anything is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.deployment import checks
+from statemigrate.deployment.declared import Declared, Kind, Settings
+from statemigrate.deployment.stored import StoredFamily, StoredStore
+from statemigrate.errors import StartupError
+from statemigrate.families import Family, Key
+from statemigrate.formats import Format, Struct
+from statemigrate.formats.shape import shape_of
+from statemigrate.migration import BASE, Lineage, Path
+
+
+@dataclass(frozen=True)
+class StorePlan:
+    """How one store is read and written: the target family, the others newest first."""
+
+    declared: Declared
+    lineage: Lineage
+    target: StoredFamily
+    sources: tuple[StoredFamily, ...]
+    paths: tuple[Path, ...]
+
+    @property
+    def migrates_unasked(self) -> bool:
+        """Whether reads and the backfill may migrate, and not only writes.
+
+        A migrated value is a new one to Spark, and so is its time to live. Where values expire, a
+        script says whether that may be; if not, a value stays where its own time runs out.
+        """
+        return self.declared.ttl is None or all(path.restarts_time for path in self.paths)
+
+    def stored(self) -> StoredStore:
+        """What the checkpoint holds once this plan has run."""
+        applied = {m.revision: m.checksum for m in self.lineage.applied(self._newest())}
+        user_key = self.declared.user_key
+        return StoredStore(
+            self.declared.kind,
+            (self.target, *self.sources),
+            applied,
+            None if user_key is None else user_key.jsonValue(),
+        )
+
+    def without(self, retired: frozenset[str]) -> StorePlan:
+        """The plan once the named families are dropped."""
+        pairs = zip(self.sources, self.paths, strict=True)
+        kept = [(family, path) for family, path in pairs if family.name not in retired]
+        sources = tuple(family for family, _ in kept)
+        return replace(self, sources=sources, paths=tuple(path for _, path in kept))
+
+    def _newest(self) -> str:
+        live = (self.target, *self.sources)
+        return max((each.revision for each in live), key=self.lineage.position)
+
+
+def access_for(kind: Kind) -> type[DualAccess[Any]]:
+    """The dual access of a kind: a list migrates whole, all else entry by entry."""
+    return DualList if kind == "list" else DualAccess
+
+
+def dual_access(
+    plan: StorePlan,
+    target: Family[Any],
+    sources: Sequence[Family[Any]],
+    *,
+    write_on_read: bool = True,
+    asks_after_hit: bool = True,
+    show_key: Callable[[Key], object] = lambda key: key,
+) -> DualAccess[Any]:
+    """A store's dual access over the families an engine opened for ``plan``, in its order."""
+    pairs = zip(sources, plan.paths, strict=True)
+    return access_for(plan.declared.kind)(
+        plan.declared.store,
+        target,
+        [Source(family, path) for family, path in pairs],
+        write_on_read=write_on_read,
+        asks_after_hit=asks_after_hit,
+        show_key=show_key,
+    )
+
+
+def family_name(lineage: Lineage, revision: str) -> str:
+    """The family of a revision: the oldest has the store's own name, so plain state fits in."""
+    return lineage.store if revision == lineage.oldest else f"{lineage.store}@{revision}"
+
+
+def plan_store(
+    declared: Declared,
+    lineage: Lineage | None,
+    stored: StoredStore | None,
+    settings: Settings,
+) -> StorePlan:
+    """Decide how a store is accessed. Raises `StartupError` where code, scripts and state differ.
+
+    ``lineage`` is None for a store without scripts: its only revision is what the code declares.
+    """
+    store = declared.store
+    known = lineage or Lineage.unmigrated(store, _format_of(declared, stored))
+    revision = known.resolve(settings.targets.get(store, "head"))
+    target = StoredFamily(family_name(known, revision), revision, known.format_of(revision))
+    checks.check_schema(declared, target, known)
+    if stored is None:
+        return StorePlan(declared, known, target, (), ())
+    stored = _renamed_by_baseline(known, stored)
+    checks.check_kind(declared, stored)
+    checks.check_families(known, stored)
+    checks.check_scripts(known, stored, settings)
+    sources = _sources(known, stored, revision)
+    paths = tuple(_path(known, family, revision) for family in sources)
+    return StorePlan(declared, known, target, sources, paths)
+
+
+def _format_of(declared: Declared, stored: StoredStore | None) -> Format:
+    # Without scripts the stored format stays in force as long as the code's schema equals it.
+    base = stored.families[0] if stored and len(stored.families) == 1 else None
+    same = base is not None and shape_of(base.format.struct_type()) == shape_of(declared.schema)
+    return base.format if base is not None and same else Struct(declared.schema)
+
+
+def _renamed_by_baseline(lineage: Lineage, stored: StoredStore) -> StoredStore:
+    """State from before the store's first script; if that is a baseline, it is at its revision."""
+    at = {} if BASE in lineage else {BASE: lineage.oldest}
+    families = (
+        replace(each, revision=at.get(each.revision, each.revision)) for each in stored.families
+    )
+    return replace(stored, families=tuple(families))
+
+
+def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[StoredFamily, ...]:
+    others = [each for each in stored.families if each.revision != target]
+    newest_first = sorted(others, key=lambda each: lineage.position(each.revision), reverse=True)
+    return tuple(newest_first)
+
+
+def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path:
+    missing = lineage.missing_downgrade(family.revision, target)
+    if missing is None:
+        return lineage.path(family.revision, target)
+    if family.empty:
+        return Path(family.revision, target)
+    raise StartupError(
+        f"store {lineage.store} cannot go back from {family.revision} to {target}",
+        expected=f"a downgrade in {missing.where}, since family {family.name} holds values",
+        found="no downgrade",
+        next_action="write that downgrade, or deploy code whose target is "
+        f"{family.revision}; nothing was touched",
+        store=lineage.store,
+        revision=missing.revision,
+    )

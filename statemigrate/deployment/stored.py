@@ -1,0 +1,58 @@
+"""What a checkpoint has: the families of a store, and the scripts applied to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from statemigrate.deployment.declared import Kind
+from statemigrate.formats import Format, format_from_json
+
+
+@dataclass(frozen=True)
+class StoredFamily:
+    """A family as a checkpoint has it; ``empty`` only where that is certain."""
+
+    name: str
+    revision: str
+    format: Format
+    empty: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The form checkpoints hold."""
+        return {"name": self.name, "revision": self.revision, "format": self.format.to_json()}
+
+
+@dataclass(frozen=True)
+class StoredStore:
+    """A store as a checkpoint has it: its families, and the scripts applied by checksum."""
+
+    kind: Kind
+    families: tuple[StoredFamily, ...] = ()
+    applied: Mapping[str, str] = field(default_factory=dict)
+    user_key: dict[str, Any] | None = None
+
+    def marked(self, is_empty: Callable[[str], bool]) -> StoredStore:
+        """The same store with every family's emptiness filled in."""
+        families = tuple(replace(each, empty=is_empty(each.name)) for each in self.families)
+        return replace(self, families=families)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form checkpoints hold."""
+        families = [each.to_json() for each in self.families]
+        return {
+            "kind": self.kind,
+            "families": families,
+            "applied": dict(self.applied),
+            "user_key": self.user_key,
+        }
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> StoredStore:
+        """Read what `to_json` gave."""
+        families = tuple(
+            StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
+            for each in document["families"]
+        )
+        return cls(document["kind"], families, document["applied"], document["user_key"])

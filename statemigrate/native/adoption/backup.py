@@ -1,0 +1,171 @@
+"""What an adoption keeps of the checkpoint: the files as they were, and a record of what was done.
+
+``<checkpoint>/statemigrate/adoption/<n>`` belongs to the n-th adoption. It holds ``record.json``,
+``offsets/`` with the original files and their checksum files, ``undone/`` with the files as they
+were before the adoption was undone, and ``sources/`` with what the removed source had kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from statemigrate.embedded.durable import rename
+from statemigrate.errors import CorruptFileError
+from statemigrate.native.offsets import OffsetFile
+
+Progress = Literal["adopting", "adopted", "undoing", "undone"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """An offset file that was changed: its batch, and the SHA-256 (hex) before and after."""
+
+    batch: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """An adoption: how far it is, the number of sources before it, the files, and when (UTC)."""
+
+    progress: Progress
+    sources: int
+    files: tuple[SavedFile, ...]
+    since: str
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One adoption's directory and its record."""
+
+    directory: Path
+    record: Record
+
+    def covers(self, files: Iterable[OffsetFile]) -> bool:
+        """Whether each file is here as it is in the checkpoint now."""
+        known = {(each.batch, each.before) for each in self.record.files}
+        return all((file.batch, sha256(file.data)) in known for file in files)
+
+    def original(self, file: OffsetFile) -> tuple[bytes, bytes | None] | None:
+        """What an adopted file and its checksum file were; None if it is not as adopted."""
+        for each in self.record.files:
+            if (each.batch, each.after) == (file.batch, sha256(file.data)):
+                saved = self.directory / "offsets" / file.path.name
+                data = saved.read_bytes()
+                if sha256(data) != each.before:
+                    raise _altered(saved, f"SHA-256 {each.before}", sha256(data))
+                checksum = saved.with_name(file.checksum_file.name)
+                return data, checksum.read_bytes() if checksum.exists() else None
+        return None
+
+    def write(self, progress: Progress) -> Backup:
+        """Record how far the adoption is."""
+        record = replace(self.record, progress=progress, since=datetime.now(UTC).isoformat())
+        document = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2)
+        write_file(self.directory / "record.json", document.encode())
+        return Backup(self.directory, record)
+
+    def save(self, files: Iterable[OffsetFile], folder: str = "offsets") -> Iterator[str]:
+        """Copy files with their checksum files, each a step."""
+        for file in files:
+            if file.checksum_file.exists():
+                copy = self.directory / folder / file.checksum_file.name
+                write_file(copy, file.checksum_file.read_bytes())
+            write_file(self.directory / folder / file.path.name, file.data)
+            yield f"copied {file.path} to {self.directory / folder}"
+
+    def free_place(self, source: int) -> Path:
+        """Where the directory of a removed source can go."""
+        at = self.directory / "sources" / str(source)
+        number = 1
+        while at.exists():
+            number += 1
+            at = at.with_name(f"{source}-{number}")
+        return at
+
+
+def new_backup(checkpoint: Path, sources: int, files: Iterable[OffsetFile]) -> Backup:
+    """The backup of an adoption that begins; nothing is written yet."""
+    root = _root(checkpoint)
+    names = [each.name for each in root.iterdir()] if root.is_dir() else []
+    number = max((int(name) for name in names if name.isdecimal()), default=0) + 1
+    saved = tuple(
+        SavedFile(file.batch, sha256(file.data), sha256(file.with_one_more())) for file in files
+    )
+    return Backup(root / str(number), Record("adopting", sources, saved, ""))
+
+
+def last_backup(checkpoint: Path) -> Backup | None:
+    """The newest adoption that got as far as its record."""
+    root = _root(checkpoint)
+    names = [each.parent.name for each in root.glob("*/record.json")]
+    numbers = [int(name) for name in names if name.isdecimal()]
+    if not numbers:
+        return None
+    directory = root / str(max(numbers))
+    return Backup(directory, _read(directory / "record.json"))
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of a file's content, as hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write or replace a file: a crash leaves the old or the new one, whole and durable."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Spark passes over names that begin with a dot.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        rename(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _root(checkpoint: Path) -> Path:
+    return checkpoint / "statemigrate" / "adoption"
+
+
+def _read(path: Path) -> Record:
+    try:
+        return _record(json.loads(path.read_bytes()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _altered(path, f"JSON of format {_FORMAT}", str(error)) from error
+
+
+def _record(document: Any) -> Record:
+    if document["format"] != _FORMAT or document["progress"] not in get_args(Progress):
+        raise ValueError(f"format {document['format']}, progress {document['progress']}")
+    files = tuple(
+        SavedFile(int(each["batch"]), str(each["before"]), str(each["after"]))
+        for each in document["files"]
+    )
+    return Record(document["progress"], int(document["sources"]), files, str(document["since"]))
+
+
+def _altered(path: Path, expected: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path} is not what was written",
+        expected=expected,
+        found=found,
+        next_action="restore the file from a copy of the checkpoint",
+        path=str(path),
+    )

@@ -1,0 +1,107 @@
+"""The reasons for which a checkpoint is left as it is."""
+
+from __future__ import annotations
+
+from statemigrate.errors import CheckpointError
+from statemigrate.native.adoption.backup import Backup
+from statemigrate.native.offsets import OffsetFile, OffsetLog
+
+
+def native_log(checkpoint: str) -> OffsetLog:
+    """The offset log of a query on Spark's own state that has run before."""
+    log = OffsetLog(checkpoint)
+    if (log.checkpoint / "statemigrate" / "versions").is_dir():
+        raise CheckpointError(
+            f"{checkpoint} belongs to a query of the embedded engine",
+            expected="a query whose state is in Spark's own state store",
+            found="state of the embedded engine",
+            next_action="nothing to adopt: the embedded engine runs its backfill by itself",
+            path=str(log.checkpoint),
+        )
+    if log.last_batch is None:
+        raise CheckpointError(
+            f"{checkpoint} has no batch yet",
+            expected="a query that has run before",
+            found="no batch in offsets/",
+            next_action="nothing to adopt: use the control source from the query's first start",
+            path=str(log.checkpoint),
+        )
+    return log
+
+
+def has_named_sources(log: OffsetLog) -> bool:
+    """Whether the log names its sources, so that one can come and go without any help."""
+    named = {file.named for file in log.read_on_restart()}
+    if len(named) > 1:
+        raise CheckpointError(
+            f"the newest files in {log.checkpoint}/offsets are of two kinds",
+            expected="both with named sources, or both without",
+            found="one of each",
+            next_action="let the query run one more batch, stop it, and run the command again",
+            path=str(log.checkpoint),
+        )
+    return named == {True}
+
+
+def check_lines(
+    log: OffsetLog, files: tuple[OffsetFile, ...], sources: int, *, spare: bool
+) -> None:
+    """Refuse files with another number of sources, or one more where ``spare`` allows it."""
+    found = {file.path.name: len(file.offsets) for file in files}
+    allowed = {sources, sources + 1} if spare else {sources}
+    if not set(found.values()) <= allowed:
+        raise CheckpointError(
+            f"the offset log of {log.checkpoint} has an unexpected number of sources",
+            expected=f"{' or '.join(map(str, sorted(allowed)))} in each of the newest files",
+            found=", ".join(f"{number} in offsets/{name}" for name, number in found.items()),
+            next_action="restore the folder offsets from a copy of the checkpoint",
+            path=str(log.checkpoint),
+        )
+
+
+def check_sources(log: OffsetLog, sources: int) -> None:
+    """Refuse what a further source has left: the control source would take it for its own."""
+    used = log.used_sources()
+    if used and used[-1] >= sources:
+        raise CheckpointError(
+            f"the offset log of {log.checkpoint} does not fit its sources",
+            expected=f"{sources} sources, as in the newest offset file",
+            found=f"files of a further source in sources/{used[-1]}",
+            next_action="restore the folders offsets and sources from one copy of the checkpoint, "
+            "or move that directory away if its source was taken out of the query",
+            path=str(log.checkpoint),
+        )
+
+
+def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
+    """There is room for the control source."""
+    return CheckpointError(
+        f"{log.checkpoint} was adopted already",
+        expected="a query without the control source",
+        found=f"an adoption of {backup.record.since}, with its backup in {backup.directory}",
+        next_action="start the query with the control source, "
+        f"or take it out: `statemigrate adopt {log.checkpoint} --undo`",
+        path=str(log.checkpoint),
+    )
+
+
+def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
+    """An undoing that was interrupted comes first."""
+    return CheckpointError(
+        f"an adoption of {log.checkpoint} was not undone to its end",
+        expected="an undoing that is finished",
+        found=f"one of {backup.record.since} that was interrupted",
+        next_action=f"finish it: `statemigrate adopt {log.checkpoint} --undo --apply`",
+        path=str(log.checkpoint),
+    )
+
+
+def not_adopted(log: OffsetLog, backup: Backup | None) -> CheckpointError:
+    """Nothing is there to undo; what was there from the start is not ours to remove."""
+    return CheckpointError(
+        f"{log.checkpoint} is not adopted",
+        expected="an adoption to undo",
+        found="none" if backup is None else f"one that was undone, on {backup.record.since}",
+        next_action="nothing to undo; a control source that was there from the first start stays",
+        path=str(log.checkpoint),
+    )

@@ -1,0 +1,95 @@
+"""Around a processor's calls: dual access in ``init``, and the end of each key's visit.
+
+Spark calls the same methods as always. Nothing of this is in the way where a query has nothing to
+migrate and no control source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from statemigrate.errors import StartupError
+from statemigrate.native.control import Arrived
+from statemigrate.native.deployed import DEPLOYED, Deployed, Undeployable
+from statemigrate.native.handle import NativeHandle
+from statemigrate.processor.handle import DualAccessHandle
+
+
+def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None:
+    """What a marked processor's ``init`` does: the user's ``init`` with the engine's handle."""
+    if isinstance(handle, DualAccessHandle):
+        init(processor, handle)
+        return
+    native = NativeHandle(handle, _deployed(processor))
+    init(processor, native)
+    _surround(processor, native)
+
+
+def _deployed(processor: Any) -> Deployed:
+    found: Deployed | Undeployable | None = vars(processor).get(DEPLOYED)
+    if isinstance(found, Undeployable):
+        raise found.error
+    if found is None:
+        name = type(processor).__qualname__
+        raise StartupError(
+            f"{name} was not prepared for Spark's own state",
+            expected="@migrated on the class that is instantiated",
+            found=f"{name}, a subclass of a class that has it, or one made without __init__",
+            next_action=f"put @migrated on {name}, or pass migrated({name}(...), ...)",
+        )
+    return found
+
+
+def _surround(processor: Any, handle: NativeHandle) -> None:
+    # On the instance, which lives as long as the task: the class stays as the user wrote it.
+    calls = _Calls(processor, handle)
+    processor.handleInputRows = calls.handle_input_rows
+    if handle.is_dual:
+        processor.handleExpiredTimer = calls.handle_expired_timer
+        processor.handleInitialState = calls.handle_initial_state
+        processor.close = calls.close
+
+
+class _Calls:
+    """The processor's methods, each within a visit of its key."""
+
+    def __init__(self, processor: Any, handle: NativeHandle) -> None:
+        self._handle = handle
+        self._input_rows = processor.handleInputRows
+        self._expired_timer = processor.handleExpiredTimer
+        self._initial_state = processor.handleInitialState
+        self._close = processor.close
+
+    def handle_input_rows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        """Call the user's method unless there are only control rows; migrate if there are any."""
+        arrived = Arrived(rows)
+        if not self._handle.is_dual:
+            if arrived.is_for_user:
+                yield from self._input_rows(key, arrived.rows, timerValues)
+            return
+        self._handle.visit(key)
+        if arrived.is_for_user:
+            yield from self._input_rows(key, arrived.rows, timerValues)
+        if arrived.asks_for_migration():
+            self._handle.migrate()
+        self._handle.leave()
+
+    def handle_expired_timer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Any]:
+        """Call the user's method."""
+        self._handle.visit(key)
+        yield from self._expired_timer(key, timerValues, expiredTimerInfo)
+        self._handle.leave()
+
+    def handle_initial_state(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Call the user's method."""
+        self._handle.visit(key)
+        self._initial_state(key, initialState, timerValues)
+        self._handle.leave()
+
+    def close(self) -> None:
+        """Call the user's method, and tell what was migrated."""
+        self._close()
+        self._handle.report()

@@ -1,0 +1,89 @@
+"""Control rows: what the backfill's own source sends, and user code never sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from statemigrate.errors import CheckpointError
+
+MARKER = "statemigrate_control"
+"""The column the control source adds: null in the rows of the user's stream.
+
+In a control row it is the id of the query that the row was planned for.
+"""
+_QUERY = "sql.streaming.queryId"
+
+
+class Arrived:
+    """What came for one key: ``rows`` are the user's, as Rows or as pandas DataFrames.
+
+    ``is_for_user`` says whether there are any, at the price of having looked at the first.
+    """
+
+    def __init__(self, rows: Iterator[Any]) -> None:
+        self._asked: set[str] = set()
+        first = next(rows, None)
+        both = rows if first is None else chain([first], rows)
+        if _is_marked(first):
+            mine = self._frames(both) if hasattr(first, "columns") else self._rows(both, first)
+            first = next(mine, None)
+            both = mine if first is None else chain([first], mine)
+        self.rows: Iterator[Any] = both
+        self.is_for_user = first is not None
+
+    def asks_for_migration(self) -> bool:
+        """Whether a control row named the key; reads what the user left unread.
+
+        Raises `CheckpointError` for one that was planned for another query.
+        """
+        for _ in self.rows:
+            pass
+        if self._asked:
+            _check_query(self._asked)
+        return bool(self._asked)
+
+    def _rows(self, rows: Iterator[Any], first: Any) -> Iterator[Any]:
+        from pyspark.sql import Row
+
+        at = first.__fields__.index(MARKER)
+        names = [*first.__fields__[:at], *first.__fields__[at + 1 :]]
+        for row in rows:
+            if row[at] is None:
+                # As Spark makes them, with the names in a list that all rows share.
+                mine = tuple.__new__(Row, (*row[:at], *row[at + 1 :]))
+                mine.__fields__ = names
+                yield mine
+            else:
+                self._asked.add(row[at])
+
+    def _frames(self, frames: Iterator[Any]) -> Iterator[Any]:
+        for frame in frames:
+            mine = frame[MARKER].isna()
+            self._asked.update(frame[MARKER][~mine])
+            if mine.any():
+                yield frame[mine].drop(columns=MARKER).reset_index(drop=True)
+
+
+def _is_marked(first: Any) -> bool:
+    names = first.columns if hasattr(first, "columns") else getattr(first, "__fields__", ())
+    return MARKER in names
+
+
+def _check_query(planned: set[str]) -> None:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    running = context and context.getLocalProperty(_QUERY)
+    # Tests of a processor without a query have none.
+    if running is None or planned == {running}:
+        return
+    raise CheckpointError(
+        "the control source has a backfill that was planned for another query",
+        expected=f"control rows of the query {running}",
+        found=f"of {', '.join(sorted(planned - {running}))}",
+        next_action="`statemigrate backfill CHECKPOINT --pause` with the checkpoint that "
+        "with_backfill was given, then give it the query's own; nothing of this batch was written",
+        query=running,
+    )

@@ -1,0 +1,117 @@
+"""`migrated`: what a user puts on a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.errors import StartupError
+from statemigrate.native.calls import begin
+from statemigrate.native.deployed import DEPLOYED, deployed
+from statemigrate.native.functions import migrated_function
+
+T = TypeVar("T")
+
+
+def migrated(  # noqa: PLR0913 - all but the first by name
+    processor: T | None = None,
+    *,
+    store: str | None = None,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    write_on_read: bool = True,
+    accept_edited: tuple[str, ...] = (),
+    checkpoint: str | Path | None = None,
+    on_error: Literal["raise", "quarantine"] = "raise",
+    retire_drained: bool = True,
+) -> Any:
+    """Mark a ``StatefulProcessor`` class or instance as one whose stores have migrations.
+
+    Or wrap a function for ``applyInPandasWithState``: then ``store`` names its state, and the
+    query's ``stateStructType`` is `statemigrate.ENVELOPE`. The function is called as ever, and its
+    state has the target's format.
+
+    ``migrations`` is the folder of scripts; ``targets`` names, by store, the revision the code is
+    written for (the head unless said otherwise); with ``write_on_read=False`` reads do not migrate;
+    ``accept_edited`` names applied scripts whose text may differ from what was applied.
+
+    The others are for ``transformWithState`` on Spark's own state; `EmbeddedQuery` and its options
+    say the same for the embedded engine. With ``checkpoint``, the query's checkpoint directory,
+    code, scripts and state are compared before the query starts, only families that still hold
+    values are read, and with ``retire_drained`` the others are dropped. ``on_error`` says what the
+    backfill does with a value that does not migrate.
+
+    Used as ``@migrated``, ``@migrated(...)`` or ``migrated(instance, ...)``; the code stays as it
+    is. The scripts are read when an instance is made or a function wrapped, on the driver, and
+    travel with it. With
+    ``checkpoint`` this raises `ScriptError` or `LineageError` for scripts that cannot be used and
+    `StartupError` where code, scripts and state do not fit; without, the query's first batch does.
+    """
+    settings = Settings(
+        migrations,
+        dict(targets or {}),
+        write_on_read,
+        accept_edited,
+        None if checkpoint is None else str(checkpoint),
+        on_error,
+        retire_drained,
+    )
+
+    def mark(target: Any) -> Any:
+        _check_kind(target, store)
+        if store is not None:
+            return migrated_function(target, store, settings)
+        if isinstance(target, type):
+            _mark_class(target, settings)
+        else:
+            _mark_instance(target, settings)
+        return target
+
+    return mark if processor is None else mark(processor)
+
+
+def _check_kind(target: object, store: str | None) -> None:
+    # A processor is no less one for being callable.
+    is_function = callable(target) and not hasattr(target, "handleInputRows")
+    if is_function != (store is not None):
+        raise StartupError(
+            f"migrated cannot tell what {target!r} is",
+            expected="a StatefulProcessor, or a function for applyInPandasWithState and store=",
+            found="a function and no store=" if is_function else f"no function, store={store!r}",
+            next_action="name a function's state with store=; a StatefulProcessor names its own",
+        )
+
+
+def _mark_class(marked: Any, settings: Settings) -> None:
+    made, init = marked.__init__, marked.init
+
+    @wraps(made)
+    def make(self: Any, *arguments: Any, **named: Any) -> None:
+        made(self, *arguments, **named)
+        # A subclass is not finished here; it needs a mark of its own.
+        if type(self) is marked:
+            setattr(self, DEPLOYED, deployed(self, settings))
+
+    @wraps(init)
+    def begun(self: Any, handle: Any) -> None:
+        begin(self, handle, init)
+
+    marked.__init__, marked.init = make, begun
+    setattr(marked, SETTINGS, settings)
+
+
+def _mark_instance(marked: Any, settings: Settings) -> None:
+    # A class of its own, so that other instances of the user's class stay as they are.
+    base = type(marked)
+    init = base.init
+
+    @wraps(init)
+    def begun(self: Any, handle: Any) -> None:
+        begin(self, handle, init)
+
+    body = {"__module__": base.__module__, "__qualname__": base.__qualname__, "init": begun}
+    marked.__class__ = type(base.__name__, (base,), {**body, SETTINGS: settings})
+    setattr(marked, DEPLOYED, deployed(marked, settings))

@@ -1,0 +1,108 @@
+"""What travels to the workers with a processor: scripts, settings, and what the state holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemigrate.deployment import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    family_name,
+    plan_store,
+)
+from statemigrate.errors import StatemigrateError
+from statemigrate.migration import Lineage
+from statemigrate.native.counts import MigrationCounts
+
+DEPLOYED = "__statemigrate_deployed__"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A processor's deployment on Spark's own state.
+
+    ``stored`` says what the checkpoint holds, by store; None where no checkpoint was given, so that
+    every revision may have values. ``drained`` are the families, by store, that were found empty:
+    they are not read any more, and dropped if the settings say so.
+    """
+
+    settings: Settings
+    lineages: Mapping[str, Lineage]
+    stored: Mapping[str, StoredStore] | None = None
+    drained: Mapping[str, tuple[StoredFamily, ...]] = field(default_factory=dict)
+    counts: MigrationCounts | None = None
+
+    def plan(self, declared: Declared) -> StorePlan | None:
+        """How a declared variable is accessed; None for a store without scripts."""
+        lineage = self.lineages.get(declared.store)
+        if lineage is None:
+            return None
+        if self.stored is None:
+            stored: StoredStore | None = self._anything(declared, lineage)
+        else:
+            stored = self.stored.get(declared.store)
+        return plan_store(declared, lineage, stored, self.settings)
+
+    def family_names(self, store: str) -> tuple[str, ...]:
+        """The variables of a store, whether they exist or not."""
+        lineage = self.lineages.get(store)
+        if lineage is None:
+            return (store,)
+        return tuple(family_name(lineage, revision) for revision in lineage.revisions)
+
+    def _anything(self, declared: Declared, lineage: Lineage) -> StoredStore:
+        target = lineage.resolve(self.settings.targets.get(declared.store, "head"))
+        families = tuple(
+            StoredFamily(
+                family_name(lineage, revision),
+                revision,
+                lineage.format_of(revision),
+                # Not known to be empty, but no way leads back from it: it is guarded.
+                empty=lineage.missing_downgrade(revision, target) is not None,
+            )
+            for revision in lineage.revisions
+        )
+        user_key = None if declared.user_key is None else declared.user_key.jsonValue()
+        return StoredStore(declared.kind, families, {}, user_key)
+
+
+@dataclass(frozen=True)
+class Undeployable:
+    """In place of a deployment whose scripts cannot be read; the error waits for its use.
+
+    Instances are made in unit tests and for the embedded engine too, where nobody needs one.
+    """
+
+    error: StatemigrateError
+
+
+def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with the code.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    if settings.checkpoint is not None:
+        from statemigrate.native.startup import checked
+
+        return checked(processor, settings, ScriptFolder(settings.migrations).lineages())
+    try:
+        lineages = ScriptFolder(settings.migrations).lineages()
+    except StatemigrateError as error:
+        return Undeployable(error)
+    return Deployed(settings, lineages, counts=MigrationCounts.of_session())
+
+
+def migration_counts(processor: Any) -> MigrationCounts | None:
+    """What a marked processor's workers have migrated so far.
+
+    None where there was no Spark session when the processor was marked, or made.
+    """
+    found = vars(processor).get(DEPLOYED)
+    return found.counts if isinstance(found, Deployed) else None

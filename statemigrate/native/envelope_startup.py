@@ -1,0 +1,104 @@
+"""The start-up check for a function of ``applyInPandasWithState`` (rule 10)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    family_name,
+    plan_store,
+)
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.formats import Struct
+from statemigrate.formats.shape import shape_of
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.envelope import ENVELOPE
+from statemigrate.native.record import StoreRecord, read_record, write_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_OPERATOR = "applyInPandasWithState"
+
+
+def declared_by(lineage: Lineage, settings: Settings) -> Declared:
+    """The store as a function has it, whose code declares no format of its own."""
+    target = lineage.resolve(settings.targets.get(lineage.store, "head"))
+    return Declared(lineage.store, "value", lineage.format_of(target).struct_type())
+
+
+def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Settings) -> None:
+    """Raise `StartupError` where scripts and the checkpoint's committed state do not fit.
+
+    The scripts' checksums are left in the checkpoint, for the next deployment to compare.
+    """
+    path = settings.checkpoint
+    assert path is not None  # noqa: S101 - the caller asked for this
+    checkpoint = SparkCheckpoint(path)
+    batch = checkpoint.last_batch()
+    record = read_record(path)
+    known = record.get(lineage.store, StoreRecord())
+    revisions = [] if batch is None else _revisions(path)
+    stored = _stored(lineage, revisions, known)
+    plan = plan_store(declared, lineage, stored, settings)
+    applied = {**known.applied, **plan.stored().applied}
+    mine = StoreRecord((), -1 if batch is None else batch, applied)
+    write_record(path, {**record, lineage.store: mine})
+
+
+def _revisions(path: str) -> list[str]:
+    """The revisions that any key's envelope has."""
+    state = _state(path)
+    if shape_of(state.schema) != shape_of(Struct(ENVELOPE).struct_type()):
+        raise _no_envelope(path, state.schema)
+    return sorted(str(row.revision) for row in state.select("revision").distinct().collect())
+
+
+def _state(path: str) -> DataFrame:
+    """What the function keeps, one row a key. Keys that have only a timeout are left out."""
+    from pyspark.sql import SparkSession
+
+    reader = SparkSession.active().read
+    rows = reader.format("state-metadata").load(path).collect()
+    mine = sorted({row.operatorId for row in rows if row.operatorName == _OPERATOR})
+    if len(mine) != 1:
+        raise CheckpointError(
+            f"the state in {path} is not that of one {_OPERATOR}",
+            expected=f"exactly one stateful operator {_OPERATOR}",
+            found=", ".join(sorted({row.operatorName for row in rows})) or "no stateful operator",
+            next_action="check the path; for a StatefulProcessor leave out store=",
+            path=path,
+        )
+    kept = reader.format("statestore").option("operatorId", mine[0]).load(path)
+    kept = kept.where("value.groupState IS NOT NULL")
+    return kept.select("value.groupState.*")
+
+
+def _stored(lineage: Lineage, revisions: list[str], known: StoreRecord) -> StoredStore:
+    families = tuple(_family(lineage, revision) for revision in revisions)
+    return StoredStore("value", families, known.applied)
+
+
+def _family(lineage: Lineage, revision: str) -> StoredFamily:
+    if revision in lineage:
+        return StoredFamily(family_name(lineage, revision), revision, lineage.format_of(revision))
+    return StoredFamily(f"{lineage.store}@{revision}", revision, Struct(ENVELOPE))
+
+
+def _no_envelope(path: str, schema: Any) -> StartupError:
+    return StartupError(
+        f"the state in {path} was written without an envelope, and Spark cannot change the state "
+        "schema of a query",
+        expected=ENVELOPE,
+        found=schema.simpleString(),
+        next_action="keep this query as it is, without migrated; or start one with a new "
+        "checkpoint: a transformWithState query takes the old state as its initialState, read "
+        f"with spark.read.format('statestore').load({path!r}), where value.groupState has the "
+        "values; a new applyInPandasWithState query begins without state",
+        path=path,
+    )

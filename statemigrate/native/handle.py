@@ -1,0 +1,195 @@
+"""The native engine's handle: Spark's own, with dual access in place of each variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NoReturn
+
+from pyspark.sql.types import StructType
+
+from statemigrate.access import DualAccess, Source
+from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access
+from statemigrate.errors import StartupError, TransformError
+from statemigrate.families import Family, Span
+from statemigrate.native.deployed import Deployed
+from statemigrate.native.families import (
+    VISIT,
+    GuardedFamily,
+    NativeFamily,
+    NativeListFamily,
+    NativeMapFamily,
+    NativeValueFamily,
+)
+from statemigrate.processor.handle import DualAccessHandle
+from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.variables import dual_variable
+
+
+class NativeHandle(DualAccessHandle):
+    """Gives out Spark's own variable where a store has one family, dual access where it has more.
+
+    ``grouping`` is the key the processor is called for, for error messages; `visit` moves on to it.
+    """
+
+    def __init__(self, spark: Any, deployed: Deployed) -> None:
+        super().__init__()
+        self.grouping: tuple[Any, ...] = ()
+        self._spark = spark
+        self._deployed = deployed
+        self._visits = 0
+        self._families: list[NativeFamily] = []
+        self._accesses: list[DualAccess[Any]] = []
+        self._migrating: list[DualAccess[Any]] = []
+        self._quarantined = 0
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether any store has more than its target family."""
+        return bool(self._families)
+
+    def visit(self, key: tuple[Any, ...]) -> None:
+        """Begin with another grouping key."""
+        self.grouping = key
+        self._visits += 1
+        self.key.data = self._visits.to_bytes(VISIT, "big")
+
+    def leave(self) -> None:
+        """Write what the processor left to be written for the current key."""
+        for family in self._families:
+            family.flush()
+
+    def report(self) -> None:
+        """Add what was migrated since the handle was made to the deployment's counts."""
+        if self._deployed.counts is not None:
+            counts = [access.counts for access in self._accesses]
+            touched = sum(each.touched for each in counts)
+            backfilled = sum(each.backfilled for each in counts)
+            self._deployed.counts.add(touched, backfilled, self._quarantined)
+
+    def migrate(self) -> None:
+        """Migrate everything the current key has in an older family: one step of the backfill.
+
+        Under ``on_error="quarantine"`` a value whose transform fails stays where it is.
+        """
+        span = Span.prefix(self.key.data)
+        for access in self._migrating:
+            for source in access.sources:
+                for key, value in source.family.scan(span):
+                    self._backfill(access, source, key, value)
+
+    def variable(self, declared: Declared) -> Any:
+        """See `DualAccessHandle.variable`."""
+        plan = self._deployed.plan(declared)
+        self._let_go(declared)
+        if plan is None:
+            return self._state(declared, declared.store, declared.schema)
+        target = self._state(declared, plan.target.name, declared.schema)
+        if not plan.sources:
+            return target
+        access = self._access(declared, plan, target)
+        self._accesses.append(access)
+        if plan.migrates_unasked:
+            self._migrating.append(access)
+        return dual_variable(declared, access, self.key)
+
+    def registerTimer(self, expiryTimestampMs: int) -> None:
+        """Spark's own."""
+        self._spark.registerTimer(expiryTimestampMs)
+
+    def deleteTimer(self, expiryTimestampMs: int) -> None:
+        """Spark's own."""
+        self._spark.deleteTimer(expiryTimestampMs)
+
+    def listTimers(self) -> Iterator[int]:
+        """Spark's own."""
+        timers: Iterator[int] = self._spark.listTimers()
+        return timers
+
+    def deleteIfExists(self, stateName: str) -> None:
+        """Drop a variable with everything in it; of a store with scripts, all its families."""
+        for name in self._deployed.family_names(stateName):
+            self._spark.deleteIfExists(name)
+
+    def _backfill(
+        self, access: DualAccess[Any], source: Source[Any], key: bytes, value: Any
+    ) -> None:
+        try:
+            access.backfill(source, key, value)
+        except TransformError:
+            if self._deployed.settings.on_error == "raise":
+                raise
+            self._quarantined += 1
+
+    def _let_go(self, declared: Declared) -> None:
+        for family in self._deployed.drained.get(declared.store, ()):
+            if self._deployed.settings.retire_drained:
+                self._spark.deleteIfExists(family.name)
+            else:
+                # Spark forgets a variable that is not declared.
+                self._state(declared, family.name, family.format.struct_type())
+
+    def _access(self, declared: Declared, plan: StorePlan, target: Any) -> DualAccess[Any]:
+        sources = [
+            self._source(declared, plan, family, bool(path.steps))
+            for family, path in zip(plan.sources, plan.paths, strict=True)
+        ]
+        user_keys = None if declared.user_key is None else KeyCodec(declared.user_key)
+        return dual_access(
+            plan,
+            self._family(declared, plan.target, target, declared.schema),
+            sources,
+            write_on_read=self._deployed.settings.write_on_read and plan.migrates_unasked,
+            asks_after_hit=False,
+            show_key=partial(self._shown, user_keys),
+        )
+
+    def _source(
+        self, declared: Declared, plan: StorePlan, family: StoredFamily, leads: bool
+    ) -> Family[Any]:
+        schema = family.format.struct_type()
+        state = self._state(declared, family.name, schema)
+        opened: Family[Any] = self._family(declared, family, state, schema)
+        if leads:
+            return opened
+        return GuardedFamily(opened, partial(_no_way_back, plan, family, self))
+
+    def _family(
+        self, declared: Declared, family: StoredFamily, state: Any, schema: StructType
+    ) -> Any:
+        opened: NativeFamily
+        rows = RowCodec(schema)
+        if declared.user_key is not None:
+            opened = NativeMapFamily(family, state, rows, KeyCodec(declared.user_key))
+        elif declared.kind == "list":
+            opened = NativeListFamily(family, state, rows)
+        else:
+            opened = NativeValueFamily(family, state, rows)
+        self._families.append(opened)
+        return opened
+
+    def _state(self, declared: Declared, name: str, schema: StructType) -> Any:
+        if declared.kind == "map":
+            return self._spark.getMapState(name, declared.user_key, schema, declared.ttl)
+        if declared.kind == "list":
+            return self._spark.getListState(name, schema, declared.ttl)
+        return self._spark.getValueState(name, schema, declared.ttl)
+
+    def _shown(self, user_keys: KeyCodec | None, key: bytes) -> tuple[Any, ...]:
+        return self.grouping + (() if user_keys is None else user_keys.decode(key[VISIT:]))
+
+
+def _no_way_back(plan: StorePlan, family: StoredFamily, handle: NativeHandle) -> NoReturn:
+    missing = plan.lineage.missing_downgrade(family.revision, plan.target.revision)
+    where = family.name if missing is None else missing.where
+    raise StartupError(
+        f"store {plan.lineage.store}, key {handle.grouping!r}: cannot go back from "
+        f"{family.revision} to {plan.target.revision}",
+        expected=f"a downgrade in {where}, since family {family.name} holds a value of this key",
+        found="no downgrade",
+        next_action="write that downgrade, or deploy code whose target is "
+        f"{family.revision}; nothing of this batch was written",
+        store=plan.lineage.store,
+        revision=family.revision,
+    )

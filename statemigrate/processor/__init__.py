@@ -1,0 +1,1 @@
+"""What a `StatefulProcessor` meets, on either engine: keys, rows, state variables, handle."""

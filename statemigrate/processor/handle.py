@@ -1,0 +1,90 @@
+"""The handle a processor's ``init`` gets, and what ``init`` asks of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+from pyspark.sql.types import StructType
+
+from statemigrate.deployment import Declared, access_for
+from statemigrate.errors import StartupError
+from statemigrate.formats import Struct
+from statemigrate.processor.variables import GroupingKey, dual_variable
+
+
+class DualAccessHandle(StatefulProcessorHandle):
+    """PySpark's handle, giving out state variables that read and write by dual access.
+
+    An engine says in `variable` what a declared variable becomes; ``key`` is the key the processor
+    is called for, set by the engine.
+    """
+
+    def __init__(self) -> None:
+        self.key = GroupingKey()
+
+    @abstractmethod
+    def variable(self, declared: Declared) -> Any:
+        """The state variable for what ``init`` declares."""
+
+    def getValueState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> Any:
+        """The value state ``stateName``, in the format of the store's target revision."""
+        return self.variable(Declared(stateName, "value", struct_of(schema), ttl=ttlDurationMs))
+
+    def getListState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> Any:
+        """The list state ``stateName``, its elements in the format of the target revision."""
+        return self.variable(Declared(stateName, "list", struct_of(schema), ttl=ttlDurationMs))
+
+    def getMapState(
+        self,
+        stateName: str,
+        userKeySchema: StructType | str,
+        valueSchema: StructType | str,
+        ttlDurationMs: int | None = None,
+    ) -> Any:
+        """The map state ``stateName``, its values in the format of the target revision."""
+        user_key = struct_of(userKeySchema)
+        return self.variable(
+            Declared(stateName, "map", struct_of(valueSchema), user_key, ttlDurationMs)
+        )
+
+
+def declared_variables(
+    processor: Any, listening: Callable[[Callable[[Declared], Any]], DualAccessHandle]
+) -> tuple[Declared, ...]:
+    """The state variables a processor's ``init`` asks for, found by calling it.
+
+    ``listening`` makes the engine's handle around a function that is told of each variable. The
+    variables handed out belong to no state: as with PySpark, ``init`` may only create them. It is
+    called on a copy, since it may open what cannot travel to the workers.
+    """
+    found: list[Declared] = []
+    key = GroupingKey()
+
+    def record(declared: Declared) -> Any:
+        if any(each.store == declared.store for each in found):
+            raise StartupError(
+                f"the processor declares the state {declared.store} twice",
+                expected="one getValueState, getListState or getMapState call a name",
+                found=f"a second one, for {declared.kind} state",
+                next_action="give one of the two another name",
+                store=declared.store,
+            )
+        found.append(declared)
+        access = access_for(declared.kind)
+        return dual_variable(declared, access.__new__(access), key)
+
+    copy(processor).init(listening(record))
+    return tuple(found)
+
+
+def struct_of(schema: StructType | str) -> StructType:
+    """A schema as PySpark takes it, a type or a DDL string, as a type; needs no JVM."""
+    return schema if isinstance(schema, StructType) else Struct(schema).struct_type()

@@ -1,0 +1,78 @@
+"""A migrating query ended by SIGKILL in the middle of a batch goes on as if it had not been."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from native_pipeline import NativePipeline
+from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
+
+from statemigrate import migrated, plan_backfill, with_backfill
+from statemigrate.demo.native_job import partitions_written
+from statemigrate.demo.processes import ProcessSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.kill]
+
+PROGRAM = Path(__file__).parent / "killed_deployment.py"
+FIRST = batch("first", range(120))
+LATER = [batch("second", range(0, 130, 3)), batch("third", range(60, 100))]
+
+
+def newest(checkpoint, log):
+    names = [path.name for path in (checkpoint / log).glob("[0-9]*")]
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def kill_in_the_middle(session, pipeline, log):
+    """Wait until a batch is half done, then kill; the batch."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        batch_id = newest(pipeline.checkpoint, "offsets")
+        half = partitions_written(pipeline.checkpoint, 2, batch_id) > 0
+        if batch_id >= 2 and newest(pipeline.checkpoint, "commits") < batch_id and half:
+            session.kill()
+            assert newest(pipeline.checkpoint, "commits") < batch_id
+            return batch_id
+        assert session.exit_code() is None, log.read_text()[-3000:]
+        time.sleep(0.005)
+    raise AssertionError(f"no batch was caught half done\n{log.read_text()[-3000:]}")
+
+
+def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path):
+    pipeline = NativePipeline(spark, tmp_path / "pipeline")
+    folder = scripts.write()
+    expected = Expected()
+    pipeline.feed(FIRST)
+    stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
+    pipeline.deploy_natively(CentsTally(), stream)
+    expected.process(FIRST, CENTS)
+    pipeline.feed(*LATER)
+    plan = plan_backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=30)
+    assert (plan.keys, plan.chunks) == (120, 4)
+    log = tmp_path / "log"
+    session = ProcessSession(
+        [
+            sys.executable,
+            str(Path(__file__).parent / "killed_deployment.py"),
+            str(tmp_path),
+            str(folder),
+        ],
+        directory=tmp_path,
+        environment=dict(os.environ),
+        log=log,
+    )
+    try:
+        killed = kill_in_the_middle(session, pipeline, log)
+    finally:
+        session.kill()
+    stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
+    pipeline.deploy_natively(
+        migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint), stream
+    )
+    assert min(dict(pipeline.handed)) <= killed
+    for rows in LATER:
+        expected.process(rows, AMOUNTS)
+    expected.drain(AMOUNTS)
+    assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)

@@ -1,0 +1,116 @@
+"""List and map state in place, and everything at once, in Rows and in pandas."""
+
+from collections import defaultdict
+
+import pytest
+from native_pipeline import NativePipeline
+from tally import Scripts
+from words import (
+    LIST,
+    MAP,
+    OUTPUT,
+    ROWS,
+    Model,
+    NewWords,
+    NewWordsInPandas,
+    Words,
+    WordsInPandas,
+    write_scripts,
+)
+
+from statemigrate import migrated
+
+pytestmark = pytest.mark.spark
+
+FIRST = [
+    *[(f"k{n}", word, "add") for n in range(8) for word in ("ab", "c", "ab", "def")],
+    ("k9", "only", "add"),
+]
+SECOND = [
+    ("k0", "new", "add"),
+    ("k1", "c", "remove"),
+    ("k2", "", "clear"),
+    ("k3", "put", "put"),
+    ("k4", "ab", "count"),
+    ("k5", "zz", "count"),
+    ("k6", "", "look"),
+    ("k8", "fresh", "add"),
+]
+
+
+@pytest.fixture
+def words(spark, tmp_path):
+    return NativePipeline(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_scripts(Scripts(tmp_path / "migrations"))
+
+
+def both_words(pipeline):
+    """All words of all keys by the old and the new family together; a key is in one of them."""
+    old = pipeline.state("words", "list")
+    new = pipeline.state(f"words@{LIST}", "list")
+    assert not old.keys() & new.keys()
+    found = {key: [each["word"] for each in values] for key, values in old.items()}
+    for key, values in new.items():
+        assert all(each["moved"] <= 1 for each in values)
+        found[key] = [each["text"]["word"] for each in values]
+    return found, old.keys()
+
+
+def both_counts(pipeline):
+    old = pipeline.state("counts", "map")
+    new = pipeline.state(f"counts@{MAP}", "map")
+    found = defaultdict(dict)
+    for key, values in old.items():
+        assert not values.keys() & new.get(key, {}).keys()
+        found[key].update({word: value["n"] for word, value in values.items()})
+    for key, values in new.items():
+        found[key].update({word: value["n"] for word, value in values.items()})
+    return dict(found), {key: set(values) for key, values in old.items()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(Words, NewWords), (WordsInPandas, NewWordsInPandas)], ids=["rows", "pandas"]
+)
+def test_a_list_migrates_whole_and_a_map_entry_by_entry(words, folder, old, new):
+    words.in_pandas = old is WordsInPandas
+    model = Model()
+    words.feed(FIRST)
+    words.deploy_natively(old())
+    model.run(FIRST)
+    words.feed(SECOND)
+    words.deploy_natively(migrated(new(), migrations=folder))
+    model.run(SECOND)
+    touched = [key for key, _, _ in SECOND]
+    assert dict(map(tuple, words.handed_by_batch[1])) == model.seen(touched)
+    lists, unmigrated = both_words(words)
+    assert lists == {key: each for key, each in model.words.items() if each}
+    assert unmigrated == {"k7", "k9"}
+    counts, old = both_counts(words)
+    assert counts == {key: each for key, each in model.counts.items() if each}
+    # A scan migrates nothing; what was read or written by its own key is migrated.
+    assert old["k0"] == {"ab", "c", "def"}
+    assert old["k1"] == {"ab", "def"}
+    assert old["k4"] == {"c", "def"}
+    assert "k2" not in old
+
+
+def test_lists_and_maps_go_back(words, folder):
+    model = Model()
+    again = [(f"k{n}", "w", "add") for n in range(0, 10, 2)]
+    for batch, processor, targets in (
+        (FIRST, NewWords, {}),
+        (SECOND, NewWords, {}),
+        (again, Words, {"words": "base", "counts": "base"}),
+    ):
+        words.feed(batch)
+        words.deploy_natively(migrated(processor(), migrations=folder, targets=targets))
+        model.run(batch)
+    assert dict(map(tuple, words.handed_by_batch[2])) == model.seen([key for key, _, _ in again])
+    lists, _ = both_words(words)
+    assert lists == {key: each for key, each in model.words.items() if each}
+    counts, _ = both_counts(words)
+    assert counts == {key: each for key, each in model.counts.items() if each}

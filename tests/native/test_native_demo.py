@@ -1,0 +1,34 @@
+"""The demonstration on Spark's own state: plain Spark, a crash, adoption, migration, retirement."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from statemigrate.cli import main
+
+pytestmark = [pytest.mark.spark, pytest.mark.kill]
+
+EVENTS, KEYS = 6_000, 2_000
+
+
+def test_every_key_is_right_on_sparks_own_state(tmp_path):
+    arguments = ["demo", "--json", "--engine", "native", "--directory", str(tmp_path / "a b")]
+    arguments += ["--partitions", "2", "--events", str(EVENTS), "--keys", str(KEYS)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["equal"] is True
+    assert figures["engine"] == "native"
+    right = {"missing": 0, "unexpected": 0, "differing": 0, "counted_twice": 0}
+    assert figures["state"] == {"keys": KEYS, **right, "examples": [], "equal": True}
+    assert figures["output"] == figures["state"]
+    assert figures["rerun_batch"] == figures["killed"]["batch"]
+    assert figures["killed"]["partitions_written"] >= 1
+    migration = figures["migration"]
+    assert migration["touched"] > 0
+    assert migration["backfilled"] > 0
+    assert migration["touched"] + migration["backfilled"] == migration["old_values"]
+    assert (migration["left"], migration["retired"]) == (0, ["auctions"])
+    times = figures["batch_milliseconds"]
+    assert times["before"]["rows"] + times["after"]["rows"] == EVENTS

@@ -1,0 +1,80 @@
+import json
+
+import pytest
+from support.offset_logs import checkpoint, kill_last_batch, run_batch, tree
+
+CONTROL = ['{"logOffset":3}', '{"logOffset":0}']
+
+
+@pytest.fixture
+def root(tmp_path):
+    return checkpoint(tmp_path / "c")
+
+
+def test_a_dry_run_prints_what_would_change_and_changes_nothing(run, root):
+    before = tree(root)
+    assert run("adopt", str(root)).stdout == (
+        f"Dry run: would make room for the control source in {root}\n"
+        "  sources without it: 1\n"
+        "  offsets/1: add the line -; remove its checksum file\n"
+        "  offsets/2: add the line -; remove its checksum file\n"
+        f"  originals are kept in {root}/statemigrate/adoption/1\n"
+        f"Next: stop the query, then `statemigrate adopt {root} --apply`\n"
+    )
+    assert tree(root) == before
+
+
+def test_applied_and_undone(run, root):
+    text = run("adopt", str(root), "--apply", "--wait", "0").stdout
+    assert text.startswith(f"Made room for the control source in {root}\n")
+    assert text.endswith("Next: start the query with the control source as its last source\n")
+    run_batch(root, 3, *CONTROL)
+    assert run("adopt", str(root), "--undo").stdout == (
+        f"Dry run: would take the control source out of {root}\n"
+        "  sources without it: 1\n"
+        "  offsets/2: remove the last line -; restore its checksum file\n"
+        '  offsets/3: remove the last line {"logOffset":0}; remove its checksum file\n'
+        f"  sources/1: move it to the originals\n"
+        f"  originals are kept in {root}/statemigrate/adoption/1\n"
+        f"Next: stop the query, then `statemigrate adopt {root} --undo --apply`\n"
+    )
+    text = run("adopt", str(root), "--undo", "--apply", "--wait", "0").stdout
+    assert text.startswith(f"Took the control source out of {root}\n")
+    assert text.endswith("Next: start the query without the control source\n")
+
+
+def test_json_has_the_same(run, root):
+    document = json.loads(run("adopt", str(root), "--json").stdout)
+    assert document == {
+        "checkpoint": str(root),
+        "state": "would adopt",
+        "sources": 1,
+        "files": [
+            {"path": f"offsets/{number}", "added": ["-"], "removed": [], "checksum": "removed"}
+            for number in (1, 2)
+        ],
+        "moved": None,
+        "backup": f"{root}/statemigrate/adoption/1",
+    }
+
+
+def test_named_sources_need_nothing(run, root):
+    for number in (1, 2):
+        (root / "offsets" / str(number)).write_text('v2\n{}\nrows:{"logOffset":1}')
+    assert run("adopt", str(root), "--apply").stdout == (
+        f"Nothing to do: the offset log of {root} keeps its sources by name\n"
+        "Next: start the query with the control source, or without it\n"
+    )
+
+
+def test_a_refusal_exits_with_one(run, root):
+    kill_last_batch(root)
+    before = tree(root)
+    error = run("adopt", str(root), "--apply", "--wait", "0", code=1).stderr
+    assert "found: a batch that is being processed now, or that was killed" in error
+    assert "--stopped" in error
+    assert tree(root) == before
+    run("adopt", str(root), "--apply", "--wait", "0", "--stopped")
+    error = json.loads(run("adopt", str(root), "--json", code=1).stderr)["error"]
+    assert error["kind"] == "CheckpointError"
+    assert "was adopted already" in error["summary"]

@@ -1,0 +1,204 @@
+"""Which offset logs are understood, and that a refusal leaves everything as it was."""
+
+import time
+from threading import Timer
+
+import pytest
+from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
+
+from statemigrate.errors import CheckpointError, CheckpointInUseError
+from statemigrate.native.adoption import adopt, undo_adoption
+from statemigrate.native.offsets import OffsetLog, read_offsets
+
+OFFSET = '{"logOffset":2}'
+
+
+def refused(root, error=CheckpointError, command=adopt, **options):
+    """The message of the refusal, dry and for good, with nothing changed."""
+    before = tree(root)
+    with pytest.raises(error) as dry:
+        command(str(root), **options)
+    with pytest.raises(error) as applied:
+        command(str(root), apply=True, wait=0, **options)
+    assert tree(root) == before
+    assert str(dry.value) == str(applied.value)
+    assert dry.value.next_action
+    return str(dry.value)
+
+
+def test_the_newest_two_files_are_read_on_restart_whether_committed_or_not(tmp_path):
+    root = checkpoint(tmp_path / "c", batches=12, sources=2)
+    assert [file.batch for file in OffsetLog(str(root)).read_on_restart()] == [10, 11]
+    kill_last_batch(root)
+    log = OffsetLog(str(root))
+    assert (log.last_batch, log.last_commit) == (11, 10)
+    assert [file.batch for file in log.read_on_restart()] == [10, 11]
+    assert log.read_on_restart()[0].offsets == ('{"logOffset": 10}',) * 2
+
+
+def test_what_is_no_batch_is_passed_over(tmp_path):
+    root = checkpoint(tmp_path / "c", batches=2)
+    for name in ("99.compact", ".3.8c2f.tmp", "..3.8c2f.tmp.crc", ".9.crc", "007", "-1", "x"):
+        (root / "offsets" / name).write_text("anything")
+    (root / "offsets" / "5").mkdir()
+    assert OffsetLog(str(root)).last_batch == 1
+
+
+def test_a_file_uri_is_a_local_path(tmp_path):
+    root = checkpoint(tmp_path / "with space")
+    assert OffsetLog(root.as_uri()).checkpoint == root
+
+
+def test_a_line_more_and_a_line_less(tmp_path):
+    path = checkpoint(tmp_path / "c") / "offsets" / "2"
+    file = read_offsets(path)
+    assert file.with_one_more() == path.read_bytes() + b"\n-"
+    path.write_bytes(file.with_one_more())
+    assert read_offsets(path).offsets == ('{"logOffset": 2}', "-")
+    assert read_offsets(path).without_last() == file.data
+
+
+def test_a_line_break_at_the_end_is_no_further_source(tmp_path):
+    path = checkpoint(tmp_path / "c") / "offsets" / "2"
+    path.write_text(f"v1\n{METADATA}\n{OFFSET}\n")
+    assert read_offsets(path).with_one_more() == f"v1\n{METADATA}\n{OFFSET}\n-".encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("", "nothing"),
+        (f"v3\n{METADATA}\n{OFFSET}", "'v3'"),
+        (f"v10\n{METADATA}\n{OFFSET}", "'v10'"),
+        (f"{METADATA}\n{OFFSET}", '{"batch'),
+        ("v1", "nothing"),
+        (f"v1\n\n{OFFSET}", "nothing"),
+        (f"v1\n{OFFSET}x\n{OFFSET}", "x"),
+        ("v1\n5\n5", "'5'"),
+        (f"v1\n{METADATA}", "no further line"),
+        (f"v1\n{METADATA}\n{OFFSET}\n\n-", "nothing"),
+        (f"v1\n{METADATA}\ngarbage", "garbage"),
+        (f"v1\n{METADATA}\n{{}}\r\n-", "\\r"),
+        (f"v2\n{METADATA}\n5", "'5'"),
+        (f"v2\n{METADATA}", "no further line"),
+        (f"v2\n{METADATA}\n:-", "':-'"),
+        (f"v2\n{METADATA}\norders:{OFFSET}\nothers:x", "others:x"),
+        (b"v1\n\xff\xfe", "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_another_layout_is_refused(tmp_path, content, found, batch):
+    root = checkpoint(tmp_path / "c")
+    path = root / "offsets" / str(batch)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = refused(root)
+    assert message.startswith(f"{path} is not an offset file of a known layout\n")
+    assert found in message.split("found: ")[1].split("\n")[0]
+
+
+def test_a_missing_file_before_the_newest_is_refused(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    (root / "offsets" / "1").unlink()
+    assert "found: no such file" in refused(root)
+
+
+def test_a_commit_without_its_offsets_is_refused(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    put(root / "commits" / "3", "v1\n{}")
+    assert "found: batch 3 in commits/, batch 2 in offsets/" in refused(root)
+
+
+def test_newest_files_with_different_numbers_of_sources_are_refused(tmp_path):
+    root = checkpoint(tmp_path / "c", batches=2)
+    run_batch(root, 2, OFFSET, OFFSET)
+    assert "found: 1 in offsets/1, 2 in offsets/2" in refused(root)
+
+
+def test_files_of_a_source_that_the_log_does_not_have_are_refused(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    put(root / "sources" / "1" / "0", "v1")
+    assert "found: files of a further source in sources/1" in refused(root)
+
+
+def test_the_empty_directory_of_a_start_that_failed_is_no_source(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    (root / "sources" / "1").mkdir()
+    assert adopt(str(root)).sources == 1
+
+
+def test_a_source_need_not_keep_any_files(tmp_path):
+    root = checkpoint(tmp_path / "c", sources=2)
+    for each in (root / "sources" / "1").iterdir():
+        each.unlink()
+    assert adopt(str(root)).sources == 2
+
+
+def test_what_is_not_a_checkpoint_is_refused(tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    assert "found: notes.txt" in refused(tmp_path / "other")
+    assert "found: no such directory" in refused(tmp_path / "nothing")
+
+
+def test_a_query_without_a_batch_needs_no_adoption(tmp_path):
+    root = checkpoint(tmp_path / "c", batches=0)
+    assert "use the control source from the query's first start" in refused(root)
+
+
+def test_a_checkpoint_of_the_embedded_engine_is_refused(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    (root / "statemigrate" / "versions").mkdir(parents=True)
+    assert "the embedded engine runs its backfill by itself" in refused(root)
+
+
+def test_a_remote_checkpoint_is_refused():
+    with pytest.raises(CheckpointError, match="found: a s3 URI"):
+        adopt("s3://bucket/checkpoint")
+
+
+@pytest.mark.parametrize("command", [adopt, undo_adoption])
+def test_named_sources_need_nothing(tmp_path, command):
+    root = checkpoint(tmp_path / "c")
+    for number in (1, 2):
+        put(root / "offsets" / str(number), f"v2\n{METADATA}\norders:{OFFSET}\nothers:-")
+    before = tree(root)
+    assert command(str(root), apply=True, wait=0).state == "nothing needed"
+    assert tree(root) == before
+
+
+def test_one_file_with_named_sources_and_one_without_is_refused(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    put(root / "offsets" / "2", f"v2\n{METADATA}\n0:{OFFSET}")
+    assert "found: one of each" in refused(root)
+
+
+def test_a_batch_without_a_commit_needs_a_word_that_the_query_is_stopped(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    kill_last_batch(root)
+    before = tree(root)
+    with pytest.raises(CheckpointInUseError, match=r"batch 2 in .* was not committed"):
+        adopt(str(root), apply=True, wait=0)
+    assert tree(root) == before
+    assert adopt(str(root)).state == "would adopt"
+    assert adopt(str(root), apply=True, wait=0, stopped=True).state == "adopted"
+
+
+@pytest.mark.parametrize("folder", ["offsets", "commits", "sources/0", "state/0/1"])
+def test_a_checkpoint_that_changes_is_in_use(tmp_path, folder):
+    root = checkpoint(tmp_path / "c")
+    (root / folder).mkdir(parents=True, exist_ok=True)
+    before = tree(root)
+    writer = Timer(0.1, (root / folder / ".3.tmp").touch)
+    writer.start()
+    with pytest.raises(CheckpointInUseError, match=f"found: changes in {root / folder}"):
+        adopt(str(root), apply=True, wait=0.5, stopped=True)
+    writer.join()
+    (root / folder / ".3.tmp").unlink()
+    assert tree(root) == before
+
+
+def test_a_checkpoint_is_watched_for_as_long_as_asked(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    start = time.monotonic()
+    adopt(str(root), apply=True, wait=0.3)
+    assert 0.3 <= time.monotonic() - start < 5
