@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from statemigrate.formats import Avro, Format, Struct
     from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
     from statemigrate.native.decorator import migrated
+    from statemigrate.native.deployed import migration_counts
     from statemigrate.native.envelope import ENVELOPE
     from statemigrate.native.progress import BackfillProgress, BackfillStatus, backfill_status
     from statemigrate.native.source import with_backfill
@@ -42,6 +43,7 @@ _HOMES = {
     "Struct": "statemigrate.formats",
     "backfill_status": "statemigrate.native.progress",
     "migrated": "statemigrate.native.decorator",
+    "migration_counts": "statemigrate.native.deployed",
     "pause_backfill": "statemigrate.native.chunks",
     "plan_backfill": "statemigrate.native.chunks",
     "with_backfill": "statemigrate.native.source",
@@ -65,6 +67,7 @@ __all__ = [
     "Struct",
     "backfill_status",
     "migrated",
+    "migration_counts",
     "pause_backfill",
     "plan_backfill",
     "with_backfill",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from statemigrate.demo.options import DemoOptions
 from statemigrate.errors import StatemigrateError
+from statemigrate.native.checkpoint import check_readable
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -47,6 +48,8 @@ class DemoFolder:
                 path=str(root),
             )
         folder = cls(root.resolve())
+        if options.engine == "native":
+            check_readable(str(folder.checkpoint))
         for path in (folder.events, folder.output, folder.temporary):
             path.mkdir(parents=True)
         folder._options.write_text(json.dumps(asdict(options)))

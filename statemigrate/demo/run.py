@@ -18,13 +18,15 @@ from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.outcome import in_events, in_output, in_state
 from statemigrate.demo.places import DemoFolder
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
-from statemigrate.errors import StatemigrateError
+from statemigrate.errors import CheckpointInUseError, StatemigrateError
 from statemigrate.native.adoption import adopt
 
 FILES = 12
 FIRST_FILES = 9  # what the first deployment sees
 KILL_FROM = 6  # the first batch worth interrupting: by then there is state to lose
 _POLL = 0.01  # seconds
+_PATIENCE = 60.0  # seconds
+_LOOK = 1.0  # second
 
 
 def run_demo(options: DemoOptions, folder: DemoFolder) -> Generator[Step, None, None]:
@@ -84,8 +86,7 @@ class _Demo:
             return
         yield ActBegun(*story.adoption())
         with self._timed("adoption"):
-            # Its processes are known to be gone, so a short look is enough.
-            adopt(str(self._folder.checkpoint), apply=True, stopped=True, wait=0.5)
+            _adopted(str(self._folder.checkpoint))
         last = self._deployment("restart", "retire", story.retirement())
         second = story.second_deployment()
         yield from self._deployment("second deployment", "after", second, FILES - FIRST_FILES - 1)
@@ -140,6 +141,19 @@ def compare_outcomes(folder: DemoFolder) -> tuple[Comparison, Comparison]:
     expected = in_events(folder)
     state = compare_summaries(expected, in_state(folder))
     return state, compare_summaries(expected, in_output(folder))
+
+
+def _adopted(checkpoint: str) -> None:
+    """Adopt the killed query, once a cluster's executors have noticed that it is gone."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            adopt(checkpoint, apply=True, stopped=True, wait=_LOOK)
+        except CheckpointInUseError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
 
 
 def _never_half_done(options: DemoOptions) -> StatemigrateError:

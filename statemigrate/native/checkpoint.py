@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
 _OPERATOR = "transformWithState"
+_ESCAPED = frozenset(' "<>\\^`{|}%#?[]')
+"""What Java's ``URI`` escapes in a path."""
 _FUNCTION = "applyInPandasWithState"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -43,6 +45,7 @@ class SparkCheckpoint:
     """
 
     def __init__(self, path: str, spark: SparkSession | None = None) -> None:
+        check_readable(path)
         self.path = path
         self._spark = spark or _active_session(path)
 
@@ -153,6 +156,23 @@ class SparkCheckpoint:
         (row,) = mine.values()
         document: dict[str, Any] = json.loads(row.operatorProperties)
         return document
+
+
+def check_readable(path: str) -> None:
+    """Raise `CheckpointError` for a path that Spark's own state readers cannot open.
+
+    They escape the path as a URI, and then look for a directory of the escaped name.
+    """
+    escaped = sorted(_ESCAPED & set(path))
+    if escaped:
+        raise CheckpointError(
+            f"Spark's state readers cannot open {path}",
+            expected="a checkpoint path without characters that a URI escapes",
+            found=", ".join(map(repr, escaped)),
+            next_action="move the stopped query's checkpoint to a directory of another name, or "
+            "migrate by touch, without checkpoint=",
+            path=path,
+        )
 
 
 def file_system(path: str) -> tuple[Any, str]:

@@ -18,6 +18,7 @@ from statemigrate.deployment import (
 from statemigrate.errors import StatemigrateError
 from statemigrate.migration import Lineage
 from statemigrate.native.counts import MigrationCounts
+from statemigrate.native.versions import check_spark_version
 
 DEPLOYED = "__statemigrate_deployed__"
 
@@ -88,7 +89,8 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     """
     from statemigrate.scripts import ScriptFolder
 
-    if settings.checkpoint is not None:
+    check_spark_version()
+    if settings.checkpoint is not None and not _is_worker():
         from statemigrate.native.startup import checked
 
         return checked(processor, settings, ScriptFolder(settings.migrations).lineages())
@@ -97,6 +99,13 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     except StatemigrateError as error:
         return Undeployable(error)
     return Deployed(settings, lineages, counts=MigrationCounts.of_session())
+
+
+def _is_worker() -> bool:
+    """Whether this is a task, which imports the user's module once more."""
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:

@@ -13,7 +13,7 @@ EVENTS, KEYS = 6_000, 2_000
 
 
 def test_every_key_is_right_on_sparks_own_state(tmp_path):
-    arguments = ["demo", "--json", "--engine", "native", "--directory", str(tmp_path / "a b")]
+    arguments = ["demo", "--json", "--engine", "native", "--directory", str(tmp_path / "demo")]
     arguments += ["--partitions", "2", "--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
@@ -32,3 +32,11 @@ def test_every_key_is_right_on_sparks_own_state(tmp_path):
     assert (migration["left"], migration["retired"]) == (0, ["auctions"])
     times = figures["batch_milliseconds"]
     assert times["before"]["rows"] + times["after"]["rows"] == EVENTS
+
+
+def test_a_directory_that_sparks_readers_cannot_open_is_refused_at_once(tmp_path):
+    arguments = ["demo", "--engine", "native", "--directory", str(tmp_path / "a b")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "Spark's state readers cannot open" in result.stderr
+    assert not (tmp_path / "a b").exists()

@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+from native_pipeline import NativePipeline
 from tally import (
     AMOUNTS,
     AMOUNTS_SCRIPT,
@@ -12,6 +13,7 @@ from tally import (
     CentsTally,
     Expected,
     NestedTally,
+    Scripts,
     batch,
 )
 
@@ -29,8 +31,7 @@ def files(folder):
     }
 
 
-@pytest.fixture
-def deployed(pipeline, scripts):
+def deploy_twice(pipeline, scripts):
     """Thirty values of plain Spark; ten of them, and ten new ones, under the first migration."""
     expected = Expected()
     folder = scripts.write()
@@ -47,6 +48,26 @@ def deployed(pipeline, scripts):
     return pipeline, scripts, expected
 
 
+@pytest.fixture
+def deployed(pipeline, scripts):
+    """Two deployments, for a third one."""
+    return deploy_twice(pipeline, scripts)
+
+
+@pytest.fixture(scope="module")
+def _once(spark, tmp_path_factory):
+    root = tmp_path_factory.mktemp("standing")
+    return deploy_twice(NativePipeline(spark, root / "pipeline"), Scripts(root / "migrations"))
+
+
+@pytest.fixture
+def standing(_once):
+    """Two deployments, for tests that change nothing: they share them."""
+    pipeline, scripts, expected = _once
+    scripts.write()
+    return pipeline, scripts, expected
+
+
 def refused(pipeline, scripts, made=AmountsTally, kind=StartupError, **settings):
     before = files(pipeline.checkpoint)
     with pytest.raises(kind) as caught:
@@ -55,8 +76,8 @@ def refused(pipeline, scripts, made=AmountsTally, kind=StartupError, **settings)
     return str(caught.value)
 
 
-def test_a_deployment_that_fits_reads_and_writes_as_it_should(deployed):
-    pipeline, _, expected = deployed
+def test_a_deployment_that_fits_reads_and_writes_as_it_should(standing):
+    pipeline, _, expected = standing
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
@@ -72,15 +93,15 @@ def test_a_first_deployment_has_only_its_target(pipeline, scripts):
     assert pipeline.all_state() == expected.stored(AMOUNTS)
 
 
-def test_code_of_another_format_is_refused(deployed):
-    pipeline, scripts, _ = deployed
+def test_code_of_another_format_is_refused(standing):
+    pipeline, scripts, _ = standing
     message = refused(pipeline, scripts, CentsTally)
     assert "the code's schema is not the one of its target revision" in message
     assert "statemigrate show tally@head" in message
 
 
-def test_a_stored_format_that_differs_from_the_scripts_is_refused(deployed):
-    pipeline, scripts, _ = deployed
+def test_a_stored_format_that_differs_from_the_scripts_is_refused(standing):
+    pipeline, scripts, _ = standing
     scripts.write(AMOUNTS_SCRIPT.replace("cents BIGINT", "cents INT"))
     message = refused(pipeline, scripts)
     assert "the format stored for revision base is not the script's" in message
@@ -105,29 +126,29 @@ def test_an_applied_script_that_was_edited_is_refused_unless_accepted(deployed):
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
-def test_a_family_of_an_unknown_revision_is_refused(deployed):
-    pipeline, scripts, _ = deployed
+def test_a_family_of_an_unknown_revision_is_refused(standing):
+    pipeline, scripts, _ = standing
     scripts.write(AMOUNTS_SCRIPT.replace(AMOUNTS, "ffff00000000"))
     message = refused(pipeline, scripts)
     assert f"a family of the unknown revision {AMOUNTS}" in message
 
 
-def test_two_heads_are_refused(deployed):
-    pipeline, scripts, _ = deployed
+def test_two_heads_are_refused(standing):
+    pipeline, scripts, _ = standing
     scripts.write(nested=AMOUNTS_SCRIPT.replace(AMOUNTS, "ffff00000000"))
     with pytest.raises(Exception, match=r"two|heads|first scripts") as caught:
         migrated(AmountsTally(), migrations=scripts.directory, checkpoint=pipeline.checkpoint)
     assert type(caught.value).__module__ == "statemigrate.errors"
 
 
-def test_missing_scripts_are_refused(deployed, tmp_path):
-    pipeline, _, _ = deployed
+def test_missing_scripts_are_refused(standing, tmp_path):
+    pipeline, _, _ = standing
     with pytest.raises(ScriptError):
         migrated(AmountsTally(), migrations=tmp_path / "nowhere", checkpoint=pipeline.checkpoint)
 
 
-def test_a_way_back_that_does_not_exist_is_refused_while_values_need_it(deployed):
-    pipeline, scripts, _ = deployed
+def test_a_way_back_that_does_not_exist_is_refused_while_values_need_it(standing):
+    pipeline, scripts, _ = standing
     text = AMOUNTS_SCRIPT[: AMOUNTS_SCRIPT.index("def downgrade")]
     scripts.write(text)
     message = refused(
@@ -148,13 +169,13 @@ def test_without_a_checkpoint_a_value_without_a_way_back_stops_the_query(deploye
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
-def test_a_target_that_names_no_store_of_the_processor_is_refused(deployed):
-    pipeline, scripts, _ = deployed
+def test_a_target_that_names_no_store_of_the_processor_is_refused(standing):
+    pipeline, scripts, _ = standing
     assert "targets names the store total" in refused(pipeline, scripts, targets={"total": "head"})
 
 
-def test_a_provider_that_keeps_state_in_files_is_refused(deployed, spark):
-    pipeline, scripts, _ = deployed
+def test_a_provider_that_keeps_state_in_files_is_refused(standing, spark):
+    pipeline, scripts, _ = standing
     name = "spark.sql.streaming.stateStore.providerClass"
     provider = spark.conf.get(name)
     package = "org.apache.spark.sql.execution.streaming.state"

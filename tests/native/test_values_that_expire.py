@@ -47,7 +47,11 @@ class ShortAmounts(ExpiringAmounts):
 
 @pytest.fixture
 def expiring(spark, tmp_path):
-    return NativePipeline(spark, tmp_path / "pipeline", time_mode="ProcessingTime")
+    # With processing time Spark would run empty batches without end.
+    name = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(name, "false")
+    yield NativePipeline(spark, tmp_path / "pipeline", time_mode="ProcessingTime")
+    spark.conf.unset(name)
 
 
 def stored(pipeline, variable):

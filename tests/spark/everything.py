@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Row
@@ -107,6 +109,19 @@ class KeyCounter(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+def event(name: str, number: int | None, op: str, second: int, **parts: Any) -> tuple[Any, ...]:
+    """A row, its nested values told apart by ``second``."""
+    at = dt.datetime(2025, 3, 30, 0, 59, second, 123456, dt.UTC)
+    price = Decimal(second) / 8
+    attributes: Any = {"é": {"x": second, "at": at}, "none": None}
+    given = {"day": dt.date(2025, 3, second + 1), "raw": bytes([0, second]), "tags": ["x", None]}
+    values = {**given, "attributes": attributes, "price": price, **parts}
+    return (
+        name, number, op, at, values["day"], values["price"], values["raw"], values["tags"],
+        values["attributes"],
+    )  # fmt: skip
 
 
 def shown(value: Any) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from everything import OUTPUT, ROWS, Everything, KeyCounter, shown
+from everything import OUTPUT, ROWS, Everything, KeyCounter, event, shown
 from pipelines import Pipeline
 
 pytestmark = pytest.mark.spark
@@ -36,18 +36,6 @@ def both(spark, root, processor, batches, **parts) -> Pipeline:
     assert sum(map(len, native.handed_by_batch.values())) > 0
     assert by_batch(embedded) == by_batch(native)
     return embedded
-
-
-def event(name, number, op, second, **parts):
-    at = dt.datetime(2025, 3, 30, 0, 59, second, 123456, UTC)
-    price = Decimal(second) / 8
-    attributes = {"é": {"x": second, "at": at}, "none": None}
-    given = {"day": dt.date(2025, 3, second + 1), "raw": bytes([0, second]), "tags": ["x", None]}
-    values = {**given, "attributes": attributes, "price": price, **parts}
-    return (
-        name, number, op, at, values["day"], values["price"], values["raw"], values["tags"],
-        values["attributes"],
-    )  # fmt: skip
 
 
 def test_value_list_and_map_state_with_nested_values(spark, tmp_path):
