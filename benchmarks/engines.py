@@ -52,6 +52,8 @@ def session() -> Any:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", _PARTITIONS)
+        # Queries that wait for their turn look for input all the time.
+        .config("spark.sql.streaming.pollingDelay", "200ms")
         .config("spark.sql.streaming.stateStore.providerClass", provider)
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,7 @@ class _Query:
         self._folder = folder
         self._fed = 0
         self._query: Any = None
+        self._done: dict[int, float] = {}
         (folder / "input").mkdir(parents=True)
 
     @property
@@ -92,14 +94,21 @@ class _Query:
 
     def process(self) -> list[float]:
         """Process everything there is; milliseconds of each batch that had rows."""
-        before = {each.batchId for each in self._query.recentProgress}
         self._query.processAllAvailable()
+        deadline = time.monotonic() + 10
+        # The figures of the last batch come a moment after its end.
+        while not (new := self._new_batches()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._done.update(new)
+        return list(new.values())
+
+    def _new_batches(self) -> dict[int, float]:
         progress = [json.loads(each.json) for each in self._query.recentProgress]
-        return [
-            each["durationMs"]["triggerExecution"]
+        return {
+            each["batchId"]: each["durationMs"]["triggerExecution"]
             for each in progress
-            if each["batchId"] not in before and each["numInputRows"]
-        ]
+            if each["batchId"] not in self._done and each["numInputRows"]
+        }
 
 
 class _Native:

@@ -55,6 +55,7 @@ class _Calls:
     """The processor's methods, each within a visit of its key."""
 
     def __init__(self, processor: Any, handle: NativeHandle) -> None:
+        self._processor = processor
         self._handle = handle
         self._input_rows = processor.handleInputRows
         self._expired_timer = processor.handleExpiredTimer
@@ -65,6 +66,9 @@ class _Calls:
         """Call the user's method unless there are only control rows; migrate if there are any."""
         arrived = Arrived(rows)
         if not self._handle.is_dual:
+            if not arrived.is_marked:
+                # All rows of a task are alike: from now on nothing is in the way.
+                self._processor.handleInputRows = self._input_rows
             if arrived.is_for_user:
                 yield from self._input_rows(key, arrived.rows, timerValues)
             return

@@ -19,15 +19,18 @@ _QUERY = "sql.streaming.queryId"
 class Arrived:
     """What came for one key: ``rows`` are the user's, as Rows or as pandas DataFrames.
 
-    ``is_for_user`` says whether there are any, at the price of having looked at the first.
+    ``is_for_user`` says whether there are any, at the price of having looked at the first, and
+    ``is_marked`` whether the stream has a control source.
     """
 
     def __init__(self, rows: Iterator[Any]) -> None:
         self._asked: set[str] = set()
         first = next(rows, None)
         both = rows if first is None else chain([first], rows)
-        if _is_marked(first):
-            mine = self._frames(both) if hasattr(first, "columns") else self._rows(both, first)
+        self.is_marked = _is_marked(first)
+        if self.is_marked:
+            is_row = isinstance(first, tuple)
+            mine = self._rows(both, first) if is_row else self._frames(both)
             first = next(mine, None)
             both = mine if first is None else chain([first], mine)
         self.rows: Iterator[Any] = both
@@ -67,8 +70,10 @@ class Arrived:
 
 
 def _is_marked(first: Any) -> bool:
-    names = first.columns if hasattr(first, "columns") else getattr(first, "__fields__", ())
-    return MARKER in names
+    # Not by asking a Row for an attribute it has not: it makes a whole error message each time.
+    if isinstance(first, tuple):
+        return MARKER in getattr(first, "__fields__", ())
+    return first is not None and MARKER in first.columns
 
 
 def _check_query(planned: set[str]) -> None:

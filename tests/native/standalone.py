@@ -45,16 +45,9 @@ class Cluster:
             session.kill()
 
     def executors(self) -> set[int]:
-        """The ids of the running executors' processes."""
-        found = set()
-        for path in Path("/proc").glob("[0-9]*"):
-            try:
-                command = (path / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"CoarseGrainedExecutorBackend" in command and str(self._folder).encode() in command:
-                found.add(int(path.name))
-        return found
+        """The ids of the running executors' processes, which the workers started."""
+        members = set().union(*(session.members() for session in self._sessions))
+        return {pid for pid in members if b"CoarseGrainedExecutorBackend" in _command(pid)}
 
     def kill_one_executor(self) -> None:
         """End one executor by SIGKILL; its worker starts another."""
@@ -68,6 +61,13 @@ class Cluster:
             environment={**kept, "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": "127.0.0.1"},
             log=self._folder / f"{name}.log",
         )
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _free_port() -> int:

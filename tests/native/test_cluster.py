@@ -12,7 +12,7 @@ from statemigrate.cli import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
-EVENTS, KEYS = 6_000, 2_000
+EVENTS, KEYS = 3_600, 1_200
 
 
 def kill_while_migrating(cluster, folder, killed):
