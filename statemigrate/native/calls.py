@@ -66,7 +66,7 @@ class _Calls:
         """Call the user's method unless there are only control rows; migrate if there are any."""
         arrived = Arrived(rows)
         if not self._handle.is_dual:
-            if not arrived.is_marked:
+            if arrived.is_for_user and not arrived.is_marked:
                 # All rows of a task are alike: from now on nothing is in the way.
                 self._processor.handleInputRows = self._input_rows
             if arrived.is_for_user:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import threading
@@ -90,7 +91,10 @@ class Pipeline:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
-        schema = to_arrow_schema(StructType.fromDDL(self.rows), timezone="UTC")
+        # PySpark 4.1 has UTC as its default, and no argument of this name.
+        named = "timezone" in inspect.signature(to_arrow_schema).parameters
+        zone = {"timezone": "UTC"} if named else {}
+        schema = to_arrow_schema(StructType.fromDDL(self.rows), **zone)
         for batch in batches:
             rows = [dict(zip(schema.names, row, strict=True)) for row in batch]
             name = f"{len(list(self.input.iterdir())):06d}.parquet"
