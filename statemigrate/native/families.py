@@ -32,6 +32,7 @@ class NativeFamily:
         self.format = family.format
         self._state = state
         self._rows = rows
+        self._written = RowCodec(rows.schema, rows=False)
 
     def conform(self, value: Any) -> Any:
         """See `statemigrate.families.Family.conform`."""
@@ -45,7 +46,7 @@ class NativeFamily:
         """Write what is still to be written for the current visit."""
 
     def _row(self, value: Value) -> tuple[Any, ...]:
-        return self._rows.to_tuple(self.format.conform(value))
+        return self._written.to_tuple(self.format.conform(value))
 
 
 class NativeValueFamily(NativeFamily):

@@ -22,13 +22,17 @@ Convert = Callable[[Any], Any]
 
 
 class RowCodec:
-    """Converts between the tuples of one struct type and plain values."""
+    """Converts between the tuples of one struct type and plain values.
 
-    def __init__(self, schema: StructType) -> None:
+    Nested structs become Rows, as PySpark hands them out, or with ``rows=False`` tuples: PySpark
+    4.1 cannot write a Row within a state value.
+    """
+
+    def __init__(self, schema: StructType, *, rows: bool = True) -> None:
         self.schema = schema
         self.names = tuple(schema.fieldNames())
         self._into = _field_converters(schema, _plain)
-        self._back = _field_converters(schema, _row)
+        self._back = _field_converters(schema, _row if rows else _tuple)
         self._pick = _picker(self.names)
 
     def to_value(self, row: Sequence[Any] | Value) -> Value:
@@ -110,6 +114,12 @@ def _row(data_type: DataType) -> Convert | None:
     if name == "timestamp":
         return _to_local
     return _container(data_type, _row)
+
+
+def _tuple(data_type: DataType) -> Convert | None:
+    if data_type.typeName() == "struct":
+        return RowCodec(data_type, rows=False).to_tuple  # type: ignore[arg-type]
+    return _to_local if data_type.typeName() == "timestamp" else _container(data_type, _tuple)
 
 
 def _row_maker(schema: StructType) -> Convert:

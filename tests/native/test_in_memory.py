@@ -40,7 +40,7 @@ def held(tester, key):
     old_map, new_map = (tester.peekMapState(name, key) for name in ("counts", f"counts@{MAP}"))
     assert not (old_list and new_list)
     assert not old_map.keys() & new_map.keys()
-    words = [value[0] for value in old_list] + [value[0].word for value in new_list]
+    words = [value[0] for value in old_list] + [value[0][0] for value in new_list]
     counts = {user[0]: value[1] for user, value in [*old_map.items(), *new_map.items()]}
     for value in [*new_list, *new_map.values()]:
         assert value[2] <= 1, "migrated twice"
