@@ -3,11 +3,14 @@
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from statemigrate.demo.crash import Crash, MidBatchKill
+from statemigrate.demo.embedded_job import changelogs_written
+from statemigrate.demo.native_job import partitions_written
 from statemigrate.demo.processes import ProcessSession
 from statemigrate.embedded.layout import Layout
 
@@ -57,12 +60,27 @@ def write_changelog(layout, partition, batch):
     (layout.partition(partition) / f"{batch:012d}-0123abcd.changelog").touch()
 
 
+def kill(session, layout):
+    written = partial(changelogs_written, layout.checkpoint, 4)
+    return MidBatchKill(session, layout.checkpoint, 4, 5, written)
+
+
+@pytest.mark.parametrize("suffix", [".changelog", "_0f-2.changelog", ".zip"])
+def test_the_parts_of_sparks_own_state_are_counted_by_version(tmp_path, suffix):
+    for partition, version in ((0, 6), (1, 7), (2, 60), (3, 6)):
+        folder = tmp_path / "state" / "0" / str(partition)
+        folder.mkdir(parents=True)
+        (folder / f"{version}{suffix}").touch()
+    (tmp_path / "state" / "0" / "1" / ".6.changelog.tmp").touch()
+    assert partitions_written(tmp_path, 4, 5) == 2
+
+
 def test_a_batch_with_a_written_partition_is_killed_and_nobody_is_left(session, layout):
     note(layout, "commits", 4)
     note(layout, "offsets", 5)
     write_changelog(layout, 1, 5)
     assert len(session.members()) == 2
-    assert MidBatchKill(session, layout, 4, 5).strike() == Crash(5, 4, 1)
+    assert kill(session, layout).strike() == Crash(5, 4, 1)
     assert session.members() == set()
     assert session.exit_code() == -9
 
@@ -72,21 +90,21 @@ def test_a_committed_batch_is_left_alone(session, layout, committed):
     note(layout, "offsets", 5)
     write_changelog(layout, 1, 5)
     note(layout, "commits", committed)
-    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert kill(session, layout).strike() is None
     assert len(session.members()) == 2
 
 
 def test_a_batch_of_which_nothing_is_written_yet_is_left_alone(session, layout):
     note(layout, "offsets", 5)
     write_changelog(layout, 1, 4)
-    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert kill(session, layout).strike() is None
     assert session.exit_code() is None
 
 
 def test_an_earlier_batch_is_left_alone(session, layout):
     note(layout, "offsets", 4)
     write_changelog(layout, 1, 4)
-    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert kill(session, layout).strike() is None
 
 
 def test_a_batch_committed_at_the_last_moment_goes_on(session, layout):
@@ -99,7 +117,7 @@ def test_a_batch_committed_at_the_last_moment_goes_on(session, layout):
         halt()
 
     session.stop = commit_then_halt
-    assert MidBatchKill(session, layout, 4, 5).strike() is None
+    assert kill(session, layout).strike() is None
     assert len(session.members()) == 2
     wait_until(lambda: not any(is_halted(pid) for pid in session.members()))
 
