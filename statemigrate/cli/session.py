@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def _started() -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-        "spark.sql.streaming.stateStore.providerClass": _PROVIDER,
+        PROVIDER: ROCKSDB,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.demo.places import DemoFolder
+from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A JVM that lives for a minute spends more on optimising its code than that code gives back.
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
@@ -35,7 +35,7 @@ def spark_session(folder: DemoFolder) -> SparkSession:
         "spark.driver.host": "127.0.0.1",
         "spark.pyspark.python": sys.executable,
         # Spark's own state can have several variables with this provider alone.
-        "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+        PROVIDER: ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -12,6 +12,8 @@ from statemigrate.deployment.plan import (
     access_for,
     dual_access,
     family_name,
+    is_family_of,
+    migrates_unasked,
     plan_store,
 )
 from statemigrate.deployment.stored import StoredFamily, StoredStore
@@ -28,5 +30,7 @@ __all__ = [
     "check_targets",
     "dual_access",
     "family_name",
+    "is_family_of",
+    "migrates_unasked",
     "plan_store",
 ]

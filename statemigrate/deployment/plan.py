@@ -6,7 +6,7 @@ families to read and write, or with an error, before anything is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,12 +33,8 @@ class StorePlan:
 
     @property
     def migrates_unasked(self) -> bool:
-        """Whether reads and the backfill may migrate, and not only writes.
-
-        A migrated value is a new one to Spark, and so is its time to live. Where values expire, a
-        script says whether that may be; if not, a value stays where its own time runs out.
-        """
-        return self.declared.ttl is None or all(path.restarts_time for path in self.paths)
+        """Whether reads and the backfill may migrate, and not only writes."""
+        return migrates_unasked(self.paths, expires=self.declared.ttl is not None)
 
     def stored(self) -> StoredStore:
         """What the checkpoint holds once this plan has run."""
@@ -87,6 +83,20 @@ def dual_access(
         asks_after_hit=asks_after_hit,
         show_key=show_key,
     )
+
+
+def migrates_unasked(paths: Iterable[Path], *, expires: bool) -> bool:
+    """Whether values may migrate along ``paths`` without being written.
+
+    A migrated value is a new one to Spark, and so is its time to live. Where values expire, a
+    script says whether that may be; if not, a value stays where its own time runs out.
+    """
+    return not expires or all(path.restarts_time for path in paths)
+
+
+def is_family_of(store: str, name: str) -> bool:
+    """Whether a family's name is one that `family_name` gives to a revision of ``store``."""
+    return name == store or name.startswith(f"{store}@")
 
 
 def family_name(lineage: Lineage, revision: str) -> str:

@@ -24,8 +24,9 @@ _OPERATOR = "transformWithState"
 _ESCAPED = frozenset(' "<>\\^`{|}%#?[]')
 """What Java's ``URI`` escapes in a path."""
 _FUNCTION = "applyInPandasWithState"
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The setting that names the state store, and the store that state variables need."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,7 @@ class SparkCheckpoint:
 
     def first_batch(self) -> int:
         """The id of the oldest batch whose metadata Spark still keeps."""
-        rows = self._spark.read.format("state-metadata").load(self.path)
-        return min(int(row.minBatchId) for row in rows.collect())
+        return min(int(row.minBatchId) for row in self._metadata())
 
     def frame(self, variable: str) -> DataFrame:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
@@ -84,8 +84,7 @@ class SparkCheckpoint:
 
         None for state of any other operator, and for state without an envelope.
         """
-        rows = self._spark.read.format("state-metadata").load(self.path).collect()
-        mine = {row.operatorId for row in rows if row.operatorName == _FUNCTION}
+        mine = {row.operatorId for row in self._metadata() if row.operatorName == _FUNCTION}
         if len(mine) != 1:
             return None
         entries = self._spark.read.format("statestore").option("operatorId", mine.pop())
@@ -115,13 +114,13 @@ class SparkCheckpoint:
 
     def check_provider(self) -> None:
         """Raise `StartupError` unless the session keeps state in RocksDB, as Spark needs here."""
-        provider = self._spark.conf.get(_PROVIDER, "") or ""
+        provider = self._spark.conf.get(PROVIDER, "") or ""
         if "RocksDB" not in provider:
             raise StartupError(
                 "transformWithState needs the RocksDB state store provider",
-                expected=f"{_PROVIDER} = {_ROCKSDB}",
+                expected=f"{PROVIDER} = {ROCKSDB}",
                 found=provider or "Spark's default, which keeps state in files",
-                next_action=f"set {_PROVIDER} before the query starts; a checkpoint that was "
+                next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
                 "written by another provider cannot change it",
             )
 
@@ -139,10 +138,13 @@ class SparkCheckpoint:
         """The type of the grouping key."""
         return self.frame(variable).schema["key"].dataType  # type: ignore[return-value]
 
-    def _operator(self, batch: int | None) -> dict[str, Any]:
+    def _metadata(self, batch: int | None = None) -> list[Any]:
         reader = self._spark.read.format("state-metadata")
         reader = reader if batch is None else reader.option("batchId", batch)
-        rows = reader.load(self.path).collect()
+        return reader.load(self.path).collect()
+
+    def _operator(self, batch: int | None) -> dict[str, Any]:
+        rows = self._metadata(batch)
         names = sorted({row.operatorName for row in rows})
         mine = {row.operatorId: row for row in rows if row.operatorName.startswith(_OPERATOR)}
         if len(mine) != 1:
@@ -193,6 +195,13 @@ def file_system(path: str) -> tuple[Any, str]:
             next_action="check the path, and that the file system can be reached from here",
             path=path,
         ) from error
+
+
+def replace_file(system: Any, path: str, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one."""
+    with system.open_output_stream(f"{path}.new") as stream:
+        stream.write(data)
+    system.move(f"{path}.new", path)
 
 
 def _active_session(path: str) -> SparkSession:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.native.checkpoint import file_system
+from statemigrate.native.checkpoint import file_system, replace_file
 from statemigrate.native.source_log import SourceLog, source_count
 
 CHUNKS = "statemigrate/control/chunks"
@@ -142,10 +142,8 @@ class ChunkFiles:
 
     def write_plan(self, plan: PlanRecord) -> None:
         """Write the plan once all of its files are there."""
-        path = f"{self._root}/{_PLAN}"
-        with self._system.open_output_stream(f"{path}.new") as stream:
-            stream.write(json.dumps({"format": _FORMAT, "plan": asdict(plan)}).encode())
-        self._system.move(f"{path}.new", path)
+        document = {"format": _FORMAT, "plan": asdict(plan)}
+        replace_file(self._system, f"{self._root}/{_PLAN}", json.dumps(document).encode())
 
     def entries(self) -> set[str] | None:
         """The names in the checkpoint directory; None if there is no such directory."""

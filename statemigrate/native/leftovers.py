@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import family_name
+from statemigrate.deployment import family_name, is_family_of, migrates_unasked
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, Variable
@@ -42,7 +42,7 @@ def _older_variables(
     checkpoint: SparkCheckpoint, lineages: Mapping[str, Lineage], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
     variables = checkpoint.variables()
-    stores = [store for store in lineages if any(_is_of(store, name) for name in variables)]
+    stores = [store for store in lineages if any(is_family_of(store, name) for name in variables)]
     if not stores:
         raise _unscripted(checkpoint.path, variables, lineages)
     return tuple(
@@ -58,15 +58,14 @@ def _of_store(
     checkpoint: SparkCheckpoint, lineage: Lineage, target: str, variables: Mapping[str, Variable]
 ) -> Iterator[str]:
     revisions = {family_name(lineage, revision): revision for revision in lineage.revisions}
-    mine = [name for name in variables if _is_of(lineage.store, name)]
+    mine = [name for name in variables if is_family_of(lineage.store, name)]
     for name in mine:
         if name not in revisions:
             raise _unknown(lineage, name)
     sources = [name for name in mine if revisions[name] != target]
     kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
     paths = [lineage.path(revisions[name], target) for name in kept]
-    expires = any(variables[name].expires for name in kept)
-    if not expires or all(path.restarts_time for path in paths):
+    if migrates_unasked(paths, expires=any(variables[name].expires for name in kept)):
         yield from kept
 
 
@@ -82,10 +81,6 @@ def _has_a_way(
     if not checkpoint.is_empty(name):
         lineage.path(revisions[name], target)  # raises, and says what is missing
     return False
-
-
-def _is_of(store: str, name: str) -> bool:
-    return name == store or name.startswith(f"{store}@")
 
 
 def _unscripted(

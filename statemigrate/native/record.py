@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.errors import CorruptFileError
-from statemigrate.native.checkpoint import file_system
+from statemigrate.native.checkpoint import file_system, replace_file
 
 _NAME = "statemigrate/deployed.json"
 _FORMAT = 1
@@ -59,9 +59,7 @@ def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
         },
     }
     system.create_dir(path.rpartition("/")[0], recursive=True)
-    with system.open_output_stream(f"{path}.new") as stream:
-        stream.write(json.dumps(document, indent=2).encode())
-    system.move(f"{path}.new", path)
+    replace_file(system, path, json.dumps(document, indent=2).encode())
 
 
 def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:

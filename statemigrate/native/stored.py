@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore
+from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore, is_family_of
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.shape import shape_of
@@ -63,11 +63,7 @@ class _Reading:
         self, declared: Declared, lineage: Lineage, record: StoreRecord
     ) -> StoredStore | None:
         store = declared.store
-        listed = [
-            each
-            for name, each in self.variables.items()
-            if name == store or name.startswith(f"{store}@")
-        ]
+        listed = [each for name, each in self.variables.items() if is_family_of(store, name)]
         if not listed:
             return None
         self._check_forgotten(store, record)

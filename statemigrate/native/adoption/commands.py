@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
-from statemigrate.native.adoption.outcome import Adoption
-from statemigrate.native.adoption.plan import plan_adoption, plan_undoing
+from statemigrate.native.adoption.outcome import Adoption, State
+from statemigrate.native.adoption.plan import Plan, plan_adoption, plan_undoing
 from statemigrate.native.adoption.refusals import has_named_sources, native_log
 from statemigrate.native.adoption.steps import adopting, undoing
 from statemigrate.native.offsets import OffsetLog
@@ -26,19 +27,8 @@ def adopt(
     Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
     there is nothing to adopt, or what is found is not understood; then nothing was changed.
     """
-    log = native_log(checkpoint)
-    if has_named_sources(log):
-        return Adoption(str(log.checkpoint), "nothing needed")
-    plan = plan_adoption(log)
-    if not apply:
-        return plan.described("would adopt")
-    require_stopped(log, confirmed=stopped, watched=wait)
-    plan = plan_adoption(native_log(checkpoint))
-    done = plan.described("adopted")
-    with _interrupted(log):
-        for _ in adopting(plan):
-            pass
-    return done
+    verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
+    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
 
 
 def undo_adoption(
@@ -49,19 +39,34 @@ def undo_adoption(
     Files that no batch has followed become what they were. The directory of the removed source goes
     to the backup, so that a later adoption starts afresh. Arguments and errors as of `adopt`.
     """
-    log = native_log(checkpoint)
-    if has_named_sources(log):
-        return Adoption(str(log.checkpoint), "nothing needed")
-    plan = plan_undoing(log)
-    if not apply:
-        return plan.described("would undo")
-    require_stopped(log, confirmed=stopped, watched=wait)
-    plan = plan_undoing(native_log(checkpoint))
-    done = plan.described("undone")
-    with _interrupted(log):
-        for _ in undoing(plan):
-            pass
-    return done
+    verb = _Verb(plan_undoing, undoing, "would undo", "undone")
+    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+
+
+@dataclass(frozen=True)
+class _Verb:
+    """What adopting and undoing have in common: how to plan, the steps, and what to call it."""
+
+    plan: Callable[[OffsetLog], Plan]
+    steps: Callable[[Plan], Iterator[str]]
+    before: State
+    after: State
+
+    def run(self, checkpoint: str, *, apply: bool, stopped: bool, wait: float) -> Adoption:
+        log = native_log(checkpoint)
+        if has_named_sources(log):
+            return Adoption(str(log.checkpoint), "nothing needed")
+        plan = self.plan(log)
+        if not apply:
+            return plan.described(self.before)
+        require_stopped(log, confirmed=stopped, watched=wait)
+        # Read again: the query may have gone on before it was seen to stand still.
+        plan = self.plan(native_log(checkpoint))
+        done = plan.described(self.after)
+        with _interrupted(log):
+            for _ in self.steps(plan):
+                pass
+        return done
 
 
 @contextmanager
