@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from statemigrate.deployment import (
-    Declared,
     Settings,
     StoredFamily,
     StoredStore,
@@ -21,7 +20,7 @@ from statemigrate.native.counts import MigrationCounts
 from statemigrate.native.deployed import Deployed
 from statemigrate.native.record import StoreRecord, read_record, write_record
 from statemigrate.native.stored import CommittedState, committed_state
-from statemigrate.processor.handle import DualAccessHandle, declared_variables
+from statemigrate.processor.handle import Listening, declared_variables
 
 Drained = dict[str, tuple[StoredFamily, ...]]
 
@@ -36,7 +35,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     assert path is not None  # noqa: S101 - the caller asked for this
     checkpoint = SparkCheckpoint(path)
     checkpoint.check_provider()
-    declared = declared_variables(processor, _Listening)
+    declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
     record = read_record(path)
     state = committed_state(checkpoint, declared, lineages, record, settings)
@@ -49,31 +48,6 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     write_record(path, {**record, **_recorded(plans, drained, record, state, settings)})
     live = {store: _without(each, drained[store]) for store, each in state.stores.items()}
     return Deployed(settings, lineages, live, drained, MigrationCounts.of_session())
-
-
-class _Listening(DualAccessHandle):
-    """Tells of each variable that ``init`` asks for; whatever else it does has no effect."""
-
-    def __init__(self, record: Callable[[Declared], Any]) -> None:
-        super().__init__()
-        self._record = record
-
-    def variable(self, declared: Declared) -> Any:
-        """See `DualAccessHandle.variable`."""
-        return self._record(declared)
-
-    def registerTimer(self, expiryTimestampMs: int) -> None:
-        """Nothing to register with."""
-
-    def deleteTimer(self, expiryTimestampMs: int) -> None:
-        """Nothing to delete from."""
-
-    def listTimers(self) -> Iterator[int]:
-        """No timers."""
-        return iter(())
-
-    def deleteIfExists(self, stateName: str) -> None:
-        """Nothing to drop."""
 
 
 def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:

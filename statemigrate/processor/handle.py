@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
@@ -54,6 +54,31 @@ class DualAccessHandle(StatefulProcessorHandle):
         return self.variable(
             Declared(stateName, "map", struct_of(valueSchema), user_key, ttlDurationMs)
         )
+
+
+class Listening(DualAccessHandle):
+    """Tells of each variable that ``init`` asks for; whatever else it does has no effect."""
+
+    def __init__(self, record: Callable[[Declared], Any]) -> None:
+        super().__init__()
+        self._record = record
+
+    def variable(self, declared: Declared) -> Any:
+        """See `DualAccessHandle.variable`."""
+        return self._record(declared)
+
+    def registerTimer(self, expiryTimestampMs: int) -> None:
+        """Nothing to register with."""
+
+    def deleteTimer(self, expiryTimestampMs: int) -> None:
+        """Nothing to delete from."""
+
+    def listTimers(self) -> Iterator[int]:
+        """No timers."""
+        return iter(())
+
+    def deleteIfExists(self, stateName: str) -> None:
+        """Nothing to drop."""
 
 
 def declared_variables(

@@ -1,0 +1,102 @@
+"""What the user's code declares, found without running a query."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from inspect import unwrap
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import Declared
+from statemigrate.errors import StatemigrateError
+from statemigrate.processor.handle import Listening, declared_variables
+
+
+class CodeError(StatemigrateError):
+    """Code that cannot be imported, or declares no state. Data: ``reference``."""
+
+
+def declared_in(reference: str) -> tuple[Declared, ...]:
+    """The state variables that ``MODULE:OBJECT`` declares in its ``init``.
+
+    ``OBJECT`` is a ``StatefulProcessor``: an instance, or a class that is made without arguments.
+    The module is imported as ``python -m`` would from the current directory; of the processor only
+    ``init`` runs, without `migrated`'s checks, so neither a query nor a checkpoint is needed.
+
+    Raises `CodeError`.
+    """
+    found = _imported(reference)
+    try:
+        processor = _instance(found)
+        bare = _Bare(processor)
+        return declared_variables(bare, Listening)
+    except StatemigrateError:
+        raise
+    except Exception as cause:
+        raise _error(
+            reference,
+            "declares no state that could be seen",
+            expected="a StatefulProcessor whose __init__ takes no arguments, or an instance of one",
+            found=f"{type(cause).__name__}: {cause}",
+            next_action="name an instance that the module makes, or correct the code",
+        ) from cause
+
+
+class _Bare:
+    """A processor's own ``init``, without what a decorator put around it."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def init(self, handle: Listening) -> None:
+        unwrap(type(self._processor).init)(self._processor, handle)
+
+
+def _instance(found: Any) -> Any:
+    if not isinstance(found, type):
+        return found
+    made: Any = object.__new__(found)
+    # `migrated` compares with a checkpoint when an instance is made; here nothing is to be read.
+    unwrap(found.__init__)(made)
+    return made
+
+
+def _imported(reference: str) -> Any:
+    module_name, separator, name = reference.partition(":")
+    if not (separator and module_name and name):
+        raise _error(
+            reference,
+            "names no object",
+            expected="MODULE:OBJECT, as in pipeline.totals:Totals",
+            found=reference,
+            next_action="name the module and the processor in it",
+        )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as cause:
+        raise _error(
+            reference,
+            "cannot be imported",
+            expected="a module that imports, with an object of that name",
+            found=f"{type(cause).__name__}: {cause}",
+            next_action="run it from the folder that `import` starts at, with everything installed "
+            "that the module needs",
+        ) from cause
+    return found
+
+
+def _error(
+    reference: str, problem: str, *, expected: object, found: object, next_action: str
+) -> CodeError:
+    return CodeError(
+        f"{reference} {problem}",
+        expected=expected,
+        found=found,
+        next_action=next_action,
+        reference=reference,
+    )

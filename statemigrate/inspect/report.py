@@ -1,0 +1,148 @@
+"""What a dry run found, as data: printed, written as JSON, JUnit or HTML by others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from statemigrate.deployment import Kind
+
+Effect = Literal["kept", "changed", "added", "removed"]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One value before and after, its key and both sides as text; None where there is no side."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Values that did not migrate for the same cause, and a few of their keys."""
+
+    cause: str
+    values: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Values whose ``field`` was not what it had been after `downgrade(upgrade(value))`."""
+
+    field: str
+    values: int
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class FieldEffect:
+    """What migrating did to a field in ``values`` of the values that were looked at."""
+
+    field: str
+    effect: Effect
+    values: int
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True)
+class FamilyTrial:
+    """The values of one family, taken through the transforms to the target.
+
+    A list's elements count one by one. ``stored`` is what the family holds, ``tried`` how much of
+    it was taken: the rest lies outside the sample. ``reversible`` says whether a way back exists;
+    ``differing`` values came back other than they were. Of ``looked_at`` values the fields were
+    compared. Sizes are bytes as Avro, of the values that passed; the keys of ``sizes_before`` and
+    ``sizes_after`` are powers of two, their numbers the values of at most that size.
+    """
+
+    family: str
+    revision: str
+    stored: int
+    tried: int
+    failed: int
+    failures: tuple[Failure, ...]
+    reversible: bool
+    differing: int
+    differences: tuple[Difference, ...]
+    looked_at: int
+    fields: tuple[FieldEffect, ...]
+    bytes_before: int
+    bytes_after: int
+    sizes_before: Mapping[int, int]
+    sizes_after: Mapping[int, int]
+
+    @property
+    def passed(self) -> int:
+        """The values that migrated."""
+        return self.tried - self.failed
+
+
+@dataclass(frozen=True)
+class BackfillEstimate:
+    """How long a backfill would take: ``basis`` says in words what that was reckoned from."""
+
+    values: int
+    seconds: float
+    batches: int
+    basis: str
+
+
+@dataclass(frozen=True)
+class DryRunReport:
+    """A dry run of one store on the state as of ``version``, the last committed batch.
+
+    ``families`` are those other than the target's, newest first; ``in_target`` counts the values
+    that are migrated already. ``sample`` is the number of values asked for, None for all.
+    ``seconds`` is how long reading and trying took, ``rate`` the values tried in a second.
+    """
+
+    store: str
+    kind: Kind
+    engine: str
+    checkpoint: str
+    version: int
+    target: str
+    sample: int | None
+    in_target: int
+    families: tuple[FamilyTrial, ...]
+    seconds: float
+    backfill: BackfillEstimate | None
+
+    @property
+    def tried(self) -> int:
+        """The values that were tried."""
+        return sum(each.tried for each in self.families)
+
+    @property
+    def passed(self) -> int:
+        """The values that migrated."""
+        return sum(each.passed for each in self.families)
+
+    @property
+    def failed(self) -> int:
+        """The values that did not."""
+        return sum(each.failed for each in self.families)
+
+    @property
+    def differing(self) -> int:
+        """The values that came back other than they were."""
+        return sum(each.differing for each in self.families)
+
+    @property
+    def stored(self) -> int:
+        """The values that are not in the target's format yet."""
+        return sum(each.stored for each in self.families)
+
+    @property
+    def rate(self) -> float:
+        """Values tried in a second."""
+        return self.tried / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON holds it, with its sums."""
+        sums = ("stored", "tried", "passed", "failed", "differing", "rate")
+        return {**asdict(self), **{name: getattr(self, name) for name in sums}}
