@@ -56,6 +56,10 @@ class _Bare:
 def _instance(found: Any) -> Any:
     if not isinstance(found, type):
         return found
+    return _made(found)
+
+
+def _made(found: Any) -> Any:
     made: Any = object.__new__(found)
     # `migrated` compares with a checkpoint when an instance is made; here nothing is to be read.
     unwrap(found.__init__)(made)
