@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from statemigrate.embedded.reader import StateReader
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
+    from statemigrate.inspect.dry_run import dry_run
+    from statemigrate.inspect.report import DryRunReport
     from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
     from statemigrate.native.decorator import migrated
     from statemigrate.native.deployed import migration_counts
@@ -32,6 +34,7 @@ _HOMES = {
     "BackfillProgress": "statemigrate.native.progress",
     "BackfillStatus": "statemigrate.native.progress",
     "BatchProgress": "statemigrate.embedded.progress",
+    "DryRunReport": "statemigrate.inspect.report",
     "ENVELOPE": "statemigrate.native.envelope",
     "EmbeddedQuery": "statemigrate.embedded.query",
     "EngineOptions": "statemigrate.embedded.options",
@@ -42,6 +45,7 @@ _HOMES = {
     "StatemigrateError": "statemigrate.errors",
     "Struct": "statemigrate.formats",
     "backfill_status": "statemigrate.native.progress",
+    "dry_run": "statemigrate.inspect.dry_run",
     "migrated": "statemigrate.native.decorator",
     "migration_counts": "statemigrate.native.deployed",
     "pause_backfill": "statemigrate.native.chunks",
@@ -57,6 +61,7 @@ __all__ = [
     "BackfillProgress",
     "BackfillStatus",
     "BatchProgress",
+    "DryRunReport",
     "EmbeddedQuery",
     "EngineOptions",
     "Format",
@@ -66,6 +71,7 @@ __all__ = [
     "StatemigrateError",
     "Struct",
     "backfill_status",
+    "dry_run",
     "migrated",
     "migration_counts",
     "pause_backfill",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, shared_options, target_option
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="About how many keys a batch migrates.",
 )
-@click.option(
-    "--target",
-    "pairs",
-    metavar="STORE=REVISION",
-    multiple=True,
-    help="Revision the code is written for, if not the head; may be repeated.",
-)
+@target_option
 @click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
 @click.option("--status", is_flag=True, help="Only show how far the backfill is.")
 @shared_options()
@@ -40,7 +34,7 @@ def backfill(
     settings: Settings,
     checkpoint: str,
     keys_per_chunk: int,
-    pairs: tuple[str, ...],
+    targets: Mapping[str, str],
     *,
     pause: bool,
     status: bool,
@@ -52,7 +46,6 @@ def backfill(
     batch. Its stream needs the control source (with_backfill). Planning again resumes a paused
     backfill, and is harmless at any time.
     """
-    targets = _targets(pairs)
     if pause and status:
         raise click.UsageError("--pause and --status exclude each other.")
     if pause:
@@ -61,14 +54,6 @@ def backfill(
         _status(settings, checkpoint, targets)
     else:
         _plan(settings, checkpoint, targets, keys_per_chunk)
-
-
-def _targets(pairs: tuple[str, ...]) -> dict[str, str]:
-    split = [pair.partition("=") for pair in pairs]
-    for store, _, revision in split:
-        if not store or not revision:
-            raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
-    return {store: revision for store, _, revision in split}
 
 
 def _plan(

@@ -82,7 +82,12 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 def _marks(entry: Entry) -> str:
     baseline = ["baseline"] if entry.migration.is_baseline else []
-    return ", ".join([*(["head"] if entry.is_head else []), *baseline])
+    return ", ".join([*(["head"] if entry.is_head else []), *baseline, *_questions(entry)])
+
+
+def _questions(entry: Entry) -> list[str]:
+    number = len(entry.migration.questions)
+    return [f"{number} question{'s' if number > 1 else ''}"] if number else []
 
 
 def _way_back(entry: Entry) -> str:

@@ -17,6 +17,7 @@ VERBS = {
     "history": ("lineage", "List the scripts, newest first."),
     "heads": ("lineage", "List the newest script of every store."),
     "show": ("lineage", "Show one script and how it changes the format."),
+    "check": ("check", "Check all scripts, and the code that needs them."),
     "adopt": ("adopt", "Make room for the control source in an existing query."),
     "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),

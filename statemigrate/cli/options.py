@@ -1,4 +1,4 @@
-"""The options every verb has, before or after its name."""
+"""The options every verb has, before or after its name, and those that several share."""
 
 from __future__ import annotations
 
@@ -33,6 +33,31 @@ def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def target_option(command: Command) -> Command:
+    """Give a command --target; the function takes ``targets``, revisions by store."""
+    option = click.option(
+        "--target",
+        "targets",
+        metavar="STORE=REVISION",
+        multiple=True,
+        callback=_targets,
+        help="Revision the code is written for, if not the head; may be repeated.",
+    )
+    return option(command)
+
+
+def _targets(
+    ctx: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,  # noqa: ARG001
+    pairs: tuple[str, ...],
+) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for store, _, revision in split:
+        if not store or not revision:
+            raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
+    return {store: revision for store, _, revision in split}
 
 
 def _options(envvar: str | None) -> list[Callable[[Command], Command]]:

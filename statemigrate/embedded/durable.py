@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,6 +114,23 @@ def rename(temporary: Path, final: Path) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+def linked(source: Path, target: Path) -> bool:
+    """Make ``target`` a hard link of ``source``; False where the file system cannot."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
+            return False
+        raise
+    return True
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make ``target`` hold what ``source`` holds. Only for files that never change."""
+    if not linked(source, target):
+        shutil.copyfile(source, target)
 
 
 @contextmanager

@@ -88,11 +88,11 @@ class Partition:
 
     def quarantine(self, family: str, key: bytes, cause: str) -> None:
         """See `statemigrate.backfill.Ledger`."""
-        self._write_meta(_quarantined(family) + key, cause.encode())
+        self._write_meta(quarantine_prefix(family) + key, cause.encode())
 
     def retry_quarantined(self, family: str) -> None:
         """Let the backfill start over if it had left anything behind."""
-        if next(records(self._meta, Span.prefix(_quarantined(family))), None) is not None:
+        if next(records(self._meta, Span.prefix(quarantine_prefix(family))), None) is not None:
             self._forget_marks(family)
 
     def commit(self, *, snapshot: bool) -> PartitionState:
@@ -183,8 +183,8 @@ class Partition:
         if family.entries == 0:
             self._forget_marks(family.name)
             return
-        for mark, _ in records(self._meta, Span.prefix(_quarantined(family.name))):
-            if not family.contains(mark.removeprefix(_quarantined(family.name))):
+        for mark, _ in records(self._meta, Span.prefix(quarantine_prefix(family.name))):
+            if not family.contains(mark.removeprefix(quarantine_prefix(family.name))):
                 self._write_meta(mark, None)
 
     def _forget(self, name: str) -> None:
@@ -195,7 +195,7 @@ class Partition:
     def _forget_marks(self, name: str) -> None:
         if self.cursor(name) is not None:
             self._write_meta(_CURSOR + name.encode(), None)
-        for mark, _ in records(self._meta, Span.prefix(_quarantined(name))):
+        for mark, _ in records(self._meta, Span.prefix(quarantine_prefix(name))):
             self._write_meta(mark, None)
 
     def _described(self, state: PartitionState) -> PartitionState:
@@ -207,7 +207,7 @@ class Partition:
             # A look at a family that is being drained passes every record deleted so far.
             empty = not known and is_empty(self._database.column(name))
             entries[name] = 0 if empty else known
-            marks = sum(1 for _ in records(self._meta, Span.prefix(_quarantined(name))))
+            marks = sum(1 for _ in records(self._meta, Span.prefix(quarantine_prefix(name))))
             if marks:
                 quarantined[name] = marks
         return PartitionState(state.state, state.snapshot, state.changelogs, entries, quarantined)
@@ -223,5 +223,6 @@ def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterat
         partition.abandon()
 
 
-def _quarantined(family: str) -> bytes:
+def quarantine_prefix(family: str) -> bytes:
+    """What the keys of a family's quarantined entries start with, in the engine's own family."""
     return _QUARANTINE + family.encode() + b"\x00"

@@ -6,9 +6,7 @@ already stored under its hash is not stored again. On one file system storing is
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import shutil
 import uuid
 from pathlib import Path
@@ -17,6 +15,8 @@ from statemigrate.embedded.database import Database
 from statemigrate.embedded.durable import (
     DurableFile,
     FileReference,
+    link_or_copy,
+    linked,
     publish_document,
     read_document,
     rename,
@@ -80,7 +80,7 @@ def _store_content(path: Path, stored: Path) -> None:
     with unwritable(stored.parent):
         stored.parent.mkdir(parents=True, exist_ok=True)
         temporary = stored.with_name(f".{stored.name}.{uuid.uuid4().hex}.tmp")
-        if path.suffix == ".sst" and _linked(path, temporary):
+        if path.suffix == ".sst" and linked(path, temporary):
             rename(temporary, stored)
             return
     file = DurableFile(stored)
@@ -91,18 +91,10 @@ def _store_content(path: Path, stored: Path) -> None:
 
 def _link_or_copy(source: Path, target: Path) -> None:
     # RocksDB appends to its manifest and rewrites CURRENT, so only SST files may be shared.
-    if target.suffix != ".sst" or not _linked(source, target):
+    if target.suffix == ".sst":
+        link_or_copy(source, target)
+    else:
         shutil.copyfile(source, target)
-
-
-def _linked(source: Path, target: Path) -> bool:
-    try:
-        os.link(source, target)
-    except OSError as error:
-        if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
-            return False
-        raise
-    return True
 
 
 class _Hashes:

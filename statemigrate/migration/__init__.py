@@ -5,15 +5,24 @@ from a folder of scripts; the engines only ever see what is here.
 """
 
 from statemigrate.migration.lineage import Lineage
-from statemigrate.migration.migration import BASE, Migration, TimeToLive, Transform
+from statemigrate.migration.migration import (
+    BASE,
+    ExampleValue,
+    Migration,
+    Question,
+    TimeToLive,
+    Transform,
+)
 from statemigrate.migration.names import check_revision, check_store_name
 from statemigrate.migration.path import Path, Step
 
 __all__ = [
     "BASE",
+    "ExampleValue",
     "Lineage",
     "Migration",
     "Path",
+    "Question",
     "Step",
     "TimeToLive",
     "Transform",

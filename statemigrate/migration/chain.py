@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Sequence
 
 from statemigrate.errors import LineageError
-from statemigrate.formats import compare
+from statemigrate.formats import Format, compare
 from statemigrate.migration.migration import BASE, Migration
 from statemigrate.migration.names import check_revision
 
@@ -16,23 +15,40 @@ Children = dict[str | None, list[Migration]]
 
 def in_order(store: str, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
     """Return the migrations oldest first; LineageError if they are not one unbroken chain."""
-    _check_each(store, migrations)
-    _check_unique(migrations)
-    _check_parents(migrations)
+    for fault in chain_faults(store, migrations):
+        raise fault
+    return tuple(_follow(_children(migrations), None))
+
+
+def chain_faults(
+    store: str, migrations: Sequence[Migration], elsewhere: Collection[str] = ()
+) -> Iterator[LineageError]:
+    """All that keeps the migrations from being one unbroken chain.
+
+    That one follows a revision in ``elsewhere`` is no fault: its script is there, but cannot be
+    read. Where two have the same revision the rest is left open.
+    """
+    yield from _misplaced(store, migrations)
+    twins = list(_twins(migrations))
+    yield from twins
+    if twins:
+        return
+    known = {migration.revision for migration in migrations} | {None}
+    loose = [migration for migration in migrations if migration.down_revision not in known]
+    yield from (_orphan(m, known) for m in loose if m.down_revision not in elsewhere)
     children = _children(migrations)
-    _check_branches(store, children)
-    chain = _follow(children, None)
-    _check_cycle(migrations, chain)
-    for before, after in pairwise(chain):
-        _check_joint(before, after)
-    return tuple(chain)
+    rivals = list(_branches(store, children))
+    yield from rivals
+    if not loose and not rivals:
+        yield from _circle(migrations, _follow(children, None))
+    yield from _open_joints(migrations)
 
 
-def _check_each(store: str, migrations: Sequence[Migration]) -> None:
+def _misplaced(store: str, migrations: Sequence[Migration]) -> Iterator[LineageError]:
     for migration in migrations:
         check_revision(migration.revision, migration.where)
         if migration.store != store:
-            raise LineageError(
+            yield LineageError(
                 f"{migration.where} belongs to another store than the scripts around it.",
                 expected=f"store = {store!r}",
                 found=f"store = {migration.store!r}",
@@ -40,12 +56,12 @@ def _check_each(store: str, migrations: Sequence[Migration]) -> None:
                 store=store,
                 revision=migration.revision,
             )
-        _check_transforms(migration)
+        yield from _wrong_transforms(migration)
 
 
-def _check_transforms(migration: Migration) -> None:
+def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
     if migration.is_baseline and migration.down_revision is not None:
-        raise LineageError(
+        yield LineageError(
             f"{migration.where} has `old = None` but is not the store's first script.",
             expected="`old` equal to the `new` of the script before",
             found=f"old = None with down_revision = {migration.down_revision!r}",
@@ -53,14 +69,14 @@ def _check_transforms(migration: Migration) -> None:
             revision=migration.revision,
         )
     if migration.is_baseline and (migration.upgrade or migration.downgrade):
-        raise LineageError(
+        yield LineageError(
             f"{migration.where} has `old = None` and a transform that could never run.",
             expected="either a format in `old`, or neither `upgrade` nor `downgrade`",
             next_action="fill in `old`, or remove the functions",
             revision=migration.revision,
         )
     if not migration.is_baseline and migration.upgrade is None:
-        raise LineageError(
+        yield LineageError(
             f"{migration.where} has no `upgrade`.",
             expected="a function `upgrade(value)` that returns the value in the new format",
             next_action="write `upgrade`",
@@ -68,12 +84,12 @@ def _check_transforms(migration: Migration) -> None:
         )
 
 
-def _check_unique(migrations: Sequence[Migration]) -> None:
+def _twins(migrations: Sequence[Migration]) -> Iterator[LineageError]:
     seen: dict[str, Migration] = {}
     for migration in migrations:
         other = seen.setdefault(migration.revision, migration)
         if other is not migration:
-            raise LineageError(
+            yield LineageError(
                 f"Two scripts have the revision {migration.revision}.",
                 expected="a revision of its own for every script",
                 found=f"{other.where} and {migration.where}",
@@ -83,18 +99,15 @@ def _check_unique(migrations: Sequence[Migration]) -> None:
             )
 
 
-def _check_parents(migrations: Sequence[Migration]) -> None:
-    known = {migration.revision for migration in migrations} | {None}
-    for migration in migrations:
-        if migration.down_revision not in known:
-            raise LineageError(
-                f"{migration.where} follows a revision that does not exist.",
-                expected=f"a script of the same store with revision {migration.down_revision!r}",
-                found=f"only {', '.join(sorted(r for r in known if r))}",
-                next_action="restore the missing script, or correct `down_revision`",
-                store=migration.store,
-                revision=migration.revision,
-            )
+def _orphan(migration: Migration, known: Collection[str | None]) -> LineageError:
+    return LineageError(
+        f"{migration.where} follows a revision that does not exist.",
+        expected=f"a script of the same store with revision {migration.down_revision!r}",
+        found=f"only {', '.join(sorted(r for r in known if r))}",
+        next_action="restore the missing script, or correct `down_revision`",
+        store=migration.store,
+        revision=migration.revision,
+    )
 
 
 def _children(migrations: Sequence[Migration]) -> Children:
@@ -104,10 +117,10 @@ def _children(migrations: Sequence[Migration]) -> Children:
     return children
 
 
-def _check_branches(store: str, children: Children) -> None:
+def _branches(store: str, children: Children) -> Iterator[LineageError]:
     for parent, rivals in children.items():
         if len(rivals) > 1:
-            raise _branched(store, parent, rivals[0], rivals[-1], children)
+            yield _branched(store, parent, rivals[0], rivals[-1], children)
 
 
 def _branched(
@@ -137,11 +150,11 @@ def _follow(children: Children, parent: str | None) -> list[Migration]:
     return chain
 
 
-def _check_cycle(migrations: Sequence[Migration], chain: Sequence[Migration]) -> None:
+def _circle(migrations: Sequence[Migration], chain: Sequence[Migration]) -> Iterator[LineageError]:
     reached = {migration.revision for migration in chain}
     circle = [migration for migration in migrations if migration.revision not in reached]
     if circle:
-        raise LineageError(
+        yield LineageError(
             f"The scripts of store '{circle[0].store}' form a circle.",
             expected="a first script with `down_revision = None` that leads to all others",
             found=", ".join(f"{m.revision} follows {m.down_revision}" for m in circle),
@@ -151,13 +164,19 @@ def _check_cycle(migrations: Sequence[Migration], chain: Sequence[Migration]) ->
         )
 
 
-def _check_joint(before: Migration, after: Migration) -> None:
-    if after.old is None or after.old.fingerprint == before.new.fingerprint:
-        return
-    raise LineageError(
+def _open_joints(migrations: Sequence[Migration]) -> Iterator[LineageError]:
+    known = {migration.revision: migration for migration in migrations}
+    for after in migrations:
+        before = known.get(after.down_revision or "")
+        if before and after.old and after.old.fingerprint != before.new.fingerprint:
+            yield _open_joint(before, after, after.old)
+
+
+def _open_joint(before: Migration, after: Migration, old: Format) -> LineageError:
+    return LineageError(
         f"`old` of {after.where} is not the `new` of {before.where}.",
         expected=repr(before.new),
-        found=f"{after.old!r}\n{compare(before.new, after.old)}",
+        found=f"{old!r}\n{compare(before.new, old)}",
         next_action=f"copy `new` of revision {before.revision} to `old` of {after.revision}; "
         "a further change needs a script of its own: "
         f"`statemigrate new {after.store} -m MESSAGE`",

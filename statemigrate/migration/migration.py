@@ -19,12 +19,35 @@ Transform = Callable[[Value], Value]
 
 
 @dataclass(frozen=True)
+class ExampleValue:
+    """A plain value in the format `old`, and what `upgrade` makes of it where a script says so.
+
+    A baseline has none of both: its examples are values in the format `new`.
+    """
+
+    value: Value
+    expected: Value | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a generated script leaves open: the text of a comment in ``line``, counted from 1.
+
+    Only `statemigrate check` refuses such a script; it runs.
+    """
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Migration:
     """What one script says: it leads from ``down_revision`` to ``revision``.
 
     ``old`` is None in a *baseline*: the first script of a store, which only records the format the
     state has today and so has nothing to transform. ``downgrade`` is None where the way back does
     not exist. ``checksum`` is 64 hex characters over the script's text; ``path`` is for display.
+    `statemigrate check` tries the ``examples`` and refuses open ``questions``.
     """
 
     revision: str
@@ -38,6 +61,8 @@ class Migration:
     checksum: str = ""
     path: str = ""
     time_to_live: TimeToLive = "keep"
+    examples: tuple[ExampleValue, ...] = ()
+    questions: tuple[Question, ...] = ()
 
     @property
     def is_baseline(self) -> bool:

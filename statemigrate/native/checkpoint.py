@@ -48,7 +48,7 @@ class SparkCheckpoint:
     def __init__(self, path: str, spark: SparkSession | None = None) -> None:
         check_readable(path)
         self.path = path
-        self._spark = spark or _active_session(path)
+        self._spark = spark or active_session(path)
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
@@ -79,10 +79,21 @@ class SparkCheckpoint:
         reader = self._spark.read.format("statestore").option("stateVarName", variable)
         return reader.load(self.path)
 
-    def envelopes(self) -> DataFrame | None:
-        """The ``key``, ``revision`` and ``partition_id`` of ``applyInPandasWithState`` state.
+    def entries(self, variable: Variable) -> DataFrame:
+        """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
 
-        None for state of any other operator, and for state without an envelope.
+        Of a map also ``user_key``. A list has a row an element, in the list's order.
+        """
+        value = _VALUES[variable.kind] + (".value" if variable.expires else "")
+        user_key = ["user_map_key AS user_key"] if variable.kind == "map" else []
+        frame = self.frame(variable.name)
+        return frame.selectExpr("key", *user_key, f"{value} AS value", "partition_id")
+
+    def envelopes(self) -> DataFrame | None:
+        """The ``key``, ``value`` and ``partition_id`` of ``applyInPandasWithState`` state.
+
+        ``value`` has the fields of the envelope. None for state of any other operator, and for
+        state without an envelope. Keys that have only a timeout are left out.
         """
         mine = {row.operatorId for row in self._metadata() if row.operatorName == _FUNCTION}
         if len(mine) != 1:
@@ -92,7 +103,8 @@ class SparkCheckpoint:
         held: Any = kept.schema["value"].dataType
         if "revision" not in held["groupState"].dataType.fieldNames():
             return None
-        return kept.select("key", "value.groupState.revision", "partition_id")
+        kept = kept.where("value.groupState IS NOT NULL")
+        return kept.selectExpr("key", "value.groupState AS value", "partition_id")
 
     def is_empty(self, variable: str) -> bool:
         """Whether no key has a value in the variable."""
@@ -204,7 +216,8 @@ def replace_file(system: Any, path: str, data: bytes) -> None:
     system.move(f"{path}.new", path)
 
 
-def _active_session(path: str) -> SparkSession:
+def active_session(path: str) -> SparkSession:
+    """The active session. Raises `CheckpointError` if there is none to read ``path`` with."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()

@@ -5,13 +5,12 @@ Nothing of the query is touched; it may be running. Its batches take one file ea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from statemigrate.errors import CheckpointError, StartupError
@@ -19,15 +18,10 @@ from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.control import MARKER
 from statemigrate.native.leftovers import older_families
+from statemigrate.native.patience import patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-T = TypeVar("T")
-
-_DEADLINE = 30.0
-"""Seconds for which a read is tried again that met a file the query had just removed."""
-
 
 @dataclass(frozen=True)
 class BackfillPlan:
@@ -72,7 +66,7 @@ def plan_backfill(
     _require_control_source(files)
     reader = SparkCheckpoint(path, spark)
     families = partial(_families, reader, migrations, targets)
-    _patiently(families, path)
+    patiently(families, path)
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()
     with closing(_Keys(path, families)) as keys:
@@ -100,22 +94,6 @@ def keys_left(
         return keys.total, keys.counts
 
 
-def _patiently(read: Callable[[], T], path: str) -> T:
-    """What ``read`` returns, tried again while a running query removes files under it."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
-    deadline, pause = time.monotonic() + _DEADLINE, 0.25
-    while True:
-        try:
-            return read()
-        except (PySparkException, Py4JJavaError) as error:
-            if time.monotonic() + pause > deadline:
-                raise _unreadable(path, error) from error
-        time.sleep(pause)
-        pause *= 2
-
-
 class _Keys:
     """The keys to migrate, read once: the state moves on while they are written."""
 
@@ -123,7 +101,7 @@ class _Keys:
         self.counts: dict[str, int] = {}
         self._partitions: dict[int, int] = {}
         self._kept: DataFrame | None = None
-        _patiently(lambda: self._read(families()), path)
+        patiently(lambda: self._read(families()), path)
 
     @property
     def total(self) -> int:
@@ -224,14 +202,3 @@ def _require_control_source(files: ChunkFiles) -> None:
             "with_backfill around its stream and start it again",
             path=files.checkpoint,
         )
-
-
-def _unreadable(path: str, error: Exception) -> CheckpointError:
-    return CheckpointError(
-        f"the state in {path} cannot be read",
-        expected=f"a readable state within {_DEADLINE:g} seconds",
-        found=str(error).partition("\n")[0],
-        next_action="if the query is running with very short batches, stop it and try again; "
-        "otherwise restore the checkpoint from a copy",
-        path=path,
-    )

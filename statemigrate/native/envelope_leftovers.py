@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from statemigrate.deployment import family_name
@@ -23,24 +23,31 @@ def older_envelopes(
     Raises `StartupError` where that is not one store, and `LineageError` for a revision that no way
     leads from.
     """
-    kept = envelopes.where("revision IS NOT NULL")
-    found = sorted(row.revision for row in kept.select("revision").distinct().collect())
-    lineage = _lineage(path, found, lineages, wanted)
+    kept = envelopes.where("value.revision IS NOT NULL")
+    found = revisions_in(kept)
+    lineage = lineage_of(path, found, lineages, wanted)
     target = wanted.get(lineage.store, lineage.head)
     older = [revision for revision in found if revision != target]
     for revision in older:
         lineage.path(revision, target)  # raises, and says what is missing
     return {
-        family_name(lineage, revision): kept.where(kept.revision == revision).select(
+        family_name(lineage, revision): kept.where(kept.value.revision == revision).select(
             "key", "partition_id"
         )
         for revision in older
     }
 
 
-def _lineage(
-    path: str, found: list[str], lineages: Mapping[str, Lineage], wanted: Mapping[str, str]
+def revisions_in(envelopes: DataFrame) -> list[str]:
+    """The revisions that any key's envelope has."""
+    rows = envelopes.select("value.revision").distinct().collect()
+    return sorted(row.revision for row in rows)
+
+
+def lineage_of(
+    path: str, found: Sequence[str], lineages: Mapping[str, Lineage], wanted: Mapping[str, str]
 ) -> Lineage:
+    """The lineage whose state the envelopes hold, as `older_envelopes` tells it."""
     fitting = {
         store: each for store, each in lineages.items() if all(name in each for name in found)
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import (
@@ -44,7 +45,7 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     record = read_record(path)
     known = record.get(lineage.store, StoreRecord())
     revisions = [] if batch is None else _revisions(path)
-    stored = _stored(lineage, revisions, known)
+    stored = stored_envelopes(lineage, revisions, known)
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
     mine = StoreRecord((), -1 if batch is None else batch, applied)
@@ -79,7 +80,10 @@ def _state(path: str) -> DataFrame:
     return kept.select("value.groupState.*")
 
 
-def _stored(lineage: Lineage, revisions: list[str], known: StoreRecord) -> StoredStore:
+def stored_envelopes(
+    lineage: Lineage, revisions: Sequence[str], known: StoreRecord
+) -> StoredStore:
+    """What the checkpoint holds, by the revisions that any key's envelope has."""
     families = tuple(_family(lineage, revision) for revision in revisions)
     return StoredStore("value", families, known.applied)
 

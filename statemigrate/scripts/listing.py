@@ -27,6 +27,7 @@ class Entry:
             "head": self.is_head,
             "baseline": migration.is_baseline,
             "reversible": migration.is_reversible,
+            "questions": [asdict(question) for question in migration.questions],
             "path": migration.path,
             "checksum": migration.checksum,
         }

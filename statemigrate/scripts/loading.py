@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import re
+import tokenize
 import traceback
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +16,10 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError, ScriptError, StatemigrateError
+from statemigrate.migration import Question
 
 _CREATED = re.compile(r"^Create Date:\s*(.+?)\s*$", re.MULTILINE)
+_QUESTION = "# QUESTION:"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,16 @@ class Script:
         lines = [line.rstrip() for line in self.source.split("\n")]
         return hashlib.sha256("\n".join(lines).rstrip("\n").encode()).hexdigest()
 
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """The comments that start with ``# QUESTION:``; text inside strings is none."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
+        return tuple(
+            Question(token.start[0], token.string.removeprefix(_QUESTION).strip())
+            for token in tokens
+            if token.type == tokenize.COMMENT and token.string.startswith(_QUESTION)
+        )
+
 
 class _UncachedLoader(SourceFileLoader):
     """Neither reads nor writes ``__pycache__``.
@@ -67,12 +81,18 @@ def load_scripts(versions: Path) -> list[Script]:
     Raises ScriptError for a script that does not import, and FormatError for one whose schema is
     malformed, both with its ``path``.
     """
-    files = [path for path in versions.glob("*.py") if not path.name.startswith((".", "__init__"))]
-    scripts = [_load(path) for path in sorted(files)]
+    scripts = [load(path) for path in script_files(versions)]
     return sorted(scripts, key=lambda script: script.created)
 
 
-def _load(path: Path) -> Script:
+def script_files(versions: Path) -> list[Path]:
+    """Return the files of the folder that are scripts, by name."""
+    files = versions.glob("*.py")
+    return sorted(path for path in files if not path.name.startswith((".", "__init__")))
+
+
+def load(path: Path) -> Script:
+    """Load one script. Raises ScriptError or FormatError, with ``path`` and ``line`` if known."""
     # The name is in no worker's sys.modules, so cloudpickle takes the functions by value.
     name = "migration_" + re.sub(r"\W", "_", path.stem)
     loader = _UncachedLoader(name, str(path))
@@ -90,29 +110,36 @@ def _load(path: Path) -> Script:
 
 
 def _malformed(path: Path, cause: FormatError) -> FormatError:
+    line = _line(path, cause)
     return FormatError(
-        f"{path}{_line(path, cause)}: {cause.summary}",
+        f"{_place(path, line)}: {cause.summary}",
         expected=cause.expected,
         found=cause.found,
         next_action=cause.next_action or f"correct the schema in {path}",
-        **{**cause.data, "path": str(path)},
+        **{**cause.data, "path": str(path), "line": line},
     )
 
 
 def _unimportable(path: Path, cause: Exception) -> ScriptError:
     reason = cause.summary if isinstance(cause, StatemigrateError) else cause
+    line = _line(path, cause)
     return ScriptError(
-        f"{path}{_line(path, cause)}: the script does not import.",
+        f"{_place(path, line)}: the script does not import.",
         expected="a Python file",
         found=f"{type(cause).__name__}: {reason}",
         next_action="correct that line; `--debug` shows the traceback",
         path=str(path),
+        line=line,
     )
 
 
-def _line(path: Path, cause: Exception) -> str:
+def _place(path: Path, line: int | None) -> str:
+    return str(path) if line is None else f"{path}, line {line}"
+
+
+def _line(path: Path, cause: Exception) -> int | None:
     if isinstance(cause, SyntaxError) and cause.filename == str(path):
-        return f", line {cause.lineno}"
+        return cause.lineno
     frames = traceback.extract_tb(cause.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f", line {lines[-1]}" if lines else ""
+    return lines[-1] if lines else None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.migration import (
+    ExampleValue,
     Migration,
     TimeToLive,
     Transform,
@@ -45,22 +47,30 @@ def read(script: Script) -> Migration:
 
     Raises ScriptError for a part that is missing, left as it was generated, or of the wrong type.
     """
-    store = store_of(script)
-    _check_present(script, "old", "new")
-    baseline = script.get("old") is None
     return Migration(
+        store=store_of(script),
         revision=script.get("revision"),
         down_revision=script.get("down_revision"),
-        store=store,
-        old=None if baseline else _format(script, "old"),
-        new=_format(script, "new"),
-        upgrade=_transform(script, "upgrade") if baseline else _upgrade(script),
-        downgrade=_downgrade(script),
         message=script.message,
         checksum=script.checksum,
         path=str(script.path),
+        questions=script.questions,
+        old=_old(script),
+        new=_new(script),
+        upgrade=_upgrade(script),
+        downgrade=_downgrade(script),
         time_to_live=_time_to_live(script),
+        examples=_examples(script),
     )
+
+
+def faults_in(script: Script) -> Iterator[ScriptError]:
+    """All that `read` would refuse, an error for each part of the script."""
+    for part in (store_of, _old, _new, _upgrade, _downgrade, _time_to_live, _examples):
+        try:
+            part(script)
+        except ScriptError as fault:
+            yield fault
 
 
 def _check_present(script: Script, *names: str) -> None:
@@ -108,6 +118,20 @@ def _as_tuple(labels: Any) -> tuple[Any, ...]:
     return (labels,) if isinstance(labels, str) else tuple(labels or ())
 
 
+def _old(script: Script) -> Format | None:
+    _check_present(script, "old")
+    return None if _is_baseline(script) else _format(script, "old")
+
+
+def _new(script: Script) -> Format:
+    _check_present(script, "new")
+    return _format(script, "new")
+
+
+def _is_baseline(script: Script) -> bool:
+    return script.get("old", _ABSENT) is None
+
+
 def _format(script: Script, name: str) -> Format:
     value = script.get(name)
     if isinstance(value, Format):
@@ -122,7 +146,9 @@ def _format(script: Script, name: str) -> Format:
     )
 
 
-def _upgrade(script: Script) -> Transform:
+def _upgrade(script: Script) -> Transform | None:
+    if _is_baseline(script):
+        return _transform(script, "upgrade")
     _check_present(script, "upgrade")
     upgrade = _transform(script, "upgrade")
     if upgrade is not None and not _only_raises(script, "upgrade"):
@@ -152,6 +178,35 @@ def _time_to_live(script: Script) -> TimeToLive:
         'or "restart": it is migrated like any other, and its time starts again',
         found=repr(value),
         next_action="correct `time_to_live`, or leave it out",
+    )
+
+
+def _examples(script: Script) -> tuple[ExampleValue, ...]:
+    values: Any = script.get("examples", ())
+    if not isinstance(values, list | tuple):
+        raise _not_examples(script, f"{type(values).__name__}: {values!r:.200}")
+    return tuple(_example(script, number, value) for number, value in enumerate(values, 1))
+
+
+def _example(script: Script, number: int, value: Any) -> ExampleValue:
+    if isinstance(value, dict):
+        return ExampleValue(value)
+    is_pair = isinstance(value, tuple) and len(value) == 2
+    if not is_pair or not all(isinstance(side, dict) for side in value):
+        raise _not_examples(script, f"example {number} is {type(value).__name__}: {value!r:.200}")
+    if _is_baseline(script):
+        raise _not_examples(script, f"example {number} of a baseline is a pair: {value!r:.200}")
+    return ExampleValue(*value)
+
+
+def _not_examples(script: Script, found: str) -> ScriptError:
+    return _error(
+        script,
+        "`examples` are no values to try.",
+        expected="a list of dicts in the format `old`, or of pairs (old value, expected new "
+        "value); of a baseline, dicts in the format `new`",
+        found=found,
+        next_action="correct `examples`, or leave them out",
     )
 
 

@@ -1,38 +1,16 @@
-"""The session and the tally of the embedded engine's Spark tests, on Spark's own state."""
-
-import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+"""What a test deploys on Spark's own state, with the processors of the embedded engine's tests."""
 
 import pytest
+from support.sessions import scripts, spark, use_folders
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "spark"))
-# Workers import the processors of both folders by name.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(Path(__file__).parent), sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])]
-)
-os.environ["PYSPARK_PYTHON"] = sys.executable
+__all__ = ["scripts", "spark"]
 
-from native_pipeline import NativePipeline
-from pipelines import local_session
-from tally import Scripts
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
-    session = local_session(tmp_path_factory.mktemp("warehouse"))
-    yield session
-    session.stop()
+use_folders("native", "spark")
 
 
 @pytest.fixture
-def pipeline(spark, tmp_path) -> NativePipeline:
+def pipeline(spark, tmp_path):
     """A stream of tally rows with a checkpoint of its own."""
+    from native_pipeline import NativePipeline
+
     return NativePipeline(spark, tmp_path / "pipeline")
-
-
-@pytest.fixture
-def scripts(tmp_path) -> Scripts:
-    """A folder of migration scripts for the store ``tally``."""
-    return Scripts(tmp_path / "migrations")

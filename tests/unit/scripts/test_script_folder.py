@@ -259,6 +259,7 @@ def test_heads_and_history_list_newest_first(folder):
         "head": False,
         "baseline": False,
         "reversible": True,
+        "questions": [],
         "path": folder.lineage("auctions").migrations[0].path,
         "checksum": folder.lineage("auctions").migrations[0].checksum,
     }

@@ -1,0 +1,43 @@
+"""What values of one family go through in a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.deployment import StoredFamily, StorePlan
+from statemigrate.inspect.trial import Trial
+from statemigrate.migration import Path
+
+
+@dataclass(frozen=True)
+class Course:
+    """From ``family`` by ``path`` to ``target``, and ``back`` where the scripts know the way.
+
+    It holds everything it needs, and can travel to workers that have no scripts.
+    """
+
+    family: StoredFamily
+    target: StoredFamily
+    path: Path
+    back: Path | None
+
+    def trial(self, show: Callable[[Any], Any]) -> Trial:
+        """A fresh trial; ``show`` turns a key into what a user knows."""
+        return Trial(self.family.format, self.target.format, self.path, self.back, show)
+
+
+def courses(plan: StorePlan) -> tuple[Course, ...]:
+    """A course for every family other than the target."""
+    return tuple(
+        Course(family, plan.target, path, _back(plan, family.revision))
+        for family, path in zip(plan.sources, plan.paths, strict=True)
+    )
+
+
+def _back(plan: StorePlan, revision: str) -> Path | None:
+    lineage, target = plan.lineage, plan.target.revision
+    if lineage.missing_downgrade(target, revision) is not None:
+        return None
+    return lineage.path(target, revision)

@@ -1,0 +1,158 @@
+"""The committed state of the embedded engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import StoredStore, StorePlan, dual_access
+from statemigrate.embedded.committed import CommittedPartition, CommittedState, hold
+from statemigrate.embedded.layout import Layout
+from statemigrate.families import Span
+from statemigrate.inspect.course import Course
+from statemigrate.inspect.findings import Findings, added
+from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.inspect.ticks import Ticks, ticking
+from statemigrate.processor.keys import KeyCodec, shown_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_POSITION = 8
+"""Bytes behind a list's key in the key of an element's record."""
+
+
+class EmbeddedState:
+    """See `statemigrate.inspect.state.State`. Only `try_out` needs ``spark``."""
+
+    engine = "embedded"
+
+    def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
+        layout = Layout.of(checkpoint)
+        self.checkpoint = str(layout.checkpoint)
+        self._spark = spark
+        self._held = hold(layout)
+        self.version = self._held.manifest.version
+
+    @property
+    def key(self) -> StructType:
+        """See `State`."""
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(self._held.manifest.key_schema)
+
+    @property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `State`."""
+        return self._held.manifest.stored_stores()
+
+    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+        """See `State`."""
+        families = self.stores[store].families
+        return {each.name: self._held.counts(each.name) for each in families}
+
+    def quarantined(self, store: str) -> Mapping[str, int]:
+        """See `State`."""
+        partitions = self._held.manifest.partitions
+        return {
+            each.name: sum(state.quarantined.get(each.name, 0) for state in partitions)
+            for each in self.stores[store].families
+        }
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """See `State`; in key order within a partition."""
+        shown = _shown(self.key, plan)
+        span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
+        for number in range(len(self._held.manifest.partitions)):
+            with self._held.partition(number) as partition:
+                families = [partition.family(each, plan.declared.kind) for each in plan.sources]
+                target = partition.family(plan.target, plan.declared.kind)
+                access = dual_access(plan, target, families, show_key=shown)
+                for data, value in access.scan(span):
+                    yield shown(data), value
+
+    def try_out(
+        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
+    ) -> Mapping[str, Findings]:
+        """See `State`: a Spark task a partition, each with a copy of its own."""
+        assert self._spark is not None  # noqa: S101 - whoever tries out opens it with a session
+        number = len(self._held.manifest.partitions)
+        with ticking(tick) as ticks:
+            run = partial(
+                _try_partitions,
+                held=self._held,
+                shown=_shown(self.key, plan, element=plan.declared.kind == "list"),
+                courses=courses,
+                shares=shares,
+                ticks=ticks,
+            )
+            tasks = self._spark.range(0, number, 1, number)
+            rows = tasks.mapInArrow(run, "findings string").collect()
+        return added(json.loads(row.findings) for row in rows)
+
+    def close(self) -> None:
+        """See `State`."""
+        self._held.close()
+
+
+def _try_partitions(
+    batches: Iterator[Any],
+    *,
+    held: CommittedState,
+    shown: Any,
+    courses: Sequence[Course],
+    shares: Shares,
+    ticks: Ticks,
+) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            with held.partition(number) as partition:
+                found = {
+                    course.family.name: _try(
+                        partition, number, course, shown, shares, ticks
+                    ).to_json()
+                    for course in courses
+                }
+            yield pa.RecordBatch.from_pydict({"findings": [json.dumps(found)]})
+
+
+def _try(
+    partition: CommittedPartition,
+    number: int,
+    course: Course,
+    shown: Any,
+    shares: Shares,
+    ticks: Ticks,
+) -> Findings:
+    share = shares[course.family.name][number]
+    trial = course.trial(shown)
+    decode, picks, everything = course.family.format.decode, share.picks, share.take == share.of
+    index = -1
+    for index, (key, data) in enumerate(partition.records(course.family.name)):
+        if everything or picks(index):
+            trial.run(key, data, decode(data))
+        ticks.count(number, index)
+    return trial.finished(index + 1)
+
+
+def _shown(key: StructType, plan: StorePlan, *, element: bool = False) -> Any:
+    user_key = plan.declared.user_key
+    codec = KeyCodec(key), None if user_key is None else KeyCodec(user_key)
+    return partial(_shown_element if element else shown_key, *codec)
+
+
+def _shown_element(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+    return shown_key(keys, user_keys, data[:-_POSITION])
+
+
+def _encoded(schema: StructType, plan: StorePlan, key: tuple[Any, ...]) -> bytes:
+    width = len(schema)
+    data = KeyCodec(schema).encode(key[:width])
+    if plan.declared.user_key is not None and len(key) > width:
+        data += KeyCodec(plan.declared.user_key).encode(key[width:])
+    return data

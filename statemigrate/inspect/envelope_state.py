@@ -1,0 +1,90 @@
+"""The committed state of a function of ``applyInPandasWithState``: one envelope a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
+from statemigrate.inspect.course import Course
+from statemigrate.inspect.findings import Findings
+from statemigrate.inspect.native_frames import committed_batch, counted, logical, tried
+from statemigrate.inspect.native_rows import Keys
+from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.envelope_leftovers import lineage_of, revisions_in
+from statemigrate.native.envelope_startup import stored_envelopes
+from statemigrate.native.record import StoreRecord, read_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class EnvelopeState:
+    """See `statemigrate.inspect.state.State`; a family is the envelopes of its revision."""
+
+    engine = "native"
+
+    def __init__(
+        self,
+        checkpoint: str,
+        lineages: Mapping[str, Lineage],
+        wanted: Mapping[str, str],
+        spark: SparkSession,
+    ) -> None:
+        self.checkpoint = checkpoint
+        reader = SparkCheckpoint(checkpoint, spark)
+        self.version = committed_batch(reader)
+        envelopes = reader.envelopes()
+        assert envelopes is not None  # noqa: S101 - whoever opens this has looked
+        self._envelopes = envelopes
+        self._revisions = revisions_in(envelopes)
+        self._lineage = lineage_of(checkpoint, self._revisions, lineages, wanted)
+
+    @property
+    def key(self) -> StructType:
+        """See `State`."""
+        return self._envelopes.schema["key"].dataType  # type: ignore[return-value]
+
+    @cached_property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `State`."""
+        store = self._lineage.store
+        known = read_record(self.checkpoint).get(store, StoreRecord())
+        return {store: stored_envelopes(self._lineage, self._revisions, known)}
+
+    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+        """See `State`."""
+        return {each.name: counted(self._entries(each)) for each in self.stores[store].families}
+
+    def quarantined(self, store: str) -> Mapping[str, int] | None:  # noqa: ARG002
+        """See `State`: Spark's own state has no note of them."""
+        return None
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """See `State`."""
+        return logical(plan, self._entries, Keys(self.key, None), key, envelope=True)
+
+    def try_out(
+        self,
+        plan: StorePlan,  # noqa: ARG002 - an envelope is read alike whatever the plan
+        courses: Sequence[Course],
+        shares: Shares,
+        tick: Tick,
+    ) -> Mapping[str, Findings]:
+        """See `State`."""
+        keys = Keys(self.key, None)
+        found: dict[str, Findings] = {}
+        for course in courses:
+            frame = self._entries(course.family)
+            found |= tried(frame, course, keys, shares, tick, envelope=True)
+        return found
+
+    def close(self) -> None:
+        """See `State`."""
+
+    def _entries(self, family: StoredFamily) -> DataFrame:
+        return self._envelopes.where(self._envelopes.value.revision == family.revision)

@@ -1,0 +1,96 @@
+"""The committed state of Spark's own store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore, StorePlan
+from statemigrate.formats import Struct
+from statemigrate.inspect.course import Course
+from statemigrate.inspect.findings import Findings
+from statemigrate.inspect.native_frames import committed_batch, counted, logical, tried
+from statemigrate.inspect.native_rows import Keys
+from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.record import read_record
+from statemigrate.native.stored import committed_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class NativeState:
+    """State variables of ``transformWithState``; see `statemigrate.inspect.state.State`."""
+
+    engine = "native"
+
+    def __init__(
+        self, checkpoint: str, lineages: Mapping[str, Lineage], spark: SparkSession
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._reader = SparkCheckpoint(checkpoint, spark)
+        self._lineages = lineages
+        self.version = committed_batch(self._reader)
+        self._variables = self._reader.variables()
+
+    @cached_property
+    def key(self) -> StructType:
+        """See `State`."""
+        return self._reader.grouping_key()
+
+    @cached_property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `State`."""
+        by_store: dict[str, Variable] = {}
+        for name, variable in self._variables.items():
+            by_store.setdefault(name.partition("@")[0], variable)
+        declared = [self._declared(store, variable) for store, variable in by_store.items()]
+        lineages = {
+            each.store: self._lineages.get(each.store)
+            or Lineage.unmigrated(each.store, Struct(each.schema))
+            for each in declared
+        }
+        record = read_record(self.checkpoint)
+        return committed_state(self._reader, declared, lineages, record, Settings()).stores
+
+    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+        """See `State`."""
+        frames = {each.name: self._frame(each) for each in self.stores[store].families}
+        return {name: counted(frame) for name, frame in frames.items() if frame is not None}
+
+    def quarantined(self, store: str) -> Mapping[str, int] | None:  # noqa: ARG002
+        """See `State`: Spark's own state has no note of them."""
+        return None
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """See `State`; family by family."""
+        keys = Keys(self.key, plan.declared.user_key)
+        return logical(plan, self._frame, keys, key, envelope=False)
+
+    def try_out(
+        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
+    ) -> Mapping[str, Findings]:
+        """See `State`: the tasks are those of Spark's state reader."""
+        keys = Keys(self.key, plan.declared.user_key)
+        found: dict[str, Findings] = {}
+        for course in courses:
+            frame = self._frame(course.family)
+            if frame is not None:
+                found |= tried(frame, course, keys, shares, tick, envelope=False)
+        return found
+
+    def close(self) -> None:
+        """See `State`."""
+
+    def _frame(self, family: StoredFamily) -> DataFrame | None:
+        """A family's rows; None for one that Spark does not list, since it is still to be made."""
+        variable = self._variables.get(family.name)
+        return None if variable is None else self._reader.entries(variable)
+
+    def _declared(self, store: str, variable: Variable) -> Declared:
+        schema = self._reader.value_schema(variable)
+        return Declared(store, variable.kind, schema, None, 1 if variable.expires else None)

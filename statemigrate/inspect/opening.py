@@ -1,0 +1,74 @@
+"""Opening a checkpoint of either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from statemigrate.errors import CheckpointError
+from statemigrate.inspect.embedded_state import EmbeddedState
+from statemigrate.inspect.state import State
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Engine = Literal["embedded", "native"]
+
+
+def engine_of(checkpoint: str) -> Engine:
+    """What keeps the state of this checkpoint.
+
+    Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
+    """
+    from pyarrow import fs
+
+    system, root = file_system(checkpoint)
+
+    def has(name: str) -> bool:
+        found: bool = system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound
+        return found
+
+    if has("statemigrate/versions"):
+        return "embedded"
+    if has("state") and has("commits"):
+        return "native"
+    raise CheckpointError(
+        f"{checkpoint} is not the checkpoint of a stateful query",
+        expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
+        found=_found(has("commits"), has("")),
+        next_action="name the directory that the query has as its checkpointLocation; "
+        "its first batch makes the state",
+        path=checkpoint,
+    )
+
+
+def open_state(
+    checkpoint: str,
+    lineages: Mapping[str, Lineage],
+    *,
+    targets: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+) -> State:
+    """The committed state of a checkpoint, read without disturbing a query that may be running.
+
+    ``spark`` is needed for Spark's own state; the active session is used unless one is given.
+    Raises `CheckpointError` where there is nothing to read.
+    """
+    if engine_of(checkpoint) == "embedded":
+        return EmbeddedState(checkpoint, spark)
+    from statemigrate.inspect.envelope_state import EnvelopeState
+    from statemigrate.inspect.native_state import NativeState
+    from statemigrate.native.checkpoint import SparkCheckpoint, active_session
+
+    session = spark or active_session(checkpoint)
+    if SparkCheckpoint(checkpoint, session).envelopes() is not None:
+        return EnvelopeState(checkpoint, lineages, targets or {}, session)
+    return NativeState(checkpoint, lineages, session)
+
+
+def _found(has_commits: bool, exists: bool) -> str:
+    if has_commits:
+        return "a query's checkpoint without state: no batch has kept any"
+    return "a directory without either" if exists else "no such directory"

@@ -1,0 +1,38 @@
+"""What every folder with real Spark has: a session, and workers that find the tests' processors."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+
+
+def use_folders(*names: str) -> None:
+    """Let tests, and the workers of their Spark session, import modules of these folders."""
+    folders = [str(TESTS / name) for name in names]
+    sys.path[:0] = [each for each in folders if each not in sys.path]
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """One session for the folder."""
+    from pipelines import local_session
+
+    session = local_session(tmp_path_factory.mktemp("warehouse"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> object:
+    """A folder of migration scripts for the store ``tally``."""
+    from tally import Scripts
+
+    return Scripts(tmp_path / "migrations")

@@ -1,0 +1,98 @@
+"""`check --code`: what the code declares is what its target revision holds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.script_files import script
+
+from statemigrate.inspect.check import check
+
+PROCESSOR = """
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class {name}(StatefulProcessor):
+    def init(self, handle):
+        self.auction = handle.getValueState("auctions", "{schema}")
+        self.other = handle.getValueState("unscripted", "x INT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield from ()
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """auctions: base has a, the head a2 has a and b. bids: one script, declared by nobody."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    script(Path("m"), "a1")
+    script(Path("m"), "a2", "a1", new='Struct("a BIGINT, b INT")', upgrade="return {**value}")
+    script(Path("m"), "b1", store="bids")
+    return Path("m")
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    name = f"checked_{abs(hash(request.node.nodeid))}"
+    old = PROCESSOR.format(name="Old", schema="a BIGINT")
+    new = PROCESSOR.format(name="New", schema="a BIGINT, b INT")
+    (tmp_path / f"{name}.py").write_text(old + new)
+    return name
+
+
+def mismatch(code: str, target: str, expected: str, found: str) -> str:
+    return (
+        f"auctions: {code}: the code's schema is not the one of its target revision {target} "
+        f"(expected {expected}; found {found} ...); next: `statemigrate show auctions@head` shows "
+        "the format; declare it in init, or set targets to the revision the code is written for, "
+        "or run `statemigrate new auctions -m MESSAGE`"
+    )
+
+
+def test_code_must_declare_what_the_head_holds(folder: Path, pipeline: str) -> None:
+    old, new = f"{pipeline}:Old", f"{pipeline}:New"
+    assert check(folder, code=[new]).passed
+    (finding,) = check(folder, code=[new, old]).findings
+    assert (finding.kind, finding.store, finding.revision) == ("code", "auctions", "a2")
+    assert str(finding) == mismatch(old, "a2", "struct<a:bigint,b:int>", "struct<a:bigint>")
+
+
+def test_a_target_is_what_the_code_is_compared_with(folder: Path, pipeline: str) -> None:
+    old, new = f"{pipeline}:Old", f"{pipeline}:New"
+    targets = {"auctions": "head-1"}
+    assert check(folder, code=[old], targets=targets).passed
+    (finding,) = check(folder, code=[old, new], targets=targets).findings
+    assert str(finding) == mismatch(new, "a1", "struct<a:bigint>", "struct<a:bigint,b:int>")
+
+
+def test_a_target_must_be_a_revision_of_a_store_with_scripts(folder: Path, pipeline: str) -> None:
+    report = check(folder, code=[f"{pipeline}:Old"], targets={"auctions": "zz", "nothing": "base"})
+    assert [str(finding) for finding in report.findings] == [
+        "auctions: Store 'auctions' has no revision 'zz' (expected one of base, a1, a2; found "
+        "'zz'); next: `statemigrate history auctions` lists them",
+        "nothing: a target is named for a store without scripts (expected one of auctions, bids; "
+        "found nothing=base); next: correct the store in --target",
+    ]
+
+
+def test_code_that_cannot_be_asked_is_a_finding_each(folder: Path, pipeline: str) -> None:
+    report = check(folder, code=["no_such_module:X", f"{pipeline}:Missing", f"{pipeline}:Old"])
+    assert [finding.kind for finding in report.findings] == ["code"] * 3
+    assert str(report.findings[0]) == (
+        "no_such_module:X cannot be imported (expected a module that imports, with an object of "
+        "that name; found ModuleNotFoundError: No module named 'no_such_module'); next: run it "
+        "from the folder that `import` starts at, with everything installed that the module needs"
+    )
+
+
+def test_code_is_not_compared_with_a_broken_lineage(folder: Path, pipeline: str) -> None:
+    script(folder, "a3", "a2", new="(")
+    (finding,) = check(folder, code=[f"{pipeline}:Old"], targets={"auctions": "zz"}).findings
+    assert (finding.kind, finding.revision) == ("script", "a3")
