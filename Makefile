@@ -1,16 +1,20 @@
-# `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+.
+# `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+;
+# `make test` also Chromium.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench compat java clean
+.PHONY: demo test lint bench compat java chromium clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
 
-test: $(STAMP) java
-	$(BIN)/python -m pytest $(ARGS)
+# A module's tests share what it deploys, and the longest ones stand in the first folders.
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+
+test: $(STAMP) java chromium
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -28,7 +32,7 @@ LEAKS := -W default::pytest.PytestUnraisableExceptionWarning
 compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
 	for line in 4.1 4.2 4.3; do \
 		echo "PySpark $$line"; \
-		.venv-$$line/bin/python -m pytest $(LEAKS) tests/native $(ARGS) || exit 1; \
+		.venv-$$line/bin/python -m pytest $(PARALLEL) $(LEAKS) tests/native $(ARGS) || exit 1; \
 	done
 
 .venv-%/.installed: pyproject.toml
@@ -40,6 +44,9 @@ compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
 
 java:
 	@PYTHON=$(PYTHON) sh scripts/ensure-java.sh
+
+chromium:
+	@sh scripts/ensure-chromium.sh
 
 $(STAMP): pyproject.toml
 	$(PYTHON) scripts/check_python.py

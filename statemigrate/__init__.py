@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from statemigrate.embedded.options import EngineOptions
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
-    from statemigrate.embedded.reader import StateReader
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
     from statemigrate.inspect.dry_run import dry_run
+    from statemigrate.inspect.reader import StateReader
     from statemigrate.inspect.report import DryRunReport
+    from statemigrate.inspect.status import Status, status
     from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
     from statemigrate.native.decorator import migrated
     from statemigrate.native.deployed import migration_counts
@@ -41,7 +42,8 @@ _HOMES = {
     "Format": "statemigrate.formats",
     "RunningQuery": "statemigrate.embedded.query",
     "ScriptFolder": "statemigrate.scripts",
-    "StateReader": "statemigrate.embedded.reader",
+    "StateReader": "statemigrate.inspect.reader",
+    "Status": "statemigrate.inspect.status",
     "StatemigrateError": "statemigrate.errors",
     "Struct": "statemigrate.formats",
     "backfill_status": "statemigrate.native.progress",
@@ -50,6 +52,7 @@ _HOMES = {
     "migration_counts": "statemigrate.native.deployed",
     "pause_backfill": "statemigrate.native.chunks",
     "plan_backfill": "statemigrate.native.chunks",
+    "status": "statemigrate.inspect.status",
     "with_backfill": "statemigrate.native.source",
 }
 
@@ -69,6 +72,7 @@ __all__ = [
     "ScriptFolder",
     "StateReader",
     "StatemigrateError",
+    "Status",
     "Struct",
     "backfill_status",
     "dry_run",
@@ -76,6 +80,7 @@ __all__ = [
     "migration_counts",
     "pause_backfill",
     "plan_backfill",
+    "status",
     "with_backfill",
 ]
 

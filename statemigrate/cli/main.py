@@ -18,6 +18,10 @@ VERBS = {
     "heads": ("lineage", "List the newest script of every store."),
     "show": ("lineage", "Show one script and how it changes the format."),
     "check": ("check", "Check all scripts, and the code that needs them."),
+    "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
+    "status": ("status", "Show what is left to migrate, and what to do next."),
+    "get": ("state", "Print what a store holds under a key."),
+    "export": ("state", "Write a store's keys and values to one file."),
     "adopt": ("adopt", "Make room for the control source in an existing query."),
     "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
@@ -37,7 +41,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = import_module(f"statemigrate.cli.{VERBS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +21,11 @@ class Settings:
     json: bool = False
     debug: bool = False
 
+    def scripts(self) -> str | None:
+        """The folder of scripts; None where the default one does not exist: there may be none."""
+        default = self.migrations == Settings.migrations
+        return None if default and not Path(self.migrations).is_dir() else self.migrations
+
 
 def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
     """Give a command --migrations, --json and --debug; the function takes them as Settings.
@@ -33,6 +39,14 @@ def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def checkpoint_option(command: Command) -> Command:
+    """Give a command --checkpoint, without which it cannot run."""
+    option = click.option(
+        "--checkpoint", metavar="PATH", required=True, help="Checkpoint directory of the query."
+    )
+    return option(command)
 
 
 def target_option(command: Command) -> Command:

@@ -39,6 +39,18 @@ def local_session() -> Iterator[SparkSession]:
         session.stop()
 
 
+@contextmanager
+def session_for(checkpoint: str) -> Iterator[SparkSession | None]:
+    """The session that a checkpoint is read with; None for one that needs none."""
+    from statemigrate.inspect.opening import engine_of
+
+    if engine_of(checkpoint) == "embedded":
+        yield None
+        return
+    with local_session() as session:
+        yield session
+
+
 def _started() -> SparkSession:
     from pyspark.sql import SparkSession
 

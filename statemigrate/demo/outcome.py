@@ -13,7 +13,7 @@ from statemigrate.demo.after import cents
 from statemigrate.demo.comparison import Summaries
 from statemigrate.demo.places import DemoFolder, example_migrations
 from statemigrate.demo.rows import COLUMNS
-from statemigrate.embedded.reader import StateReader
+from statemigrate.inspect.reader import StateReader
 
 _SEQUENCE = "sequence"
 

@@ -34,10 +34,14 @@ DEADLINE = 20.0
 
 @dataclass(frozen=True)
 class CommittedState:
-    """The version ``manifest`` describes, its files in ``layout``; it can travel to workers."""
+    """The version ``manifest`` describes, its files in ``layout``; it can travel to workers.
+
+    ``origin`` is the checkpoint they come from, which errors name.
+    """
 
     manifest: Manifest
     layout: Layout
+    origin: Layout
     working: Path
 
     @contextmanager
@@ -45,7 +49,8 @@ class CommittedState:
         """One partition, restored and open for the length of the block."""
         state = self.manifest.partitions[number]
         working = Path(tempfile.mkdtemp(prefix=f"partition-{number}-", dir=self.working)) / "copy"
-        database = open_at(state, self.layout.partition(number), working)
+        with self._named():
+            database = open_at(state, self.layout.partition(number), working)
         opened = CommittedPartition(database, state)
         try:
             yield opened
@@ -64,6 +69,13 @@ class CommittedState:
     def close(self) -> None:
         """Remove the links."""
         shutil.rmtree(self.working, ignore_errors=True)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptFileError as error:
+            raise _moved(error, str(self.layout.root), str(self.origin.root)) from error
 
     def _count(self, number: int, family: str) -> int:
         with self.partition(number) as opened:
@@ -146,7 +158,7 @@ def _held(layout: Layout, working: Path) -> CommittedState:
     held = Layout(working / "held")
     for number, state in enumerate(manifest.partitions):
         _link_partition(layout, held, number, state)
-    return CommittedState(manifest, held, working)
+    return CommittedState(manifest, held, layout, working)
 
 
 def _link_partition(layout: Layout, held: Layout, number: int, state: PartitionState) -> None:
@@ -171,6 +183,16 @@ def _link(file: FileReference, source: Path, into: Path) -> None:
         # Says what is missing, and what to do.
         verify(file.within(source), file)
         raise
+
+
+def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
+    return CorruptFileError(
+        error.summary.replace(held, origin),
+        expected=error.expected,
+        found=error.found,
+        next_action=error.next_action,
+        path=str(error.data["path"]).replace(held, origin),
+    )
 
 
 def _nothing_committed(layout: Layout) -> CheckpointError:

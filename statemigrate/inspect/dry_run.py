@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +14,14 @@ from statemigrate.inspect.estimate import Pace, estimated
 from statemigrate.inspect.findings import Findings
 from statemigrate.inspect.opening import open_state
 from statemigrate.inspect.report import DryRunReport
-from statemigrate.inspect.state import Share, Shares, State, Tick, planned
+from statemigrate.inspect.state import Share, Shares, State, planned
 from statemigrate.migration import Lineage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Counts = Mapping[str, Mapping[int, int]]
+Progress = Callable[[int, int], None]
 
 
 def dry_run(
@@ -32,7 +33,7 @@ def dry_run(
     sample: int | None = None,
     pace: Pace | None = None,
     spark: SparkSession | None = None,
-    tick: Tick = lambda _: None,
+    tick: Progress = lambda _done, _total: None,
 ) -> DryRunReport:
     """Take the values of ``store`` through its scripts, as its query would, and report on it.
 
@@ -40,7 +41,8 @@ def dry_run(
     tries about so many values, spread evenly over families and partitions, instead of all of them.
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``pace`` is what the backfill may take a batch. The work is done on ``spark``, the active
-    session unless given; ``tick`` is told from time to time how many values were read.
+    session unless given; ``tick`` is told from time to time how many values were read, and of how
+    many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
     that cannot be used, and `StartupError` where the query would refuse to start.
@@ -85,14 +87,16 @@ def _tried(
     targets: Mapping[str, str],
     sample: int | None,
     pace: Pace,
-    tick: Tick,
+    tick: Progress,
 ) -> DryRunReport:
     plan = planned(state, store, lineages, targets)
     to_try = courses(plan)
     counts = state.counts(store)
-    shares = shared(to_try, counts, sample)
+    total = sum(sum(counts.get(each.family.name, {}).values()) for each in to_try)
     began = time.monotonic()
-    found = state.try_out(plan, to_try, shares, tick)
+    found = state.try_out(
+        plan, to_try, shared(to_try, counts, sample), lambda done: tick(done, total)
+    )
     return DryRunReport(
         store=store,
         kind=plan.declared.kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ class EmbeddedState:
         self.checkpoint = str(layout.checkpoint)
         self._spark = spark
         self._held = hold(layout)
+        self._open = ExitStack()
+        self._partitions: dict[int, CommittedPartition] = {}
         self.version = self._held.manifest.version
 
     @property
@@ -49,10 +52,10 @@ class EmbeddedState:
         """See `State`."""
         return self._held.manifest.stored_stores()
 
-    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
         families = self.stores[store].families
-        return {each.name: self._held.counts(each.name) for each in families}
+        return {each.name: self._held.counts(each.name) for each in families if each.name != but}
 
     def quarantined(self, store: str) -> Mapping[str, int]:
         """See `State`."""
@@ -67,12 +70,12 @@ class EmbeddedState:
         shown = _shown(self.key, plan)
         span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
         for number in range(len(self._held.manifest.partitions)):
-            with self._held.partition(number) as partition:
-                families = [partition.family(each, plan.declared.kind) for each in plan.sources]
-                target = partition.family(plan.target, plan.declared.kind)
-                access = dual_access(plan, target, families, show_key=shown)
-                for data, value in access.scan(span):
-                    yield shown(data), value
+            partition = self._partition(number)
+            sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
+            target = partition.family(plan.target, plan.declared.kind)
+            access = dual_access(plan, target, sources, show_key=shown)
+            for data, value in access.scan(span):
+                yield shown(data), value
 
     def try_out(
         self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
@@ -95,7 +98,15 @@ class EmbeddedState:
 
     def close(self) -> None:
         """See `State`."""
+        self._open.close()
+        self._partitions.clear()
         self._held.close()
+
+    def _partition(self, number: int) -> CommittedPartition:
+        """One partition, restored when it is first read."""
+        if number not in self._partitions:
+            self._partitions[number] = self._open.enter_context(self._held.partition(number))
+        return self._partitions[number]
 
 
 def _try_partitions(

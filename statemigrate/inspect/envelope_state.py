@@ -11,6 +11,7 @@ from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings
 from statemigrate.inspect.native_frames import committed_batch, counted, logical, tried
 from statemigrate.inspect.native_rows import Keys
+from statemigrate.inspect.native_state import target_first
 from statemigrate.inspect.state import Entry, Shares, Tick
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
@@ -36,9 +37,8 @@ class EnvelopeState:
         spark: SparkSession,
     ) -> None:
         self.checkpoint = checkpoint
-        reader = SparkCheckpoint(checkpoint, spark)
-        self.version = committed_batch(reader)
-        envelopes = reader.envelopes()
+        self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
+        envelopes = SparkCheckpoint(checkpoint, spark, batch=self.version).envelopes()
         assert envelopes is not None  # noqa: S101 - whoever opens this has looked
         self._envelopes = envelopes
         self._revisions = revisions_in(envelopes)
@@ -54,11 +54,13 @@ class EnvelopeState:
         """See `State`."""
         store = self._lineage.store
         known = read_record(self.checkpoint).get(store, StoreRecord())
-        return {store: stored_envelopes(self._lineage, self._revisions, known)}
+        stored = stored_envelopes(self._lineage, self._revisions, known)
+        return {store: target_first(stored, self._lineage, known)}
 
-    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
-        return {each.name: counted(self._entries(each)) for each in self.stores[store].families}
+        families = self.stores[store].families
+        return {each.name: counted(self._entries(each)) for each in families if each.name != but}
 
     def quarantined(self, store: str) -> Mapping[str, int] | None:  # noqa: ARG002
         """See `State`: Spark's own state has no note of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from statemigrate.inspect.native_rows import Keys
 from statemigrate.inspect.state import Entry, Shares, Tick
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, Variable
-from statemigrate.native.record import read_record
+from statemigrate.native.record import StoreRecord, read_record
 from statemigrate.native.stored import committed_state
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ class NativeState:
         self, checkpoint: str, lineages: Mapping[str, Lineage], spark: SparkSession
     ) -> None:
         self.checkpoint = checkpoint
-        self._reader = SparkCheckpoint(checkpoint, spark)
         self._lineages = lineages
-        self.version = committed_batch(self._reader)
+        self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
+        self._reader = SparkCheckpoint(checkpoint, spark, batch=self.version)
         self._variables = self._reader.variables()
 
     @cached_property
@@ -55,11 +56,16 @@ class NativeState:
             for each in declared
         }
         record = read_record(self.checkpoint)
-        return committed_state(self._reader, declared, lineages, record, Settings()).stores
+        found = committed_state(self._reader, declared, lineages, record, Settings()).stores
+        return {
+            store: target_first(each, lineages[store], record.get(store, StoreRecord()))
+            for store, each in found.items()
+        }
 
-    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
-        frames = {each.name: self._frame(each) for each in self.stores[store].families}
+        families = self.stores[store].families
+        frames = {each.name: self._frame(each) for each in families if each.name != but}
         return {name: counted(frame) for name, frame in frames.items() if frame is not None}
 
     def quarantined(self, store: str) -> Mapping[str, int] | None:  # noqa: ARG002
@@ -94,3 +100,18 @@ class NativeState:
     def _declared(self, store: str, variable: Variable) -> Declared:
         schema = self._reader.value_schema(variable)
         return Declared(store, variable.kind, schema, None, 1 if variable.expires else None)
+
+
+def target_first(stored: StoredStore, lineage: Lineage, record: StoreRecord) -> StoredStore:
+    """The same store with its families as an engine reads them: the target, then newest first.
+
+    Where no deployment has left a note of it, the newest revision is taken for the target.
+    """
+    known = {revision: place for place, revision in enumerate(lineage.revisions)}
+    target = record.families[0] if record.families else None
+    ordered = sorted(
+        stored.families,
+        key=lambda each: (each.name == target, known.get(each.revision, -1)),
+        reverse=True,
+    )
+    return replace(stored, families=tuple(ordered))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import Declared, Settings, StoredStore, StorePlan, plan_store
-from statemigrate.errors import CheckpointError, LineageError
+from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings
 from statemigrate.migration import Lineage
@@ -52,8 +52,8 @@ class State(Protocol):
     def stores(self) -> Mapping[str, StoredStore]:
         """What is stored, by name."""
 
-    def counts(self, store: str) -> Mapping[str, Mapping[int, int]]:
-        """The values in each family other than an embedded target's, by partition.
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
+        """The values in each family, by partition; ``but`` names one to leave out.
 
         A list's elements count one by one.
         """
@@ -114,8 +114,8 @@ def planned(
     return plan_store(declared, lineage, stored, Settings(targets=targets))
 
 
-def _unscripted(state: State, store: str) -> LineageError:
-    return LineageError(
+def _unscripted(state: State, store: str) -> StartupError:
+    return StartupError(
         f"store {store} of {state.checkpoint} has been migrated, and there is no script for it",
         expected=f"the scripts of store {store}",
         found="none",

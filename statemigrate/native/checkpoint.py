@@ -15,7 +15,7 @@ from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.formats.shape import shape_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
@@ -42,13 +42,17 @@ class SparkCheckpoint:
     """The state of a query, read as of its last committed batch.
 
     ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
-    unless given. Raises `CheckpointError` for what is not such a checkpoint.
+    unless given. With ``batch``, one that is still kept, that one is read instead. Raises
+    `CheckpointError` for what is not such a checkpoint.
     """
 
-    def __init__(self, path: str, spark: SparkSession | None = None) -> None:
+    def __init__(
+        self, path: str, spark: SparkSession | None = None, *, batch: int | None = None
+    ) -> None:
         check_readable(path)
         self.path = path
         self._spark = spark or active_session(path)
+        self._batch = batch
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
@@ -76,8 +80,11 @@ class SparkCheckpoint:
 
     def frame(self, variable: str) -> DataFrame:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
-        reader = self._spark.read.format("statestore").option("stateVarName", variable)
-        return reader.load(self.path)
+        return (
+            self._at(self._spark.read.format("statestore"))
+            .option("stateVarName", variable)
+            .load(self.path)
+        )
 
     def entries(self, variable: Variable) -> DataFrame:
         """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
@@ -98,8 +105,8 @@ class SparkCheckpoint:
         mine = {row.operatorId for row in self._metadata() if row.operatorName == _FUNCTION}
         if len(mine) != 1:
             return None
-        entries = self._spark.read.format("statestore").option("operatorId", mine.pop())
-        kept = entries.load(self.path)
+        reader = self._at(self._spark.read.format("statestore"))
+        kept = reader.option("operatorId", mine.pop()).load(self.path)
         held: Any = kept.schema["value"].dataType
         if "revision" not in held["groupState"].dataType.fieldNames():
             return None
@@ -151,9 +158,12 @@ class SparkCheckpoint:
         return self.frame(variable).schema["key"].dataType  # type: ignore[return-value]
 
     def _metadata(self, batch: int | None = None) -> list[Any]:
-        reader = self._spark.read.format("state-metadata")
-        reader = reader if batch is None else reader.option("batchId", batch)
+        reader = self._at(self._spark.read.format("state-metadata"), batch)
         return reader.load(self.path).collect()
+
+    def _at(self, reader: DataFrameReader, batch: int | None = None) -> DataFrameReader:
+        chosen = self._batch if batch is None else batch
+        return reader if chosen is None else reader.option("batchId", chosen)
 
     def _operator(self, batch: int | None) -> dict[str, Any]:
         rows = self._metadata(batch)

@@ -11,7 +11,7 @@ from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.partition import Partition, PartitionPlace
-from statemigrate.embedded.reader import StateReader
+from statemigrate.inspect.reader import StateReader
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
@@ -190,7 +190,7 @@ def test_map_entries_have_the_maps_key_behind_the_grouping_key(tmp_path):
 
 
 def test_values_of_two_formats_need_the_scripts(checkpoint):
-    with pytest.raises(StartupError, match="unknown revision"):
+    with pytest.raises(StartupError, match="there is no script for it"):
         read(checkpoint)
 
 
@@ -201,6 +201,7 @@ def test_an_unknown_store_is_named(checkpoint):
 
 
 def test_a_checkpoint_without_a_commit_is_an_error(tmp_path):
+    Layout.of(tmp_path).versions.mkdir(parents=True)
     with pytest.raises(CheckpointError, match="nothing is committed"):
         StateReader(tmp_path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.reader import StateReader
+from statemigrate.inspect.reader import StateReader
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,34 @@
+"""Progress bars, on stderr, for people only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from statemigrate.cli.output import console
+
+
+@contextmanager
+def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar for the length of a block; the function moves it to ``done`` of ``total``.
+
+    Without a terminal, or with ``shown`` false, nothing is printed.
+    """
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    hidden = not (shown and sys.stderr.isatty())
+    with Progress(*columns, console=console(stderr=True), disable=hidden, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def move(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield move

@@ -1,0 +1,33 @@
+"""Avro container files, written and read through fastavro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from fastavro import parse_schema, reader, writer
+
+from statemigrate.errors import FormatError
+
+
+def write_container(stream: IO[bytes], schema: Any, records: Iterable[dict[str, Any]]) -> None:
+    """Write ``records`` of an Avro schema as one container file, a block at a time."""
+    writer(stream, parse_schema(schema), records, codec="deflate", strict=True)
+
+
+def read_container(stream: IO[bytes], name: str) -> Iterator[dict[str, Any]]:
+    """The records of a container file, called ``name`` in errors.
+
+    Raises `FormatError` for what is no such file, or is cut short.
+    """
+    try:
+        yield from reader(stream)  # type: ignore[misc]
+    except Exception as error:
+        # fastavro raises a dozen unrelated classes for damaged files.
+        raise FormatError(
+            f"{name} is not an Avro container file",
+            expected="a file that starts with `Obj`, 0x01 and its schema",
+            found=f"{type(error).__name__}: {error}",
+            next_action="write it with `statemigrate export`, or any Avro library",
+            path=name,
+        ) from error

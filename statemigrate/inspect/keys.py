@@ -1,0 +1,52 @@
+"""Keys as people type them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import ValueMismatchError
+from statemigrate.formats import Struct
+from statemigrate.formats.json_values import leaf_from_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def key_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[Any, ...]:
+    """The key, or the beginning of one, that ``texts`` give column by column.
+
+    A text column takes any text; the others numbers, ``true``, ISO dates and times, or ``null``.
+    Raises `ValueMismatchError` for a text that is not of its column's type, or one too many.
+    """
+    fields = Struct(columns).schema.fields
+    if not 0 < len(texts) <= len(fields):
+        raise ValueMismatchError(
+            f"a key of {len(fields)} columns was given {len(texts)} texts",
+            expected=f"at most {', '.join(field.name for field in fields)}, in this order",
+            found=" ".join(texts) or "nothing",
+            next_action="give one text a column; fewer mean all keys that begin with them",
+            field="key",
+        )
+    return tuple(
+        _checked(leaf_from_text(field.type, text, field.name), columns, number, text)
+        for number, (field, text) in enumerate(zip(fields, texts, strict=False))
+    )
+
+
+def _checked(value: Any, columns: StructType, number: int, text: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    # The format knows what its type holds: the range of an integer, the digits of a decimal.
+    field = columns.fields[number]
+    try:
+        Struct(StructType([field])).validate({field.name: value})
+    except ValueMismatchError as error:
+        raise ValueMismatchError(
+            f"{text!r} is not a key of column {field.name}",
+            expected=error.expected,
+            found=error.found,
+            next_action="type the key as its column has it",
+            field=field.name,
+        ) from error
+    return value

@@ -1,0 +1,155 @@
+"""What a dry run found in plain sentences, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from statemigrate.inspect.report import DryRunReport, FamilyTrial
+from statemigrate.inspect.text import counted, duration, size
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the migration can be deployed: in one word, in a sentence, and what to do next."""
+
+    grade: Literal["good", "doubtful", "bad"]
+    text: str
+    next_action: str
+
+
+def headline(report: DryRunReport) -> str:
+    """How many values migrate, and how many do not."""
+    if not report.stored:
+        return "No value is left to migrate."
+    if not report.tried:
+        return f"None of the {counted(report.stored, 'value')} that are left to migrate was tried."
+    if report.failed:
+        causes = {failure.cause for family in report.families for failure in family.failures}
+        fail = "fails" if report.failed == 1 else "fail"
+        reasons = f" for {counted(len(causes), 'cause')}" if causes else ""
+        return (
+            f"{report.passed:,} of {counted(report.tried, 'value')} migrate; "
+            f"{report.failed:,} {fail}{reasons}."
+        )
+    tried = " that were tried" if report.tried < report.stored else ""
+    return f"All {counted(report.tried, 'value')}{tried} migrate."
+
+
+def sentences(report: DryRunReport) -> tuple[str, ...]:
+    """What else there is to say in short, one sentence each."""
+    found = (
+        sample(report),
+        _round_trips(report),
+        _no_way_back(report),
+        _sizes(report),
+        already(report),
+        backfill(report),
+    )
+    return tuple(sentence for sentence in found if sentence)
+
+
+def verdict(report: DryRunReport) -> Verdict:
+    """Whether the migration can be deployed."""
+    if report.failed:
+        return Verdict(
+            "bad",
+            f"Not ready: {counted(report.failed, 'value')} would not migrate.",
+            "correct the migration script so that it takes these values, then run the dry run "
+            "again.",
+        )
+    if report.differing:
+        return Verdict(
+            "doubtful",
+            f"Migrates, but a rollback would change {counted(report.differing, 'value')}.",
+            "correct the script's downgrade and run the dry run again, or deploy knowing that a "
+            "rollback changes these values.",
+        )
+    if report.tried < report.stored:
+        return Verdict(
+            "doubtful",
+            f"Good so far: {counted(report.stored - report.tried, 'value')} not tried.",
+            "run the dry run again on all values before you deploy.",
+        )
+    if not report.stored:
+        return Verdict("good", "Nothing to do.", "nothing; the store needs no migration.")
+    return Verdict(
+        "good",
+        "Ready to deploy: every value migrates.",
+        f"deploy the code that is written for revision {report.target}.",
+    )
+
+
+def round_trips(family: FamilyTrial) -> str:
+    """How a family's values came back."""
+    if not family.reversible:
+        return "There is no way back: a migration on the path has no downgrade."
+    if not family.passed:
+        return "No value made a round trip."
+    if not family.differing:
+        return f"{counted(family.passed, 'value')} went there and back and came out the same."
+    return (
+        f"{family.differing:,} of {counted(family.passed, 'value')} came back from "
+        "downgrade(upgrade(value)) other than before."
+    )
+
+
+def growth(before: int, after: int) -> str:
+    """Both sizes and by how much they differ."""
+    change = f" ({(after - before) / before:+.1%})" if before else ""
+    return f"{size(before)} before and {size(after)} after{change}"
+
+
+def sample(report: DryRunReport) -> str:
+    """How much of what is stored was tried; nothing if it was all or none."""
+    if report.tried in {0, report.stored}:
+        return ""
+    return (
+        f"{report.tried:,} of {counted(report.stored, 'value')} were tried; "
+        f"{report.stored - report.tried:,} are outside the sample."
+    )
+
+
+def already(report: DryRunReport) -> str:
+    """How many values are in the target's format; nothing if none is."""
+    if not report.in_target:
+        return ""
+    are = "is" if report.in_target == 1 else "are"
+    return f"{counted(report.in_target, 'value')} {are} in the target's format already."
+
+
+def backfill(report: DryRunReport) -> str:
+    """How long a backfill would take; nothing without an estimate."""
+    estimate = report.backfill
+    if estimate is None:
+        return ""
+    return (
+        f"A backfill of {counted(estimate.values, 'value')} would take about "
+        f"{duration(estimate.seconds)}, {estimate.batches:,} "
+        f"{'batch' if estimate.batches == 1 else 'batches'}."
+    )
+
+
+def _round_trips(report: DryRunReport) -> str:
+    passed = sum(family.passed for family in report.families if family.reversible)
+    if not passed:
+        return ""
+    if report.differing:
+        return (
+            f"{report.differing:,} of {counted(passed, 'value')} came back from a round trip "
+            "other than before."
+        )
+    return "Every value that went there and back came out the same."
+
+
+def _no_way_back(report: DryRunReport) -> str:
+    names = [family.family for family in report.families if not family.reversible]
+    return f"There is no way back for {', '.join(names)}." if names else ""
+
+
+def _sizes(report: DryRunReport) -> str:
+    if not report.passed:
+        return ""
+    before = sum(family.bytes_before for family in report.families)
+    after = sum(family.bytes_after for family in report.families)
+    return f"The values that migrate take {growth(before, after)}."

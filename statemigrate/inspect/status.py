@@ -1,0 +1,176 @@
+"""How far a migration is: what is left where, how fast it goes, and what to do next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import Kind, StoredStore
+from statemigrate.inspect.opening import open_state
+from statemigrate.inspect.state import State
+from statemigrate.migration import Lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class FamilyStatus:
+    """A family: its values, by partition too, and how many of them a backfill could not migrate.
+
+    ``quarantined`` is None where the engine does not note it.
+    """
+
+    name: str
+    revision: str
+    values: int
+    partitions: Mapping[int, int]
+    quarantined: int | None
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A store: the deployed target, the lineage's head, and the families.
+
+    ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
+    values that are in the target's, None on the embedded engine. ``head`` is None for a store
+    without scripts. ``rate`` is in values a second, ``seconds`` what is left at that rate; both
+    None while unknown.
+    """
+
+    store: str
+    kind: Kind
+    target: str
+    head: str | None
+    in_target: int | None
+    families: tuple[FamilyStatus, ...]
+    next_action: str
+    rate: float | None = None
+    seconds: float | None = None
+
+    @property
+    def left(self) -> int:
+        """The values that are not in the target's format yet."""
+        return sum(each.values for each in self.families)
+
+    @property
+    def quarantined(self) -> int:
+        """The values that a backfill could not migrate."""
+        return sum(each.quarantined or 0 for each in self.families)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether reads look into more than the target's family."""
+        return bool(self.families)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A checkpoint as of its last committed batch, ``version``; ``taken_at`` in Unix seconds."""
+
+    engine: str
+    checkpoint: str
+    version: int
+    taken_at: float
+    stores: tuple[StoreStatus, ...]
+
+    @property
+    def left(self) -> int:
+        """The values that are not in their target's format yet, of all stores."""
+        return sum(each.left for each in self.stores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as JSON holds it, with its sums."""
+        document = asdict(self)
+        for each, store in zip(document["stores"], self.stores, strict=True):
+            each |= {"left": store.left, "quarantined": store.quarantined, "dual": store.is_dual}
+        return {**document, "left": self.left}
+
+    def since(self, before: Status) -> Status:
+        """The same with rates, reckoned from an earlier status of the same checkpoint."""
+        elapsed = self.taken_at - before.taken_at
+        earlier = {each.store: each.left for each in before.stores}
+        stores = tuple(
+            _paced(each, earlier.get(each.store, each.left) - each.left, elapsed)
+            for each in self.stores
+        )
+        return replace(self, stores=stores)
+
+
+def status(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+) -> Status:
+    """Count what is left in each store of a checkpoint, as of its last committed batch.
+
+    The query may be running. ``migrations`` is the folder of its scripts, None if it has none.
+    Spark's own state is read with ``spark``, the active session unless given. Raises
+    `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for broken scripts.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    lineages = {} if migrations is None else ScriptFolder(migrations).lineages()
+    with closing(open_state(str(checkpoint), lineages, targets=targets, spark=spark)) as state:
+        stores = tuple(
+            _store(state, name, stored, lineages.get(name)) for name, stored in state.stores.items()
+        )
+        return Status(state.engine, state.checkpoint, state.version, time.time(), stores)
+
+
+def _store(state: State, store: str, stored: StoredStore, lineage: Lineage | None) -> StoreStatus:
+    target, *others = stored.families
+    # What an embedded target holds is noted nowhere, and of no use to know.
+    counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
+    marked = state.quarantined(store)
+    families = tuple(
+        FamilyStatus(
+            each.name,
+            each.revision,
+            sum(counts.get(each.name, {}).values()),
+            counts.get(each.name, {}),
+            None if marked is None else marked.get(each.name, 0),
+        )
+        for each in others
+    )
+    found = StoreStatus(
+        store,
+        stored.kind,
+        target.revision,
+        None if lineage is None else lineage.head,
+        sum(counts[target.name].values()) if target.name in counts else None,
+        families,
+        "",
+    )
+    return replace(found, next_action=_next_action(found, state))
+
+
+def _next_action(store: StoreStatus, state: State) -> str:
+    where = f"--checkpoint {state.checkpoint}"
+    if store.quarantined:
+        return f"statemigrate dry-run {store.store} {where} shows why {store.quarantined:,} fail"
+    if store.left and state.engine == "native":
+        return f"statemigrate backfill {state.checkpoint}"
+    if store.left:
+        return (
+            "keep the query running: its backfill goes on; or stop it, and run "
+            f"statemigrate backfill {state.checkpoint}"
+        )
+    if store.families:
+        return "restart the query: what is empty leaves the read path and is dropped"
+    if store.head is not None and store.head != store.target:
+        return f"statemigrate dry-run {store.store} {where}, then deploy the code for {store.head}"
+    return "nothing: every value has the target's format"
+
+
+def _paced(store: StoreStatus, gone: int, elapsed: float) -> StoreStatus:
+    if elapsed <= 0 or gone <= 0:
+        return store
+    rate = gone / elapsed
+    return replace(store, rate=rate, seconds=store.left / rate)

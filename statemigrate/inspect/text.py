@@ -1,0 +1,63 @@
+"""Numbers and texts of a report as people read them."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+# Control characters, what turns the direction of the text around it, and what XML does not allow.
+_UNSEEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def visible(text: object) -> str:
+    r"""The text on one line, with an escape such as ``\x1b`` for each character nobody sees.
+
+    Keys and values come from state: what is not seen could steer a terminal, break XML, or show
+    the characters around it in another order.
+    """
+    return _UNSEEN.sub(_escape, str(text))
+
+
+def visible_lines(text: str) -> list[str]:
+    """The lines of a text, each `visible`."""
+    return [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
+
+
+def counted(number: int, noun: str) -> str:
+    """The number with its noun, which takes an s: ``1 value``, ``2,000 values``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def size(number: float) -> str:
+    """Bytes in the unit that fits, as in ``11.8 MiB``."""
+    if number < 1024:
+        return f"{number:,.0f} B"
+    for unit in _UNITS:
+        number /= 1024
+        # 1023.96 would be shown as 1,024.0.
+        if number < 1023.95 or unit == _UNITS[-1]:
+            break
+    return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the units that fit, as in ``3 min 20 s``."""
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, smaller, length, part in (("min", "s", 60, 1), ("h", "min", 3600, 60)):
+        if whole < length * (60 if unit == "min" else 24):
+            return f"{whole // length} {unit} {whole % length // part} {smaller}"
+    return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
+
+
+def _escape(match: re.Match[str]) -> str:
+    found = match.group()
+    code = ord(found)
+    return _SHORT.get(found) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")

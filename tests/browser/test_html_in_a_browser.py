@@ -1,0 +1,238 @@
+"""The dry run's page as Chromium shows it: on a phone, on a screen, on paper."""
+
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+from support.dry_runs import EMPTY, GOOD, NASTY, REPORT, huge
+
+from statemigrate.inspect.html import html_page
+
+REPORTS = {"ordinary": REPORT, "nasty": NASTY, "good": GOOD, "empty": EMPTY, "huge": huge(2, 40)}
+VIEWS = {
+    "phone": ({"width": 360, "height": 740}, {}),
+    "screen": ({"width": 1280, "height": 900}, {}),
+    "dark": ({"width": 1280, "height": 900}, {"color_scheme": "dark"}),
+    # What is left of a sheet of A4 between its margins.
+    "print": ({"width": 680, "height": 1000}, {"media": "print"}),
+}
+
+# What each bar of the ordinary report has to show: its parts and their share of the chart's width.
+BARS = {
+    "auctions_04cb3bbb72d2: 420 passed": [("passed", 1)],
+    "auctions: 999,997 passed, 3 failed, 250,000 not sampled": [
+        ("passed", 999_997 / 1_250_000),
+        ("failed", 3 / 1_250_000),
+        ("not-sampled", 250_000 / 1_250_000),
+    ],
+    "price: 420 kept": [("kept", 1)],
+    "up to 64 B: 300 before, 300 after": [("before", 1), ("after", 1)],
+    "up to 128 B: 120 before, 120 after": [("before", 0.4), ("after", 0.4)],
+    "ValueError: price 'n/a' is no decimal: 2 values": [("failed", 1)],
+    "KeyError: 'currency': 1 value": [("failed", 0.5)],
+    "item.name: 10,000 added": [("added", 1)],
+    "name: 10,000 removed": [("removed", 1)],
+    "price: 10 kept, 9,990 changed": [("kept", 0.001), ("changed", 0.999)],
+    "seller: 10,000 kept": [("kept", 1)],
+    "up to 32 B: 120,000 before, 0 after": [("before", 12 / 70)],
+    "up to 64 B: 700,000 before, 640,000 after": [("before", 1), ("after", 64 / 70)],
+    "up to 128 B: 179,997 before, 359,990 after": [
+        ("before", 179_997 / 700_000),
+        ("after", 359_990 / 700_000),
+    ],
+    "up to 256 B: 0 before, 0 after": [],
+    "up to 512 B: 0 before, 7 after": [("after", 7 / 700_000)],
+}
+
+CHARTS = """() => [...document.querySelectorAll("svg")].map(svg => {
+    const box = element => {
+        const {left, top, width, height} = element.getBoundingClientRect();
+        return {left, top, width, height};
+    };
+    const bars = [...svg.querySelectorAll("rect.bar")];
+    return {
+        label: svg.getAttribute("aria-label"),
+        ...box(svg),
+        bars: bars.map(bar => ({kind: bar.classList[1], ...box(bar)})),
+    };
+})"""
+
+# Of each text that is seen: its size, and its contrast with what is behind it.
+TEXTS = """() => {
+    const channels = color => color.match(/[0-9.]+/g).map(Number);
+    const luminance = ([red, green, blue]) => {
+        const linear = [red, green, blue].map(part => part / 255).map(
+            part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    };
+    const behind = element => {
+        for (let each = element; each; each = each.parentElement) {
+            const color = channels(getComputedStyle(each).backgroundColor);
+            if (color.length < 4 || color[3] > 0) return color;
+        }
+        return [255, 255, 255];
+    };
+    const found = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const parent = walker.currentNode.parentElement;
+        if (!walker.currentNode.data.trim() || !parent.checkVisibility()) continue;
+        if (parent.closest("svg")) continue;
+        const style = getComputedStyle(parent);
+        const [one, other] = [luminance(channels(style.color)), luminance(behind(parent))];
+        const contrast = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+        const text = walker.currentNode.data.trim().slice(0, 40);
+        found.push({text, size: parseFloat(style.fontSize), contrast});
+    }
+    return found;
+}"""
+
+CLIPPED = """() => [...document.querySelectorAll("main *:not(svg *)")].filter(element => {
+    const style = getComputedStyle(element);
+    const inline = style.display === "inline";
+    const outside = element.getBoundingClientRect().right > innerWidth + 1;
+    const hidden = style.overflowX !== "visible" && element.tagName !== "svg";
+    return !inline && (outside || hidden);
+}).map(element => element.outerHTML.slice(0, 80))"""
+
+REFUSED = """async () => {
+    const refused = [];
+    document.addEventListener("securitypolicyviolation", event =>
+        refused.push(event.effectiveDirective));
+    const place = document.createElement("div");
+    document.body.append(place);
+    place.innerHTML = "<img src='data:,'><p style='color: red' onclick='1'></p>"
+        + "<style>p { color: red }</style><iframe src='data:,'></iframe>";
+    const script = document.createElement("script");
+    script.textContent = "document.title = 'ran'";
+    place.append(script);
+    await new Promise(done => setTimeout(done, 200));
+    return {refused: [...new Set(refused)].sort(), title: document.title};
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.fail("no Chromium on the PATH; next: sh scripts/ensure-chromium.sh", pytrace=False)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    """Open a report's page from a file; at the end check that it was quiet and loaded nothing."""
+    pages = []
+
+    def open_one(report, view, until="load"):
+        viewport, media = VIEWS[view]
+        file = tmp_path / "dry run.html"
+        file.write_text(html_page(report), encoding="utf-8")
+        page = browser.new_page(viewport=viewport)
+        heard: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("requestfailed", lambda request: heard.append(f"failed: {request.url}"))
+        page.on("dialog", lambda dialog: heard.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: requests.append(request.url))
+        page.emulate_media(**media)
+        page.goto(file.as_uri(), wait_until=until)
+        assert requests == [file.as_uri()]
+        assert heard == []
+        pages.append(page)
+        return page
+
+    yield open_one
+    for page in pages:
+        page.close()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", REPORTS)
+def test_it_fits_is_quiet_and_loads_nothing(show, name, view):
+    page = show(REPORTS[name], view, until="networkidle")
+    inner, scrolled = page.evaluate("[innerWidth, document.documentElement.scrollWidth]")
+    assert inner == VIEWS[view][0]["width"]
+    assert scrolled <= inner
+    for chart in page.evaluate(CHARTS):
+        assert chart["width"] > 60
+        assert chart["height"] >= 10
+        assert chart["left"] >= 0
+        assert chart["left"] + chart["width"] <= inner
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_bars_have_the_widths_the_numbers_ask_for(show, view):
+    charts = show(REPORT, view).evaluate(CHARTS)
+    assert [chart["label"] for chart in charts] == list(BARS)
+    for chart in charts:
+        expected = BARS[chart["label"]]
+        assert [bar["kind"] for bar in chart["bars"]] == [kind for kind, _ in expected]
+        for bar, (_, share) in zip(chart["bars"], expected, strict=True):
+            assert bar["width"] == pytest.approx(share * chart["width"], abs=1)
+            assert bar["height"] > 0
+        # Parts lie side by side, and lanes below each other.
+        end, top = chart["left"], chart["top"]
+        for bar in chart["bars"]:
+            is_next_lane = bar["top"] > top + 1
+            assert bar["left"] == pytest.approx(chart["left"] if is_next_lane else end, abs=1)
+            end, top = bar["left"] + bar["width"], bar["top"]
+            assert end <= chart["left"] + chart["width"] + 1
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", ["ordinary", "nasty", "good", "empty"])
+def test_all_text_is_readable(show, name, view):
+    texts = show(REPORTS[name], view).evaluate(TEXTS)
+    assert len(texts) > 20
+    assert [text for text in texts if text["size"] < 12] == []
+    assert [text for text in texts if text["contrast"] < 4.5] == []
+
+
+@pytest.mark.parametrize("name", ["ordinary", "nasty"])
+def test_nothing_is_cut_on_paper(show, name):
+    page = show(REPORTS[name], "print")
+    assert page.evaluate(CLIPPED) == []
+    black = {"color": "rgb(0, 0, 0)", "background": "rgb(255, 255, 255)"}
+    shown = """() => {
+        const {color, backgroundColor: background} = getComputedStyle(document.body);
+        return {color, background};
+    }"""
+    assert page.evaluate(shown) == black
+    assert page.pdf(format="A4").startswith(b"%PDF-")
+
+
+def test_wide_tables_scroll_in_their_own_box(show):
+    page = show(REPORT, "phone")
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll(".scroll")].map(box => {
+            box.scrollLeft = 10_000;
+            return box.scrollLeft > 0 && box.getBoundingClientRect().right <= innerWidth;
+        })"""
+    )
+    assert boxes == [True, True, True]
+
+
+def test_nasty_text_makes_no_element(show):
+    page = show(NASTY, "screen")
+    assert page.evaluate("document.querySelectorAll('img, script, b, iframe').length") == 0
+    assert page.title() == "Dry run of store </script><img src=x onerror=alert(1)>"
+
+
+def test_the_policy_refuses_what_might_be_slipped_in(show):
+    assert show(GOOD, "screen").evaluate(REFUSED) == {
+        "refused": [
+            "frame-src",
+            "img-src",
+            "script-src-attr",
+            "script-src-elem",
+            "style-src-attr",
+            "style-src-elem",
+        ],
+        "title": "Dry run of auctions",
+    }

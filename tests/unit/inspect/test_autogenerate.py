@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from statemigrate.errors import FormatError, LineageError, ScriptError, StartupError
+from statemigrate.formats import Avro, Struct
+from statemigrate.inspect.autogenerate import Generated, autogenerate
+from statemigrate.inspect.code import CodeError
+from statemigrate.scripts import ScriptFolder
+
+MODULE = """
+from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.types import LongType, MapType, StructType
+
+
+class Totals(StatefulProcessor):
+    def init(self, handle):
+{init}
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield from ()
+
+    def close(self):
+        pass
+"""
+
+Declare = Callable[..., str]
+
+
+@pytest.fixture
+def declare(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Declare:
+    """Write a processor with these stores in value state; its reference."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    name = f"pipeline_{abs(hash(request.node.nodeid))}"
+
+    def write(*calls: str, **stores: str) -> str:
+        lines = [*calls, *(f"handle.getValueState({s!r}, {ddl!r})" for s, ddl in stores.items())]
+        init = "\n".join(f"        {line}" for line in lines or ["pass"])
+        Path(f"{name}.py").write_text(MODULE.format(init=init))
+        return f"{name}:Totals"
+
+    return write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ScriptFolder:
+    return ScriptFolder.create(tmp_path / "migrations")
+
+
+def test_the_head_and_the_code_give_a_script_that_runs(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    folder.new("totals", "as is", new=Struct("name STRING, cents BIGINT"), baseline=True)
+    reference = declare(totals="item STRUCT<name: STRING>, cents BIGINT")
+    (written,) = autogenerate(folder.directory, reference, "fold name", "totals")
+    lineage = folder.lineage("totals")
+    migration = lineage.migrations[-1]
+    assert (written.store, written.is_baseline) == ("totals", False)
+    assert str(written.path) == migration.path
+    assert migration.message == "fold name"
+    assert migration.old == Struct("name STRING, cents BIGINT")
+    assert migration.new == Struct("item STRUCT<name: STRING>, cents BIGINT")
+    text = "did `name` move to `item.name`? Delete this line once it is right."
+    assert [question.text for question in written.questions] == [text]
+    there = lineage.path(lineage.oldest, lineage.head)
+    back = lineage.path(lineage.head, lineage.oldest)
+    arrived = there.apply({"name": "lamp", "cents": 5}, "key")
+    assert arrived == {"item": {"name": "lamp"}, "cents": 5}
+    assert back.apply(arrived, "key") == {"name": "lamp", "cents": 5}
+
+
+@pytest.mark.parametrize("store", ["totals", None])
+@pytest.mark.parametrize(
+    "head",
+    [
+        Struct("cents BIGINT"),
+        Struct("cents BIGINT NOT NULL"),
+        Avro({"type": "record", "name": "R", "fields": [{"name": "cents", "type": "long"}]}),
+    ],
+    ids=["the same", "other nullability", "avro"],
+)
+def test_nothing_is_written_where_the_code_declares_what_the_head_holds(
+    folder: ScriptFolder, declare: Declare, head: Struct | Avro, store: str | None
+) -> None:
+    folder.new("totals", "as is", new=head, baseline=True)
+    before = list(folder.versions.iterdir())
+    assert autogenerate(folder.directory, declare(totals="cents BIGINT"), "x", store) == ()
+    assert list(folder.versions.iterdir()) == before
+
+
+def test_after_an_avro_head_the_new_format_is_a_struct(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    fields = [{"name": "cents", "type": "long"}, {"name": "k", "type": ["null", "string"]}]
+    head = Avro({"type": "record", "name": "R", "fields": fields})
+    folder.new("totals", "as is", new=head, baseline=True)
+    autogenerate(folder.directory, declare(totals="cents BIGINT, k STRING, n INT"), "n")
+    lineage = folder.lineage("totals")
+    assert lineage.migrations[-1].old == head
+    assert lineage.migrations[-1].new == Struct("cents BIGINT, k STRING, n INT")
+    there = lineage.path(lineage.oldest, lineage.head)
+    assert there.apply({"cents": 1, "k": None}, "key") == {"cents": 1, "k": None, "n": None}
+
+
+def test_without_a_store_each_one_that_differs_gets_a_script(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    folder.new("same", "as is", new=Struct("a INT"), baseline=True)
+    folder.new("wider", "as is", new=Struct("a INT"), baseline=True)
+    reference = declare(same="a INT", wider="a BIGINT", fresh="b STRING")
+    written = autogenerate(folder.directory, reference, "change")
+    assert [(each.store, each.is_baseline) for each in written] == [
+        ("wider", False),
+        ("fresh", True),
+    ]
+    assert [entry.migration.message for entry in folder.history("wider")] == ["change", "as is"]
+    (baseline,) = folder.lineage("fresh").migrations
+    assert (baseline.old, baseline.new) == (None, Struct("b STRING"))
+    assert written[1] == Generated("fresh", Path(baseline.path), True, ())
+
+
+def test_map_and_list_state_are_compared_by_their_values(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    folder.new("seen", "as is", new=Struct("times INT"), baseline=True)
+    call = "handle.getMapState('seen', 'url STRING', 'times BIGINT')"
+    (written,) = autogenerate(folder.directory, declare(call), "wider")
+    assert folder.lineage("seen").migrations[-1].new == Struct("times BIGINT")
+    assert written.store == "seen"
+
+
+def test_a_store_the_code_does_not_have_is_an_error_that_names_those_it_has(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    reference = declare(totals="a INT", seen="b INT")
+    with pytest.raises(CodeError, match="has no store total\n") as caught:
+        autogenerate(folder.directory, reference, "x", "total")
+    assert caught.value.found == "totals, seen"
+    assert caught.value.data == {"reference": reference, "store": "total"}
+    assert list(folder.versions.iterdir()) == []
+
+
+def test_a_store_declared_twice_is_an_error(folder: ScriptFolder, declare: Declare) -> None:
+    reference = declare("handle.getValueState('a', 'x INT')", a="x INT")
+    with pytest.raises(StartupError, match="declares the state a twice"):
+        autogenerate(folder.directory, reference, "x", "a")
+
+
+def test_code_that_declares_nothing_is_an_error(folder: ScriptFolder, declare: Declare) -> None:
+    with pytest.raises(CodeError, match="declares no state\n"):
+        autogenerate(folder.directory, declare(), "x")
+
+
+def test_nothing_is_written_if_one_of_several_stores_has_no_format(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    call = "handle.getValueState('b', StructType().add('m', MapType(LongType(), LongType())))"
+    reference = declare(call, a="x INT")
+    with pytest.raises(FormatError, match="Field m"):
+        autogenerate(folder.directory, reference, "x")
+    assert list(folder.versions.iterdir()) == []
+
+
+def test_broken_scripts_of_other_stores_do_not_matter_to_a_named_one(
+    folder: ScriptFolder, declare: Declare
+) -> None:
+    folder.new("broken", "open")
+    reference = declare(totals="a INT", broken="a INT")
+    assert [w.store for w in autogenerate(folder.directory, reference, "x", "totals")] == ["totals"]
+    with pytest.raises(ScriptError, match="is not filled in yet"):
+        autogenerate(folder.directory, reference, "x")
+
+
+def test_an_impossible_name_for_a_store_is_refused(folder: ScriptFolder, declare: Declare) -> None:
+    with pytest.raises(LineageError, match="cannot be the name of a store"):
+        autogenerate(folder.directory, declare(head="a INT"), "x")

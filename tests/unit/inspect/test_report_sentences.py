@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+from support.dry_runs import EMPTY, GOOD, GOOD_FAMILY, LATER, NOT_SAMPLED, REPORT
+
+from statemigrate.inspect.sentences import headline, sentences, verdict
+
+
+def test_failures_are_counted_with_their_causes():
+    assert headline(REPORT) == "1,000,417 of 1,000,420 values migrate; 3 fail for 2 causes."
+    assert sentences(REPORT) == (
+        "1,000,420 of 1,250,420 values were tried; 250,000 are outside the sample.",
+        "12 of 999,997 values came back from a round trip other than before.",
+        "There is no way back for auctions_04cb3bbb72d2.",
+        "The values that migrate take 58.2 MiB before and 63.4 MiB after (+9.0%).",
+        "5,112 values are in the target's format already.",
+        "A backfill of 1,250,420 values would take about 25 min 30 s, 1,251 batches.",
+    )
+    assert verdict(REPORT).grade == "bad"
+    assert verdict(REPORT).text == "Not ready: 3 values would not migrate."
+
+
+def test_the_same_cause_in_two_families_is_one():
+    (other, family) = REPORT.families
+    twice = replace(other, tried=3, failed=3, failures=family.failures)
+    report = replace(REPORT, families=(twice, family))
+    assert headline(report) == "999,997 of 1,000,003 values migrate; 6 fail for 2 causes."
+
+
+def test_one_failure_is_said_in_the_singular():
+    family = replace(LATER, failed=1, failures=REPORT.families[1].failures[1:])
+    report = replace(REPORT, families=(family,))
+    assert headline(report) == "419 of 420 values migrate; 1 fails for 1 cause."
+    assert verdict(report).text == "Not ready: 1 value would not migrate."
+
+
+def test_all_values_tried_and_good_is_ready():
+    assert headline(GOOD) == "All 1,000,000 values migrate."
+    assert sentences(GOOD)[0] == "Every value that went there and back came out the same."
+    assert verdict(GOOD).grade == "good"
+    assert verdict(GOOD).next_action == (
+        "deploy the code that is written for revision 9f2d6c1b7e05."
+    )
+
+
+def test_a_sample_is_never_called_ready():
+    report = replace(GOOD, families=(replace(GOOD_FAMILY, stored=1_000_001),))
+    assert headline(report) == "All 1,000,000 values that were tried migrate."
+    assert verdict(report).grade == "doubtful"
+    assert verdict(report).text == "Good so far: 1 value not tried."
+
+
+def test_a_rollback_that_changes_values_is_doubtful():
+    report = replace(GOOD, families=(replace(GOOD_FAMILY, differing=7),))
+    assert verdict(report).grade == "doubtful"
+    assert verdict(report).text == "Migrates, but a rollback would change 7 values."
+
+
+def test_nothing_tried_is_not_called_a_success():
+    report = replace(GOOD, families=(NOT_SAMPLED,))
+    assert headline(report) == "None of the 420 values that are left to migrate was tried."
+    assert verdict(report).grade == "doubtful"
+
+
+def test_nothing_left_needs_no_action():
+    assert headline(EMPTY) == "No value is left to migrate."
+    assert sentences(EMPTY) == ("5,112 values are in the target's format already.",)
+    assert verdict(EMPTY).text == "Nothing to do."
