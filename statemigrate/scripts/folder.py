@@ -11,6 +11,7 @@ from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.migration import BASE, Lineage, check_store_name
 from statemigrate.scripts.grouping import by_store
+from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.loading import Script, load_scripts
 from statemigrate.scripts.reading import read
@@ -61,6 +62,10 @@ class ScriptFolder:
         (target / "versions").mkdir()
         return cls(target)
 
+    def stores(self) -> tuple[str, ...]:
+        """Return the names of the stores that have scripts."""
+        return tuple(self._by_store())
+
     def lineages(self) -> dict[str, Lineage]:
         """Return the lineage of every store, by name.
 
@@ -89,20 +94,32 @@ class ScriptFolder:
         old: Format | None = None,
         new: Format | None = None,
         baseline: bool = False,
+        infer: bool = False,
     ) -> Path:
         """Write a script on the store's head, or its first one, and return its path.
 
         ``old`` is filled in from the head's ``new`` and otherwise left open, as ``new`` is. With
-        ``baseline``, for a store without scripts, it only records ``new``. The script is refused
-        by everything that reads it until ``old``, ``new`` and ``upgrade`` are written. Raises
-        LineageError if ``old`` is not the head's format or a baseline would not come first.
+        ``baseline``, for a store without scripts, it only records ``new``. With ``infer`` the
+        functions are written too, as far as the two formats tell what is in them; guesses are
+        marked ``# QUESTION:``. Otherwise the script is refused by everything that reads it until
+        ``old``, ``new`` and ``upgrade`` are written. Raises LineageError if ``old`` is not the
+        head's format or a baseline would not come first, and ScriptError for ``infer`` without
+        two formats.
         """
         scripts = self._by_store().get(check_store_name(store), [])
         lineage = _build(store, scripts) if scripts else None
         if lineage is not None:
             old = _continued(lineage, old, baseline)
+        transforms = _inferred(store, old, new) if infer else None
         return write_script(
-            self.directory, scripts, store, message, old=old, new=new or old, baseline=baseline
+            self.directory,
+            scripts,
+            store,
+            message,
+            old=old,
+            new=new or old,
+            baseline=baseline,
+            transforms=transforms,
         )
 
     def heads(self) -> tuple[Entry, ...]:
@@ -158,6 +175,19 @@ class ScriptFolder:
 
 def _build(store: str, scripts: Sequence[Script]) -> Lineage:
     return Lineage.build(store, [read(script) for script in scripts])
+
+
+def _inferred(store: str, old: Format | None, new: Format | None) -> Transforms:
+    if old is not None and new is not None:
+        return infer_transforms(old, new)
+    missing = "new" if old else "old"
+    raise ScriptError(
+        f"There is no `{missing}` format to infer functions for.",
+        expected="a format before and one after",
+        found=f"no `{missing}`",
+        next_action=f"give both formats, or write a baseline for store '{store}' first",
+        store=store,
+    )
 
 
 def _holds(lineage: Lineage, target: str) -> bool:

@@ -15,6 +15,7 @@ from alembic.util import rev_id
 
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
+from statemigrate.scripts.inference import Transforms
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.source import assignment, imported_names
 
@@ -28,10 +29,12 @@ def write_script(
     old: Format | None,
     new: Format | None,
     baseline: bool,
+    transforms: Transforms | None = None,
 ) -> Path:
     """Write a script on top of ``scripts``, the store's other ones, and return its path.
 
-    A format that is None is left open in the script. Raises ScriptError if the template fails.
+    A format that is None is left open in the script, and so are the functions. Raises ScriptError
+    if the template fails, or leaves out the ``transforms`` that it is given.
     """
     summary, details = _docstring(message)
     shown = (new,) if baseline else (old, new)
@@ -48,11 +51,16 @@ def write_script(
                 imports=", ".join(imported_names(shown, functions=not baseline)),
                 old=assignment("old", old),
                 new=assignment("new", new),
+                transforms=transforms.source if transforms else "",
+                library_imports=transforms.imports if transforms else "",
             )
     except Exception as cause:
         raise _not_written(directory, cause) from cause
     assert written is not None, "alembic names the file after the revision"  # noqa: S101
-    return directory / "versions" / Path(written.path).name
+    path = directory / "versions" / Path(written.path).name
+    if transforms:
+        _check_complete(directory, path, transforms)
+    return path
 
 
 def _alembic(directory: Path, scripts: Sequence[Script]) -> ScriptDirectory:
@@ -83,6 +91,25 @@ def _docstring(message: str) -> tuple[str, str]:
     if len(text) <= 90:
         return f"{text}.", ""
     return textwrap.shorten(text, 90, placeholder=" ..."), textwrap.fill(f"{text}.", 96)
+
+
+def _check_complete(directory: Path, path: Path, transforms: Transforms) -> None:
+    # A template that was edited, or made by an older version, may not know of these parts.
+    text = path.read_text(encoding="utf-8")
+    parts = {"${transforms}": transforms.source, "${library_imports}": transforms.imports}
+    missing = [name for name, part in parts.items() if part not in text]
+    if not missing:
+        return
+    path.unlink()
+    template = directory / "script.py.mako"
+    raise ScriptError(
+        "No script was written: the template leaves out the generated functions.",
+        expected=f"{' and '.join(parts)} in {template}: the functions, and the imports they need",
+        found=f"no {' and no '.join(missing)}",
+        next_action=f"add them to {template}; `statemigrate init` makes a template with both in a "
+        "new folder",
+        path=str(template),
+    )
 
 
 @contextmanager

@@ -9,6 +9,10 @@ Revises: ${down_revision or "base"}
 Create Date: ${create_date}
 """
 
+% if library_imports:
+${library_imports}
+
+% endif
 from statemigrate.formats import ${imports}
 
 # Identify the script; `statemigrate new` keeps them right.
@@ -27,6 +31,9 @@ ${old}
 ${new}
 
 
+% if transforms:
+${transforms}
+% else:
 def upgrade(value: Value) -> Value:
     # Takes a value in the format `old`, a dict by field name; returns it in the format `new`.
     raise NotImplementedError("return the value in the format `new`")
@@ -36,4 +43,5 @@ def downgrade(value: Value) -> Value:
     # The way back, from `new` to `old`. If there is none, leave this as it is or delete it: a query
     # then refuses to start with older code once a value was written in the format `new`.
     raise NotImplementedError("return the value in the format `old`")
+% endif
 % endif

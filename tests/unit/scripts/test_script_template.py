@@ -1,12 +1,8 @@
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from linting import ruff
 
 from statemigrate.formats import Avro, Struct
 
-ROOT = Path(__file__).parents[3]
 LONG = Struct(
     "seller BIGINT NOT NULL, item STRUCT<name: STRING, category: STRING>, "
     "price STRUCT<bids: BIGINT, total: DECIMAL(18,2), highest: DECIMAL(18,2)>, "
@@ -16,20 +12,13 @@ AVRO = Avro({"type": "record", "name": "R", "fields": [{"name": "a", "type": "lo
 SHORT = Struct("a BIGINT")
 
 
-def ruff(script: Path, *arguments: str) -> str:
-    # By its name ruff applies this repository's settings for migrations.
-    name = f"migrations/versions/{script.name}"
-    command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", name, "-"]
-    text = script.read_text()
-    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False, cwd=ROOT)
-    return "" if ran.returncode == 0 else ran.stdout + ran.stderr
-
-
 CASES = {
     "open": {},
     "short": {"old": SHORT, "new": SHORT},
     "long": {"old": SHORT, "new": LONG},
     "avro": {"old": AVRO, "new": LONG},
+    "inferred": {"old": LONG, "new": SHORT, "infer": True},
+    "inferred with imports": {"old": SHORT, "new": LONG, "infer": True},
     "baseline": {"new": LONG, "baseline": True},
     "open baseline": {"baseline": True},
 }

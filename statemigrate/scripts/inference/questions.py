@@ -1,0 +1,68 @@
+"""The comment lines that ask whether a guess was right."""
+
+from __future__ import annotations
+
+from statemigrate.formats.schema import Node, type_name
+from statemigrate.scripts.inference.layout import Comment, Doc, flat
+
+MARK = "# QUESTION:"
+
+
+def renamed(old: str, new: str) -> Comment:
+    """Ask whether one field's values belong to another."""
+    return _comment(f"was `{old}` renamed to `{new}`?")
+
+
+def moved(old: str, new: str) -> Comment:
+    """Ask whether a field moved into or out of a struct."""
+    return _comment(f"did `{old}` move to `{new}`?")
+
+
+def added(name: str, filling: Doc) -> Comment:
+    """Ask for the value of a new field that has no default."""
+    return _comment(f"`{name}` is new: is {_short(filling)} right?")
+
+
+def removed(name: str, filling: Doc) -> Comment:
+    """Ask for the value of a field that ``upgrade`` drops."""
+    return _comment(f"`{name}` was removed: is {_short(filling)} right?")
+
+
+def without_value(name: str, filling: Doc) -> Comment:
+    """Ask what stands in for None."""
+    return _comment(f"is {_short(filling)} right where `{name}` was None?")
+
+
+def unconverted(name: str, new: Node, filling: Doc) -> Comment:
+    """Ask how to convert a field that gets a fixed value so far."""
+    return _comment(f"how is `{name}` made {_type(new)}, if not {_short(filling)}?")
+
+
+def converted(name: str, new: Node, fits: bool) -> Comment:
+    """Ask whether a conversion is the one that was meant; without ``fits``, also if it can fail."""
+    if fits:
+        return _comment(f"is `{name}` made {_type(new)} like this?")
+    return _comment(f"can every `{name}` be made {_type(new)} like this?")
+
+
+def narrowed(name: str, new: Node) -> Comment:
+    """Ask whether values fit into a type that holds fewer."""
+    return _comment(f"does every `{name}` fit into {_type(new)}?")
+
+
+def _type(node: Node) -> str:
+    return _cut(type_name(node), 30)
+
+
+def _short(filling: Doc) -> str:
+    # A dict or a list with something in it is more than a line can say.
+    text = flat(filling)
+    return "this" if "\n" in text else _cut(text, 40)
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _comment(question: str) -> Comment:
+    return Comment(f"{MARK} {question}", " Delete this line once it is right.")
