@@ -52,6 +52,8 @@ class SparkCheckpoint:
         check_readable(path)
         self.path = path
         self._spark = spark or active_session(path)
+        # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
+        self._spark.streams  # noqa: B018
         self._batch = batch
 
     def last_batch(self) -> int | None:
