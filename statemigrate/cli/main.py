@@ -13,7 +13,7 @@ from statemigrate.errors import StatemigrateError
 
 VERBS = {
     "init": ("folder", "Make a folder for migration scripts."),
-    "new": ("folder", "Write a new migration script for a store."),
+    "new": ("new", "Write a new migration script for a store."),
     "history": ("lineage", "List the scripts, newest first."),
     "heads": ("lineage", "List the newest script of every store."),
     "show": ("lineage", "Show one script and how it changes the format."),
