@@ -1,4 +1,4 @@
-"""`backfill`: plans, pauses and follows the backfill of Spark's own state."""
+"""`backfill`: on Spark's own state plans, pauses, follows; on a stopped embedded query does it."""
 
 from __future__ import annotations
 
@@ -12,48 +12,113 @@ from statemigrate.cli.options import Settings, shared_options, target_option
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
+    from statemigrate.backfill import OnError
     from statemigrate.native.chunks import BackfillPlan
     from statemigrate.native.progress import BackfillStatus
 
 
 @click.command(epilog="Example: statemigrate backfill /data/checkpoint --keys-per-chunk 20000")
-@click.argument("checkpoint")
+@click.argument("checkpoint", required=False)
+@click.option("--checkpoint", "named", metavar="PATH", help="The same, as other commands have it.")
 @click.option(
     "--keys-per-chunk",
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="About how many keys a batch migrates.",
+    help="About how many keys a batch migrates (Spark's own state).",
 )
 @target_option
 @click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
 @click.option("--status", is_flag=True, help="Only show how far the backfill is.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["raise", "quarantine"]),
+    default="raise",
+    show_default=True,
+    help="What a value does that does not migrate (embedded engine).",
+)
 @shared_options()
 @click.pass_obj
 def backfill(
     settings: Settings,
-    checkpoint: str,
+    checkpoint: str | None,
+    *,
+    named: str | None,
     keys_per_chunk: int,
     targets: Mapping[str, str],
+    pause: bool,
+    status: bool,
+    on_error: OnError,
+) -> None:
+    """Migrate what no live row touches.
+
+    On Spark's own state, plans the backfill of the query whose checkpoint is CHECKPOINT: every key
+    that has values in an older family is written down, and the query, running or started later,
+    migrates them one chunk a batch. Its stream needs the control source (with_backfill). Planning
+    again resumes a paused backfill, and is harmless at any time.
+
+    On the embedded engine a running query backfills by itself; this migrates everything while it is
+    stopped. It may be interrupted, and goes on when it is run again.
+    """
+    path = checkpoint or named
+    if path is None or (checkpoint and named):
+        raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
+    if pause and status:
+        raise click.UsageError("--pause and --status exclude each other.")
+    _run(settings, path, targets, keys_per_chunk, on_error, pause=pause, status=status)
+
+
+def _run(
+    settings: Settings,
+    checkpoint: str,
+    targets: Mapping[str, str],
+    keys_per_chunk: int,
+    on_error: OnError,
     *,
     pause: bool,
     status: bool,
 ) -> None:
-    """Migrate what no live row touches, on Spark's own state.
+    from statemigrate.inspect.opening import is_embedded
 
-    Plans the backfill of the query whose checkpoint is CHECKPOINT: every key that has values in an
-    older family is written down, and the query, running or started later, migrates them one chunk a
-    batch. Its stream needs the control source (with_backfill). Planning again resumes a paused
-    backfill, and is harmless at any time.
-    """
-    if pause and status:
-        raise click.UsageError("--pause and --status exclude each other.")
-    if pause:
+    if is_embedded(checkpoint):
+        if pause or status:
+            raise click.UsageError(
+                f"See `statemigrate status --checkpoint {checkpoint}`: on the embedded engine "
+                "there is no plan to pause or to follow."
+            )
+        _to_the_end(settings, checkpoint, targets, on_error)
+    elif pause:
         _pause(settings, checkpoint)
     elif status:
         _status(settings, checkpoint, targets)
     else:
         _plan(settings, checkpoint, targets, keys_per_chunk)
+
+
+def _to_the_end(
+    settings: Settings, checkpoint: str, targets: Mapping[str, str], on_error: OnError
+) -> None:
+    from statemigrate.cli.progress import progress_bar
+    from statemigrate.inspect.stopped import backfill_stopped
+
+    with progress_bar("values", shown=not settings.json) as move:
+        done = backfill_stopped(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            on_error=on_error,
+            tick=move,
+        )
+    if settings.json:
+        print_json(asdict(done))
+        return
+    screen = console()
+    screen.print(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
+    if done.quarantined:
+        screen.print(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        screen.print(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
+    else:
+        screen.print("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
 def _plan(

@@ -24,6 +24,8 @@ VERBS = {
     "export": ("state", "Write a store's keys and values to one file."),
     "adopt": ("adopt", "Make room for the control source in an existing query."),
     "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
+    "retire": ("stopped", "Drop the empty older families of a stopped query."),
+    "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
 """Verb: the module below statemigrate.cli that has a command of its name, and the one-line help."""

@@ -95,7 +95,7 @@ class Batches:
             retired=retired,
             write_on_read=self._engine.settings.write_on_read,
             backfill=self._engine.options.backfill,
-            tuner=_tuner(self._engine.options.backfill, before.backfill),
+            tuner=tuner_of(self._engine.options.backfill, before.backfill),
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
             processing_time=time.time_ns() // 1_000_000,
@@ -129,7 +129,7 @@ class Batches:
             self._engine.schema.key.jsonValue(),
             tuple(PartitionState.from_json(report["state"]) for report in reports),
             {**before.stores, **stores},
-            _tuned(plan, reports),
+            tuned(plan, reports),
         )
         publish_manifest(self._engine.layout, manifest)
         return manifest
@@ -144,7 +144,7 @@ class Batches:
         retired = sorted(plan.retired)
         self.progress.append(batch_progress(manifest, reports, sources, retired, batch_ms))
         if self._engine.options.backfill.enabled and (
-            _has_worked(reports) or self._retirable(manifest)
+            has_worked(reports) or self._retirable(manifest)
         ):
             beat(self._engine.layout, plan.version)
         if plan.version % self._engine.options.snapshot_every == 0:
@@ -156,12 +156,13 @@ _KEPT = 10_000
 """Batches whose figures are kept: a query runs for months, and its memory must not grow."""
 
 
-def _has_worked(reports: list[dict[str, Any]]) -> bool:
+def has_worked(reports: list[dict[str, Any]]) -> bool:
     """Whether the backfill got further, so that another batch may too."""
     return any(report["backfilled"] or report["quarantined"] for report in reports)
 
 
-def _tuner(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
+def tuner_of(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
+    """The tuner as the last batch left it, from what the manifest has of it."""
     tuner = Tuner.start(options)
     # Without a rate nothing was learned, and the options may have changed since.
     if not stored or stored["rows_per_millisecond"] is None:
@@ -170,7 +171,8 @@ def _tuner(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
     return replace(tuner, rows=rows, rows_per_millisecond=stored["rows_per_millisecond"])
 
 
-def _tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
+def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the manifest keeps of the tuner after a batch."""
     tuner = plan.tuner
     chunked = [report for report in reports if report["chunk"]]
     if chunked:

@@ -19,13 +19,13 @@ from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.database import META, Database
 from statemigrate.embedded.durable import FileReference, link_or_copy, verify
 from statemigrate.embedded.families import RocksFamily, count, family_class, records
+from statemigrate.embedded.last import require_committed
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.partition import quarantine_prefix
-from statemigrate.embedded.query import last_committed
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.snapshots import snapshot_files
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span
 
 DEADLINE = 20.0
@@ -152,9 +152,7 @@ def _patiently(attempt: Callable[[], CommittedState], end: float) -> CommittedSt
 
 
 def _held(layout: Layout, working: Path) -> CommittedState:
-    manifest = last_committed(layout)
-    if manifest is None:
-        raise _nothing_committed(layout)
+    manifest = require_committed(layout)
     held = Layout(working / "held")
     for number, state in enumerate(manifest.partitions):
         _link_partition(layout, held, number, state)
@@ -192,17 +190,6 @@ def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
         found=error.found,
         next_action=error.next_action,
         path=str(error.data["path"]).replace(held, origin),
-    )
-
-
-def _nothing_committed(layout: Layout) -> CheckpointError:
-    exists = layout.checkpoint.is_dir()
-    return CheckpointError(
-        f"nothing is committed in the checkpoint {layout.checkpoint}",
-        expected="at least one committed batch",
-        found="none" if exists else "no such directory",
-        next_action="check the path; a query writes its state with its first batch",
-        path=str(layout.checkpoint),
     )
 
 

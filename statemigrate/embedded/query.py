@@ -17,17 +17,17 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.embedded.batches import Batches, Engine, Sink
-from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.heartbeat import beat, with_heartbeat
+from statemigrate.embedded.last import last_committed
 from statemigrate.embedded.layout import Layout, spark_path
 from statemigrate.embedded.lock import DirectoryLock
-from statemigrate.embedded.manifest import Manifest, read_manifest
+from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchSchema
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.working import private_directory, remove_leftovers
-from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import KeyCodec
@@ -213,27 +213,6 @@ class RunningQuery:
     def _release(self) -> None:
         for lock in self._locks:
             lock.release()
-
-
-def last_committed(layout: Layout) -> Manifest | None:
-    """The manifest of the last batch Spark has committed, None before the first.
-
-    Raises `CheckpointError` for a checkpoint that holds batches of something else.
-    """
-    with unwritable(layout.checkpoint):
-        names = [path.name for path in (layout.checkpoint / "commits").glob("*")]
-    numbers = [int(name) for name in names if name.isdigit()]
-    if not numbers:
-        return None
-    if not layout.versions.is_dir():
-        raise CheckpointError(
-            f"{layout.checkpoint} belongs to a query that does not use the embedded engine",
-            expected=f"state versions in {layout.versions}",
-            found=f"{len(numbers)} committed batches and no such directory",
-            next_action="give this query a checkpoint of its own",
-            path=str(layout.checkpoint),
-        )
-    return read_manifest(layout, max(numbers))
 
 
 def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:

@@ -53,7 +53,7 @@ def _run(
 ) -> Iterator[Any]:
     number = report.partition
     place = PartitionPlace(
-        number, plan.layout.partition(number), _working_copy(plan.working, number)
+        number, plan.layout.partition(number), working_copy(plan.working, number)
     )
     watch = _Stopwatch()
     with few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
@@ -71,12 +71,13 @@ def _run(
         stores.backfill(report)
         report.backfill_ms = watch.lap()
         report.touched = sum(access.counts.touched for access in stores.accesses)
-        _retire(partition, plan, number)
+        retire_families(partition, plan, number)
         report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
         report.commit_ms = watch.lap()
 
 
-def _retire(partition: Partition, plan: BatchPlan, number: int) -> None:
+def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
+    """Drop what the plan retires. Raises `CheckpointError` for a family that holds anything."""
     for name in sorted(plan.retired):
         if not partition.drop(name):
             raise CheckpointError(
@@ -89,7 +90,8 @@ def _retire(partition: Partition, plan: BatchPlan, number: int) -> None:
             )
 
 
-def _working_copy(working: str, number: int) -> Path:
+def working_copy(working: str, number: int) -> Path:
+    """Where the working copy of a partition is."""
     return Path(working) / f"partition-{number}"
 
 

@@ -33,7 +33,7 @@ def applied_by(checkpoint: str) -> Applied:
     Raises `CheckpointError` for what is not a checkpoint, `CorruptFileError` for a damaged one.
     """
     if _is_directory(checkpoint, "statemigrate/versions"):
-        from statemigrate.embedded.query import last_committed
+        from statemigrate.embedded.last import last_committed
 
         manifest = last_committed(Layout.of(checkpoint))
         return _checksums(manifest.stores if manifest else {})

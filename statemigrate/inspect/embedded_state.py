@@ -14,7 +14,7 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.families import Span
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings, added
-from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
 from statemigrate.inspect.ticks import Ticks, ticking
 from statemigrate.processor.keys import KeyCodec, shown_key
 
@@ -95,6 +95,16 @@ class EmbeddedState:
             tasks = self._spark.range(0, number, 1, number)
             rows = tasks.mapInArrow(run, "findings string").collect()
         return added(json.loads(row.findings) for row in rows)
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """See `State`: those that the backfill has marked."""
+        shown = _shown(self.key, plan)
+        for number in range(len(self._held.manifest.partitions)):
+            partition = self._partition(number)
+            for source in plan.sources:
+                family = partition.family(source, plan.declared.kind)
+                for key, _ in partition.quarantined(source.name):
+                    yield source.name, shown(key), family.get(key), True
 
     def close(self) -> None:
         """See `State`."""

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings
-from statemigrate.inspect.native_frames import committed_batch, counted, logical, tried
+from statemigrate.inspect.native_frames import (
+    committed_batch,
+    counted,
+    logical,
+    suspected,
+    tried,
+)
 from statemigrate.inspect.native_rows import Keys
 from statemigrate.inspect.native_state import target_first
-from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.envelope_leftovers import lineage_of, revisions_in
@@ -84,6 +90,10 @@ class EnvelopeState:
             frame = self._entries(course.family)
             found |= tried(frame, course, keys, shares, tick, envelope=True)
         return found
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """See `State`: all that is left."""
+        return suspected(plan, self._entries, Keys(self.key, None), envelope=True)
 
     def close(self) -> None:
         """See `State`."""

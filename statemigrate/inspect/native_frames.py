@@ -13,7 +13,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings, added
 from statemigrate.inspect.native_rows import Keys, arrow_rows, reader_of
-from statemigrate.inspect.state import Entry, Share, Shares, Tick
+from statemigrate.inspect.state import Entry, Share, Shares, Suspect, Tick
 from statemigrate.inspect.ticks import Ticks, ticking
 from statemigrate.migration import Path
 from statemigrate.native.checkpoint import SparkCheckpoint
@@ -65,6 +65,22 @@ def logical(
             chosen = rows if key is None else rows.where(_begins_with(keys, key))
             entries = _read(chosen, family, keys, envelope=envelope)
             yield from arrange(entries if path is None else _migrated(plan, path, entries))
+
+
+def suspected(
+    plan: StorePlan,
+    frame: Callable[[StoredFamily], DataFrame | None],
+    keys: Keys,
+    *,
+    envelope: bool,
+) -> Iterator[Suspect]:
+    """The entries of every family but the target's, as they are."""
+    arrange = lists if plan.declared.kind == "list" else iter
+    for family in plan.sources:
+        rows = frame(family)
+        if rows is not None:
+            for key, value in arrange(_read(rows, family, keys, envelope=envelope)):
+                yield family.name, key, value, False
 
 
 def tried(

@@ -11,9 +11,15 @@ from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStor
 from statemigrate.formats import Struct
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings
-from statemigrate.inspect.native_frames import committed_batch, counted, logical, tried
+from statemigrate.inspect.native_frames import (
+    committed_batch,
+    counted,
+    logical,
+    suspected,
+    tried,
+)
 from statemigrate.inspect.native_rows import Keys
-from statemigrate.inspect.state import Entry, Shares, Tick
+from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, Variable
 from statemigrate.native.record import StoreRecord, read_record
@@ -88,6 +94,11 @@ class NativeState:
             if frame is not None:
                 found |= tried(frame, course, keys, shares, tick, envelope=False)
         return found
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """See `State`: all that is left."""
+        keys = Keys(self.key, plan.declared.user_key)
+        return suspected(plan, self._frame, keys, envelope=False)
 
     def close(self) -> None:
         """See `State`."""

@@ -22,26 +22,24 @@ def engine_of(checkpoint: str) -> Engine:
 
     Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
     """
-    from pyarrow import fs
-
-    system, root = file_system(checkpoint)
-
-    def has(name: str) -> bool:
-        found: bool = system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound
-        return found
-
-    if has("statemigrate/versions"):
+    if is_embedded(checkpoint):
         return "embedded"
-    if has("state") and has("commits"):
+    has_commits = _has(checkpoint, "commits")
+    if has_commits and _has(checkpoint, "state"):
         return "native"
     raise CheckpointError(
         f"{checkpoint} is not the checkpoint of a stateful query",
         expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
-        found=_found(has("commits"), has("")),
+        found=_found(has_commits, _has(checkpoint, "")),
         next_action="name the directory that the query has as its checkpointLocation; "
         "its first batch makes the state",
         path=checkpoint,
     )
+
+
+def is_embedded(checkpoint: str) -> bool:
+    """Whether the embedded engine keeps its state in this directory."""
+    return _has(checkpoint, "statemigrate/versions")
 
 
 def open_state(
@@ -72,3 +70,10 @@ def _found(has_commits: bool, exists: bool) -> str:
     if has_commits:
         return "a query's checkpoint without state: no batch has kept any"
     return "a directory without either" if exists else "no such directory"
+
+
+def _has(checkpoint: str, name: str) -> bool:
+    from pyarrow import fs
+
+    system, root = file_system(checkpoint)
+    return bool(system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound)

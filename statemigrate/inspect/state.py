@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Entry = tuple[tuple[Any, ...], Any]
+Suspect = tuple[str, tuple[Any, ...], Any, bool]
+"""A family, a key, its value there, and whether a backfill has marked it as failed."""
 Tick = Callable[[int], None]
 """Is told, from time to time, how many values have been read so far."""
 
@@ -74,6 +76,9 @@ class State(Protocol):
 
         What was found, by family.
         """
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """Values in families other than the target's that a backfill may have left behind."""
 
     def close(self) -> None:
         """Let go of what reading needed."""

@@ -90,7 +90,7 @@ class Trial:
             again = self._old.encode(back.apply(migrated, self))
         except (TransformError, ValueMismatchError) as error:
             self.findings.differing += 1
-            self._note(self.findings.differences, f"the way back fails: {_cause(error)}")
+            self._note(self.findings.differences, f"the way back fails: {cause_of(error)}")
             return
         # The entries of a map may be written in another order.
         if again != data and (found := self._old.decode(again)) != self._old.decode(data):
@@ -119,7 +119,7 @@ class Trial:
 
     def _fail(self, error: TransformError | ValueMismatchError) -> None:
         self.findings.failed += 1
-        group = self._note(self.findings.failures, _cause(error))
+        group = self._note(self.findings.failures, cause_of(error))
         if group.wants_key:
             group.keys.append(shown(self._show(self._key)))
         group.note = group.note or f"{error.found}"[:_NOTE]
@@ -132,7 +132,7 @@ class Trial:
         return group
 
 
-def _cause(error: TransformError | ValueMismatchError) -> str:
+def cause_of(error: TransformError | ValueMismatchError) -> str:
     """Why a value did not migrate, in words that other values with the same trouble share."""
     if isinstance(error, ValueMismatchError):
         return _mismatch(error)

@@ -9,9 +9,9 @@ from typing import Any
 
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.families import RocksFamily, RocksListFamily
+from statemigrate.embedded.last import last_committed
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest
-from statemigrate.embedded.query import last_committed
 from statemigrate.embedded.restore import open_at
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec
