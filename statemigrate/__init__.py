@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from statemigrate.inspect.reader import StateReader
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.inspect.status import Status, status
+    from statemigrate.metrics.batches import BatchMetrics
+    from statemigrate.metrics.listener import MigrationMetrics
     from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
     from statemigrate.native.decorator import migrated
     from statemigrate.native.deployed import migration_counts
@@ -34,12 +36,14 @@ _HOMES = {
     "BackfillPlan": "statemigrate.native.chunks",
     "BackfillProgress": "statemigrate.native.progress",
     "BackfillStatus": "statemigrate.native.progress",
+    "BatchMetrics": "statemigrate.metrics.batches",
     "BatchProgress": "statemigrate.embedded.progress",
     "DryRunReport": "statemigrate.inspect.report",
     "ENVELOPE": "statemigrate.native.envelope",
     "EmbeddedQuery": "statemigrate.embedded.query",
     "EngineOptions": "statemigrate.embedded.options",
     "Format": "statemigrate.formats",
+    "MigrationMetrics": "statemigrate.metrics.listener",
     "RunningQuery": "statemigrate.embedded.query",
     "ScriptFolder": "statemigrate.scripts",
     "StateReader": "statemigrate.inspect.reader",
@@ -63,11 +67,13 @@ __all__ = [
     "BackfillPlan",
     "BackfillProgress",
     "BackfillStatus",
+    "BatchMetrics",
     "BatchProgress",
     "DryRunReport",
     "EmbeddedQuery",
     "EngineOptions",
     "Format",
+    "MigrationMetrics",
     "RunningQuery",
     "ScriptFolder",
     "StateReader",

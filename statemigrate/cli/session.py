@@ -59,7 +59,6 @@ def _started() -> SparkSession:
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={logging}"',
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         PROVIDER: ROCKSDB,
         "spark.ui.enabled": "false",
@@ -68,4 +67,8 @@ def _started() -> SparkSession:
     builder = SparkSession.builder.master("local[*]").appName("statemigrate")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if "PYSPARK_PYTHON" not in os.environ:
+        # Only spark-submit reads the setting of that name.
+        session.sparkContext.pythonExec = sys.executable
+    return session

@@ -65,6 +65,8 @@ class Batches:
         except BaseException as error:
             # Spark passes on only the text; whoever waits for the query raises the error itself.
             self.error = error
+            if self._engine.options.metrics is not None:
+                self._engine.options.metrics.failed(error)
             raise
 
     def _run(self, rows: DataFrame, batch: int) -> None:
@@ -142,7 +144,8 @@ class Batches:
             name: [family.name for family in store.sources] for name, store in plan.stores.items()
         }
         retired = sorted(plan.retired)
-        self.progress.append(batch_progress(manifest, reports, sources, retired, batch_ms))
+        progress = batch_progress(manifest, reports, sources, retired, batch_ms)
+        self.progress.append(progress)
         if self._engine.options.backfill.enabled and (
             has_worked(reports) or self._retirable(manifest)
         ):
@@ -150,6 +153,9 @@ class Batches:
         if plan.version % self._engine.options.snapshot_every == 0:
             remove_old_versions(self._engine.layout, plan.version, self._engine.options.retain)
             remove_old_beats(self._engine.layout, plan.version, self._engine.options.retain)
+        # Last: what fails before it fails the batch, which is then run and told of again.
+        if self._engine.options.metrics is not None:
+            self._engine.options.metrics.committed(progress)
 
 
 _KEPT = 10_000

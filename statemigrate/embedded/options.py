@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from statemigrate.backfill import BackfillOptions
+from statemigrate.embedded.observer import BatchObserver
 from statemigrate.errors import StartupError
 
 
@@ -14,7 +15,8 @@ class EngineOptions:
 
     ``partitions`` is fixed with the first batch. A snapshot is stored every ``snapshot_every``
     batches; ``retain`` versions can be restored. ``working_directory`` holds the disposable copies
-    (default: a directory of this user under the system's temporary directory).
+    (default: a directory of this user under the system's temporary directory). ``metrics`` is
+    told of every batch: a `BatchMetrics`, or nothing.
     """
 
     partitions: int = 4
@@ -23,6 +25,7 @@ class EngineOptions:
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
     retire_drained: bool = True
     working_directory: str | None = None
+    metrics: BatchObserver | None = None
 
     def __post_init__(self) -> None:
         _at_least("partitions", self.partitions, 1)

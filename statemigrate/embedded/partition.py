@@ -40,6 +40,7 @@ class Partition:
 
     Every write goes to the working copy and to the changelog. Until `commit` has published the
     changelog nothing is durable; a working copy left without commit is never used again as it is.
+    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
     Implements `statemigrate.backfill.Ledger`.
     """
 
@@ -52,6 +53,7 @@ class Partition:
         self._opened: list[RocksFamily] = []
         self._counted: dict[str, RocksFamily] = {}
         self._closed = False
+        self.changelog_bytes = 0
         self._meta: Any = self._database.column(META)
         self._meta.put(STATE, UNCOMMITTED)
 
@@ -102,6 +104,7 @@ class Partition:
         file = self._log.publish()
         after = self._before
         if file is not None:
+            self.changelog_bytes = file.size
             state = state_after(self._before.state, file)
             changelogs = (*self._before.changelogs, ChangelogReference(file, state))
             after = PartitionState(state, self._before.snapshot, changelogs)

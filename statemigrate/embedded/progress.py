@@ -21,7 +21,11 @@ class FamilyProgress:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """One committed batch. Times are milliseconds; those of partitions are the slowest one's."""
+    """One committed batch. Times are milliseconds; those of partitions are the slowest one's.
+
+    ``quarantined`` are the values whose transform failed in this batch, ``largest_rows`` the input
+    rows of the most loaded partition, ``changelog_bytes`` the size of all changelogs.
+    """
 
     batch: int
     rows: int
@@ -29,6 +33,8 @@ class BatchProgress:
     touched: int
     backfilled: int
     quarantined: int
+    largest_rows: int
+    changelog_bytes: int
     families: tuple[FamilyProgress, ...]
     retired: tuple[str, ...]
     batch_ms: float
@@ -58,7 +64,7 @@ def batch_progress(
     )
     counted: dict[str, int] = {
         name: sum(report[name] for report in reports)
-        for name in ("rows", "keys", "touched", "backfilled", "quarantined")
+        for name in ("rows", "keys", "touched", "backfilled", "quarantined", "changelog_bytes")
     }
     slowest: dict[str, float] = {
         name: max((report[name] for report in reports), default=0.0)
@@ -68,6 +74,7 @@ def batch_progress(
         batch=manifest.version,
         families=families,
         retired=tuple(retired),
+        largest_rows=max((report["rows"] for report in reports), default=0),
         batch_ms=batch_ms,
         restore_ms=slowest["restore_ms"],
         live_ms=slowest["live_ms"],

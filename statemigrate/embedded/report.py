@@ -26,6 +26,7 @@ class PartitionReport:
     touched: int = 0
     backfilled: int = 0
     quarantined: int = 0
+    changelog_bytes: int = 0
     restore_ms: float = 0.0
     live_ms: float = 0.0
     backfill_ms: float = 0.0

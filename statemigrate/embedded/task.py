@@ -73,6 +73,7 @@ def _run(
         report.touched = sum(access.counts.touched for access in stores.accesses)
         retire_families(partition, plan, number)
         report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
+        report.changelog_bytes = partition.changelog_bytes
         report.commit_ms = watch.lap()
 
 

@@ -51,8 +51,8 @@ class ChunkFiles:
 
         Raises `CheckpointError` for what is not a checkpoint, or one of the embedded engine.
         """
-        document = self._read("metadata")
-        if document is None:
+        found = self.query_id()
+        if found is None:
             raise CheckpointError(
                 f"{self.checkpoint} is not the checkpoint of a streaming query",
                 expected="a directory with Spark's file metadata and the folders offsets and "
@@ -63,6 +63,16 @@ class ChunkFiles:
                 path=self.checkpoint,
             )
         self.refuse_embedded()
+        return found
+
+    def query_id(self) -> str | None:
+        """The id of the query, None before its first start.
+
+        Raises `CorruptFileError` for a file that does not say it.
+        """
+        document = self._read("metadata")
+        if document is None:
+            return None
         try:
             return str(json.loads(document)["id"])
         except (ValueError, KeyError, TypeError) as error:

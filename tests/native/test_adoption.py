@@ -6,7 +6,7 @@ from threading import Timer
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
-from pyspark.sql.streaming.readwriter import DataStreamReader
+from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import migrated
@@ -173,9 +173,7 @@ def test_a_query_of_two_sources_and_one_batch(story, killed):
     story.check()
 
 
-@pytest.mark.skipif(
-    not hasattr(DataStreamReader, "name"), reason="Spark has named sources from 4.2 on"
-)
+@pytest.mark.skipif(spark_version() < (4, 3), reason="Spark keeps the names of sources from 4.3 on")
 def test_a_query_with_named_sources_needs_nothing(story):
     spark = story.pipeline.spark
     spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")

@@ -9,7 +9,7 @@ from control_pipeline import ControlPipeline, StrictAmounts
 from native_pipeline import NativePipeline
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions
-from pyspark.sql.streaming.readwriter import DataStreamReader
+from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 
@@ -70,9 +70,7 @@ def test_watermark_timers_and_late_rows_are_as_without_it(
     assert pipeline.handed_rows == unmigrated_output
 
 
-@pytest.mark.skipif(
-    not hasattr(DataStreamReader, "name"), reason="Spark has named sources from 4.2 on"
-)
+@pytest.mark.skipif(spark_version() < (4, 3), reason="Spark keeps the names of sources from 4.3 on")
 def test_a_query_with_named_sources_gets_the_control_source_later(spark, tmp_path, scripts):
     conf = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
     folder = scripts.write()

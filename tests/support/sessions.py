@@ -20,6 +20,13 @@ def use_folders(*names: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
+def spark_version() -> tuple[int, ...]:
+    """The release line of PySpark, as in (4, 3)."""
+    import pyspark
+
+    return tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """One session for the folder."""
