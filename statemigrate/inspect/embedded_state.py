@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import StoredStore, StorePlan, dual_access
 from statemigrate.embedded.committed import CommittedPartition, CommittedState, hold
 from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.task import few_collections
 from statemigrate.families import Span
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings, added
@@ -132,7 +133,7 @@ def _try_partitions(
 
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            with held.partition(number) as partition:
+            with few_collections(), held.partition(number) as partition:
                 found = {
                     course.family.name: _try(
                         partition, number, course, shown, shares, ticks

@@ -52,15 +52,16 @@ class Trial:
         self._key = key
         try:
             # What the target's family stores is what its format writes; that also validates.
-            written = self._new.encode(self._path.apply(value, self))
+            migrated = self._path.apply(value, self)
+            written = self._new.encode(migrated)
         except (TransformError, ValueMismatchError) as error:
             self._fail(error)
             return
         self._measure(data, written)
         look = found.tried % _LOOK_AT == 1
         if look or self._back is not None:
-            # Read again, as the next reader would: the written value, not the transform's.
-            migrated = self._new.decode(written)
+            # As the next reader would find it, with defaults filled in and numbers converted.
+            migrated = self._new.conform(migrated)
             if look:
                 self._look(data, migrated)
             if self._back is not None:

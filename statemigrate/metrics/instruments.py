@@ -1,0 +1,117 @@
+"""The instruments: one place for every name and unit. Durations are seconds, sizes bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.errors import StatemigrateError
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Histogram, Meter, MeterProvider
+
+_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_BYTES = tuple(float(4**power) for power in range(5, 16))
+"""Bounds of the histograms' buckets: a batch takes milliseconds to minutes, and writes 1 KiB to
+1 GiB."""
+
+
+class Instruments:
+    """What both engines record. Every point has the attributes ``query`` and ``engine``.
+
+    ``migrated`` also has ``by``, "touch" or "backfill".
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.migrated = meter.create_counter(
+            "statemigrate.values.migrated", "{value}", "Values moved to the target's format."
+        )
+        self.failed = meter.create_counter(
+            "statemigrate.values.failed",
+            "{value}",
+            "Values whose transform failed: quarantined, or the end of their query.",
+        )
+        self.rows = meter.create_counter(
+            "statemigrate.rows.processed", "{row}", "Input rows of the committed batches."
+        )
+        self.batch_duration = seconds(meter, "batch", "A batch, as the driver sees it.")
+        self.commit_duration = seconds(
+            meter,
+            "commit",
+            "Making state durable: embedded, the slowest partition; native, all of them together.",
+        )
+
+
+class EmbeddedInstruments(Instruments):
+    """What the embedded engine knows besides; the gauges have ``store`` and ``family`` too."""
+
+    def __init__(self, meter: Meter) -> None:
+        super().__init__(meter)
+        self.left = meter.create_gauge(
+            "statemigrate.values.left", "{value}", "Values still in an older family."
+        )
+        self.quarantined = meter.create_gauge(
+            "statemigrate.values.quarantined", "{value}", "Values in quarantine, of those left."
+        )
+        self.restore_duration = seconds(meter, "restore", "The slowest partition's restore.")
+        self.live_duration = seconds(meter, "live", "The slowest partition's own rows.")
+        self.backfill_duration = seconds(meter, "backfill", "The slowest partition's backfill.")
+        self.largest = meter.create_gauge(
+            "statemigrate.partition.largest", "{row}", "Input rows of the most loaded partition."
+        )
+        self.changelog = meter.create_histogram(
+            "statemigrate.changelog.size",
+            "By",
+            "Changelogs of a batch, all partitions together.",
+            explicit_bucket_boundaries_advisory=_BYTES,
+        )
+
+
+class NativeInstruments(Instruments):
+    """What Spark's progress has besides.
+
+    Those of the state have ``operator``, its position in the query and its name; the phases have
+    ``phase``, as Spark calls it.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        super().__init__(meter)
+        self.planned = meter.create_gauge(
+            "statemigrate.backfill.left", "{key}", "Planned keys that no chunk asked for yet."
+        )
+        self.phase_duration = seconds(meter, "batch.phase", "A part of a batch.")
+        self.records = meter.create_gauge(
+            "statemigrate.state.records", "{record}", "Records in the state, all families."
+        )
+        self.updated = meter.create_counter(
+            "statemigrate.state.updated", "{record}", "Records written or overwritten."
+        )
+        self.memory = meter.create_gauge(
+            "statemigrate.state.memory", "By", "Memory the state store uses."
+        )
+
+
+def seconds(meter: Meter, what: str, description: str) -> Histogram:
+    """The histogram ``statemigrate.<what>.duration``."""
+    return meter.create_histogram(
+        f"statemigrate.{what}.duration",
+        "s",
+        description,
+        explicit_bucket_boundaries_advisory=_SECONDS,
+    )
+
+
+def meter_of(provider: MeterProvider | None) -> Meter:
+    """The meter of statemigrate, of the global provider unless another is given.
+
+    Raises `StatemigrateError` where OpenTelemetry's API is not installed.
+    """
+    try:
+        from opentelemetry.metrics import get_meter
+    except ModuleNotFoundError as error:
+        raise StatemigrateError(
+            "metrics were asked for, and OpenTelemetry is not installed",
+            expected="the package opentelemetry-api",
+            found=str(error),
+            next_action="pip install 'statemigrate[metrics]'",
+        ) from error
+    return get_meter("statemigrate", meter_provider=provider)

@@ -1,0 +1,123 @@
+"""Metrics of a query on Spark's own state, from Spark's listener bus."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from statemigrate.errors import StartupError, TransformError
+from statemigrate.metrics.counts import CountsRecorder
+from statemigrate.metrics.instruments import NativeInstruments, meter_of
+from statemigrate.metrics.recording import Recording
+from statemigrate.metrics.spark_progress import SparkProgress
+from statemigrate.native.chunk_files import ChunkFiles
+from statemigrate.native.deployed import migration_counts
+from statemigrate.native.functions import MigratedFunction
+from statemigrate.native.progress import BackfillFigures, BackfillProgress
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+
+    from statemigrate.native.counts import MigrationCounts
+
+_FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
+
+
+class MigrationMetrics(StreamingQueryListener):
+    """Records one query on Spark's own state: give it to ``spark.streams.addListener(...)``.
+
+    Add it before the query starts, one for each processor that is deployed; other queries of the
+    session are passed over. ``processor`` is the marked processor that the query runs, and
+    ``checkpoint`` the query's. ``query`` names it in every data point: the last part of the
+    checkpoint's path unless given; ``meter_provider`` is OpenTelemetry's global one unless given.
+
+    What was migrated is counted as `migration_counts` does: a task that Spark runs twice counts
+    twice. Of a function for ``applyInPandasWithState`` nothing is counted, and only Spark's own
+    figures and those of the backfill's plan are recorded. What an exporter raises is logged and
+    never ends the query.
+
+    Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed, `StartupError` for a
+    processor without counts, and `CheckpointError` for a checkpoint of the embedded engine.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        checkpoint: str | Path,
+        *,
+        query: str | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        name = query or Path(str(checkpoint)).name
+        meter = meter_of(meter_provider)
+        self._query = {"query": name, "engine": "native"}
+        self._instruments = NativeInstruments(meter)
+        self._spark = SparkProgress(meter, self._instruments, self._query)
+        self._recording = Recording(name)
+        counts = _counts_of(processor)
+        self._counts: CountsRecorder | None = None
+        if counts is not None:
+            self._counts = CountsRecorder(counts, self._instruments, self._query)
+        self._files = ChunkFiles(str(checkpoint))
+        self._files.refuse_embedded()
+        self._mine: str | None = None
+        self._backfill = BackfillProgress(checkpoint, self._record_backfill)
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing yet, but the checkpoint may be a new one, of another query."""
+        if str(event.id) != self._mine:
+            self._mine = None
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing new."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Record a batch of this query."""
+        self._recording.run(partial(self._record, event))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Count a value that ended the query."""
+        self._recording.run(partial(self._record_end, event))
+
+    def _record(self, event: Any) -> None:
+        if not self._is_mine(event.progress.id):
+            return
+        if self._counts is not None:
+            self._counts.record()
+        self._spark.record(event.progress)
+        self._backfill.onQueryProgress(event)
+
+    def _record_end(self, event: Any) -> None:
+        if not self._is_mine(event.id):
+            return
+        if self._counts is not None:
+            self._counts.skip()
+        # Of the error there is only its text here.
+        if event.exception is not None and _FAILED in event.exception:
+            self._instruments.failed.add(1, self._query)
+
+    def _record_backfill(self, figures: BackfillFigures) -> None:
+        if figures.keys_planned is not None:
+            left = figures.keys_planned - figures.keys_asked
+            self._instruments.planned.set(left, self._query)
+
+    def _is_mine(self, query: Any) -> bool:
+        # Read late: before the query's first start there is nothing to read.
+        if self._mine is None:
+            self._mine = self._files.query_id()
+        return str(query) == self._mine
+
+
+def _counts_of(processor: Any) -> MigrationCounts | None:
+    counts = None if isinstance(processor, MigratedFunction) else migration_counts(processor)
+    if counts is None and not isinstance(processor, MigratedFunction):
+        raise StartupError(
+            f"{type(processor).__qualname__} does not count what it migrates",
+            expected="a processor that was marked with `migrated` while there was a Spark session",
+            found=repr(processor),
+            next_action="make the session first, then the processor, then MigrationMetrics",
+        )
+    return counts
