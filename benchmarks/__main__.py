@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import backfilling, commits, dual_access, engines, native
+from benchmarks import backfilling, commits, dry_runs, dual_access, engines, native
 from benchmarks.measuring import Result, as_json, table
 
 _FULL = {
@@ -15,6 +15,7 @@ _FULL = {
     "backfill": backfilling.measure,
     "commit": commits.measure,
     "native": native.measure,
+    "dry_run": dry_runs.measure,
 }
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
@@ -22,6 +23,7 @@ _QUICK = {
     "backfill": lambda: backfilling.measure(100_000, 1),
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
+    "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
 }
 
 

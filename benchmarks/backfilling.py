@@ -32,7 +32,7 @@ def _speed(records: int, rounds: int) -> Result:
     with place() as at:
         state = filled(at, OLD_FAMILY, records)
         bare, ours = in_turn(
-            lambda: _bare_loop(at, state, records),
+            lambda: bare_loop(at, state, records),
             lambda: seconds(lambda: backfill_all(at, state, records)),
             rounds,
         )
@@ -64,7 +64,7 @@ def backfill_all(at: PartitionPlace, state: PartitionState, records: int) -> Non
     assert state.entries == {OLD_FAMILY.name: 0, NEW_FAMILY.name: None}, state.entries
 
 
-def _bare_loop(at: PartitionPlace, state: PartitionState, records: int) -> float:
+def bare_loop(at: PartitionPlace, state: PartitionState, records: int) -> float:
     """One process, one loop, rocksdict and fastavro alone, on a copy of the same records."""
     import fastavro
     from rocksdict import Options, Rdict, WriteBatch, WriteOptions
@@ -136,10 +136,10 @@ def _main(step: str, folder: str, records: int) -> None:
         stored.write_text(json.dumps(asdict(filled(at, OLD_FAMILY, records))))
         return
     backfill_all(at, PartitionState.from_json(json.loads(stored.read_text())), records)
-    print(json.dumps({"peak": _peak_of_this_process()}))
+    print(json.dumps({"peak": peak_of_this_process()}))
 
 
-def _peak_of_this_process() -> int:
+def peak_of_this_process() -> int:
     """Linux's high-water mark; getrusage's would include the parent's memory from the fork."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM"))

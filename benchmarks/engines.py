@@ -51,6 +51,7 @@ def session() -> Any:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", _PARTITIONS)
         # Queries that wait for their turn look for input all the time.
         .config("spark.sql.streaming.pollingDelay", "200ms")

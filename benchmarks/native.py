@@ -111,16 +111,30 @@ class _Query:
         }
 
 
+@contextmanager
+def native_checkpoint(spark: Any, keys: int) -> Iterator[Path]:
+    """A stopped query's checkpoint with a value for each key and, beside it, the script."""
+    with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
+        query = _Query(spark, Path(folder))
+        _write_script(Path(folder))
+        with query.running(Totals()):
+            query.batch(range(keys))
+        yield Path(folder)
+
+
+def _write_script(folder: Path) -> None:
+    from statemigrate import ScriptFolder
+
+    (ScriptFolder.create(folder / "migrations").versions / "rename.py").write_text(_SCRIPT)
+
+
 class _Native:
     def __init__(self, spark: Any, folder: Path, keys: int, rounds: int) -> None:
-        from statemigrate import ScriptFolder
-
         self._spark = spark
         self._folder = folder
         self._keys = range(keys)
         self._rounds = rounds
-        scripts = ScriptFolder.create(folder / "migrations")
-        (scripts.versions / "rename.py").write_text(_SCRIPT)
+        _write_script(folder)
 
     def results(self) -> list[Result]:
         plain = self._filled("plain", RenamedTotals(), self._keys)

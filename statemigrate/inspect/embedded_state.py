@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import StoredStore, StorePlan, dual_access
-from statemigrate.embedded.committed import CommittedPartition, CommittedState, hold
+from statemigrate.embedded.committed import CommittedPartition, hold
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.task import few_collections
 from statemigrate.families import Span
 from statemigrate.inspect.course import Course
+from statemigrate.inspect.embedded_trials import try_partitions
 from statemigrate.inspect.findings import Findings, added
 from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
-from statemigrate.inspect.ticks import Ticks, ticking
+from statemigrate.inspect.ticks import ticking
 from statemigrate.processor.keys import KeyCodec, shown_key
 
 if TYPE_CHECKING:
@@ -36,31 +36,31 @@ class EmbeddedState:
         layout = Layout.of(checkpoint)
         self.checkpoint = str(layout.checkpoint)
         self._spark = spark
-        self._held = hold(layout)
+        self.held = hold(layout)
         self._open = ExitStack()
         self._partitions: dict[int, CommittedPartition] = {}
-        self.version = self._held.manifest.version
+        self.version = self.held.manifest.version
 
     @property
     def key(self) -> StructType:
         """See `State`."""
         from pyspark.sql.types import StructType
 
-        return StructType.fromJson(self._held.manifest.key_schema)
+        return StructType.fromJson(self.held.manifest.key_schema)
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `State`."""
-        return self._held.manifest.stored_stores()
+        return self.held.manifest.stored_stores()
 
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
         families = self.stores[store].families
-        return {each.name: self._held.counts(each.name) for each in families if each.name != but}
+        return {each.name: self.held.counts(each.name) for each in families if each.name != but}
 
     def quarantined(self, store: str) -> Mapping[str, int]:
         """See `State`."""
-        partitions = self._held.manifest.partitions
+        partitions = self.held.manifest.partitions
         return {
             each.name: sum(state.quarantined.get(each.name, 0) for state in partitions)
             for each in self.stores[store].families
@@ -70,7 +70,7 @@ class EmbeddedState:
         """See `State`; in key order within a partition."""
         shown = _shown(self.key, plan)
         span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
-        for number in range(len(self._held.manifest.partitions)):
+        for number in range(len(self.held.manifest.partitions)):
             partition = self._partition(number)
             sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
             target = partition.family(plan.target, plan.declared.kind)
@@ -83,11 +83,11 @@ class EmbeddedState:
     ) -> Mapping[str, Findings]:
         """See `State`: a Spark task a partition, each with a copy of its own."""
         assert self._spark is not None  # noqa: S101 - whoever tries out opens it with a session
-        number = len(self._held.manifest.partitions)
+        number = len(self.held.manifest.partitions)
         with ticking(tick) as ticks:
             run = partial(
-                _try_partitions,
-                held=self._held,
+                try_partitions,
+                held=self.held,
                 shown=_shown(self.key, plan, element=plan.declared.kind == "list"),
                 courses=courses,
                 shares=shares,
@@ -100,7 +100,7 @@ class EmbeddedState:
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """See `State`: those that the backfill has marked."""
         shown = _shown(self.key, plan)
-        for number in range(len(self._held.manifest.partitions)):
+        for number in range(len(self.held.manifest.partitions)):
             partition = self._partition(number)
             for source in plan.sources:
                 family = partition.family(source, plan.declared.kind)
@@ -111,55 +111,13 @@ class EmbeddedState:
         """See `State`."""
         self._open.close()
         self._partitions.clear()
-        self._held.close()
+        self.held.close()
 
     def _partition(self, number: int) -> CommittedPartition:
         """One partition, restored when it is first read."""
         if number not in self._partitions:
-            self._partitions[number] = self._open.enter_context(self._held.partition(number))
+            self._partitions[number] = self._open.enter_context(self.held.partition(number))
         return self._partitions[number]
-
-
-def _try_partitions(
-    batches: Iterator[Any],
-    *,
-    held: CommittedState,
-    shown: Any,
-    courses: Sequence[Course],
-    shares: Shares,
-    ticks: Ticks,
-) -> Iterator[Any]:
-    import pyarrow as pa
-
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            with few_collections(), held.partition(number) as partition:
-                found = {
-                    course.family.name: _try(
-                        partition, number, course, shown, shares, ticks
-                    ).to_json()
-                    for course in courses
-                }
-            yield pa.RecordBatch.from_pydict({"findings": [json.dumps(found)]})
-
-
-def _try(
-    partition: CommittedPartition,
-    number: int,
-    course: Course,
-    shown: Any,
-    shares: Shares,
-    ticks: Ticks,
-) -> Findings:
-    share = shares[course.family.name][number]
-    trial = course.trial(shown)
-    decode, picks, everything = course.family.format.decode, share.picks, share.take == share.of
-    index = -1
-    for index, (key, data) in enumerate(partition.records(course.family.name)):
-        if everything or picks(index):
-            trial.run(key, data, decode(data))
-        ticks.count(number, index)
-    return trial.finished(index + 1)
 
 
 def _shown(key: StructType, plan: StorePlan, *, element: bool = False) -> Any:

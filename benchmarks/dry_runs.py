@@ -1,0 +1,172 @@
+"""Dry runs: records a second on both engines, and memory."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.backfilling import bare_loop, peak_of_this_process
+from benchmarks.engines import session
+from benchmarks.measuring import Result, median_ratio, seconds
+from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, place
+from statemigrate import dry_run
+from statemigrate.deployment import StoredStore
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.partition import PartitionPlace
+
+_PARTITIONS = 4
+_WANTED = 100_000
+_KEY = {
+    "type": "struct",
+    "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}],
+}
+_SCRIPT = f'''"""Units and cents apart."""
+from statemigrate.formats import Avro
+
+revision = "000000000001"
+down_revision = None
+branch_labels = ("items",)
+store = "items"
+old = Avro({OLD.avro_schema!r})
+new = Avro({NEW.avro_schema!r})
+
+
+def upgrade(value):
+    units, cents = divmod(value["amount"], 100)
+    price = {{"units": units, "cents": cents}}
+    return {{"title": value["name"], "price": price, "tags": value["tags"]}}
+
+
+def downgrade(value):
+    price = value["price"]
+    amount = price["units"] * 100 + price["cents"]
+    return {{"name": value["title"], "amount": amount, "tags": value["tags"]}}
+'''
+
+
+def measure(records: int = 1_000_000, rounds: int = 3, keys: int = 100_000) -> list[Result]:
+    """Embedded speed against what was asked for, memory, and the native state reader's speed."""
+    return [_speed(records, rounds), _memory(records), _native(keys, rounds)]
+
+
+@contextmanager
+def checkpoint(records: int) -> Iterator[Path]:
+    """A stopped embedded query's checkpoint and, beside it, its scripts."""
+    with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
+        layout = Layout.of(Path(folder) / "checkpoint")
+        states = [_partition(layout, n, records // _PARTITIONS) for n in range(_PARTITIONS)]
+        stores = {"items": StoredStore("value", (OLD_FAMILY,))}
+        publish_manifest(layout, Manifest(0, _KEY, tuple(states), stores, {}))
+        (layout.checkpoint / "commits").mkdir()
+        (layout.checkpoint / "commits" / "0").touch()
+        _scripts(Path(folder) / "migrations", _SCRIPT)
+        yield Path(folder)
+
+
+def _partition(layout: Layout, number: int, records: int) -> PartitionState:
+    with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as working:
+        at = PartitionPlace(number, layout.partition(number), Path(working) / "copy")
+        return filled(at, OLD_FAMILY, records)
+
+
+def _scripts(directory: Path, text: str) -> None:
+    from statemigrate import ScriptFolder
+
+    (ScriptFolder.create(directory).versions / "change.py").write_text(text)
+
+
+def _speed(records: int, rounds: int) -> Result:
+    spark = session()
+    try:
+        with checkpoint(records) as folder, place() as at:
+            state = filled(at, OLD_FAMILY, records)
+            _run(folder, spark)
+            tried = [_run(folder, spark) for _ in range(rounds)]
+            bare = [records / bare_loop(at, state, records) for _ in range(rounds)]
+    finally:
+        spark.stop()
+    rate, loop = statistics.median(tried), statistics.median(bare)
+    wanted = min(_WANTED, 1.5 * loop)
+    figures = {"records_per_second": [round(each) for each in tried], "bare_loop": round(loop)}
+    compared = f"{rate:,.0f} records/s against {wanted:,.0f} (the bare loop: {loop:,.0f})"
+    return Result("dry run, embedded", compared, rate / wanted, "at least", 1.0, figures)
+
+
+def _run(folder: Path, spark: Any) -> float:
+    report = dry_run("items", folder / "checkpoint", migrations=folder / "migrations", spark=spark)
+    assert (report.failed, report.differing) == (0, 0)
+    return report.rate
+
+
+def _native(keys: int, rounds: int) -> Result:
+    from benchmarks.native import native_checkpoint
+
+    spark = session()
+    try:
+        with native_checkpoint(spark, keys) as folder:
+            path = str(folder / "checkpoint")
+            reader = spark.read.format("statestore").option("stateVarName", "totals").load(path)
+
+            def read() -> float:
+                return seconds(lambda: reader.write.format("noop").mode("overwrite").save())
+
+            def tried() -> float:
+                report = dry_run("totals", path, migrations=folder / "migrations", spark=spark)
+                assert (report.tried, report.failed) == (keys, 0)
+                return report.seconds
+
+            read(), tried()
+            pairs = [(tried(), read()) for _ in range(rounds)]
+    finally:
+        spark.stop()
+    ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+    figures = {"dry_run_seconds": ours, "reader_seconds": theirs, "keys": keys}
+    compared = f"{keys:,} keys against Spark's state reader alone"
+    return Result("dry run, native", compared, median_ratio(ours, theirs), "at most", 2.0, figures)
+
+
+def _memory(records: int) -> Result:
+    small, large = _peak(records // 10), _peak(records)
+    figures = {"small_bytes": small, "large_bytes": large, "records": records}
+    compared = f"peak memory of a task, {records:,} records against {records // 10:,}"
+    return Result("dry run, memory", compared, large / small, "at most", 1.2, figures)
+
+
+def _peak(records: int) -> int:
+    with checkpoint(records) as folder:
+        command = [sys.executable, "-m", "benchmarks.dry_runs", str(folder)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(json.loads(done.stdout)["peak"])
+
+
+def _try_in_this_process(folder: Path) -> None:
+    """What the tasks of a dry run do, one partition after the other."""
+    from statemigrate import ScriptFolder
+    from statemigrate.inspect.course import courses
+    from statemigrate.inspect.embedded_state import EmbeddedState
+    from statemigrate.inspect.embedded_trials import try_partition
+    from statemigrate.inspect.state import Share, planned
+    from statemigrate.inspect.ticks import Ticks
+
+    state = EmbeddedState(str(folder / "checkpoint"))
+    lineages = ScriptFolder(folder / "migrations").lineages()
+    plan = planned(state, "items", lineages, {})
+    shares = {"items": {n: Share(1, 1) for n in range(_PARTITIONS)}}
+    for number in range(_PARTITIONS):
+        ticks = Ticks(folder / "ticks")
+        found = try_partition(number, state.held, lambda key: (key,), courses(plan), shares, ticks)
+        assert found["items"].failed == 0
+    state.close()
+    print(json.dumps({"peak": peak_of_this_process()}))
+
+
+if __name__ == "__main__":
+    _try_in_this_process(Path(sys.argv[1]))

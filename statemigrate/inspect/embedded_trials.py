@@ -1,0 +1,70 @@
+"""Trying the values of embedded partitions, in the tasks of a Spark job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from statemigrate.embedded.committed import CommittedPartition, CommittedState
+from statemigrate.embedded.task import few_collections
+from statemigrate.inspect.course import Course
+from statemigrate.inspect.findings import Findings
+from statemigrate.inspect.state import Shares
+from statemigrate.inspect.ticks import Ticks
+
+Shown = Callable[[bytes], tuple[Any, ...]]
+
+
+def try_partitions(
+    batches: Iterator[Any],
+    *,
+    held: CommittedState,
+    shown: Shown,
+    courses: Sequence[Course],
+    shares: Shares,
+    ticks: Ticks,
+) -> Iterator[Any]:
+    """What one Spark task does with the partitions whose numbers its rows have."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            found = try_partition(number, held, shown, courses, shares, ticks)
+            document = {family: each.to_json() for family, each in found.items()}
+            yield pa.RecordBatch.from_pydict({"findings": [json.dumps(document)]})
+
+
+def try_partition(
+    number: int,
+    held: CommittedState,
+    shown: Shown,
+    courses: Sequence[Course],
+    shares: Shares,
+    ticks: Ticks,
+) -> dict[str, Findings]:
+    """Try one partition's values, family by family."""
+    with few_collections(), held.partition(number) as partition:
+        return {
+            course.family.name: _try(partition, number, course, shown, shares, ticks)
+            for course in courses
+        }
+
+
+def _try(
+    partition: CommittedPartition,
+    number: int,
+    course: Course,
+    shown: Shown,
+    shares: Shares,
+    ticks: Ticks,
+) -> Findings:
+    share = shares[course.family.name][number]
+    trial = course.trial(shown)
+    decode, picks, everything = course.family.format.decode, share.picks, share.take == share.of
+    index = -1
+    for index, (key, data) in enumerate(partition.records(course.family.name)):
+        if everything or picks(index):
+            trial.run(key, data, decode(data))
+        ticks.count(number, index)
+    return trial.finished(index + 1)
