@@ -4,4 +4,4 @@ from support.sessions import scripts, spark, use_folders
 
 __all__ = ["scripts", "spark"]
 
-use_folders("native", "spark")
+use_folders("inspection", "native", "spark")
