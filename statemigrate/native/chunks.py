@@ -23,6 +23,7 @@ from statemigrate.native.patience import patiently
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 @dataclass(frozen=True)
 class BackfillPlan:
     """What was planned: ``keys`` in ``chunks`` files.

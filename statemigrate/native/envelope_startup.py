@@ -80,9 +80,7 @@ def _state(path: str) -> DataFrame:
     return kept.select("value.groupState.*")
 
 
-def stored_envelopes(
-    lineage: Lineage, revisions: Sequence[str], known: StoreRecord
-) -> StoredStore:
+def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:
     """What the checkpoint holds, by the revisions that any key's envelope has."""
     families = tuple(_family(lineage, revision) for revision in revisions)
     return StoredStore("value", families, known.applied)

@@ -7,9 +7,9 @@ from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.partition import Partition, PartitionPlace
-from statemigrate.inspect.reader import StateReader
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
+from statemigrate.inspect.reader import StateReader
 from statemigrate.processor.keys import KeyCodec
 
 KEY = StructType([StructField("entity", StringType())])

@@ -1,57 +1,13 @@
 """The page that takes a plain Spark query through a change does what it says, step by step."""
 
-import re
-import shlex
-import subprocess
-import sys
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
+from support.pages import DOCS, Page, Reader
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark-state.md"
-BLOCK = re.compile(r"^```(\w+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROGRAMS = {
-    "python": [sys.executable],
-    "statemigrate": [sys.executable, "-m", "statemigrate.cli"],
-}
-
-
-def run(command, folder):
-    program, *arguments = shlex.split(command)
-    done = subprocess.run(
-        [*PROGRAMS[program], *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr[-4000:]}"
-    return done.stdout
-
-
-def fill_in(script, functions):
-    """What the page tells the reader to write: everything from `upgrade` on."""
-    text = script.read_text()
-    script.write_text(text[: text.index("def upgrade")] + functions)
-
-
-def follow(folder):
-    """Do what the page says, block by block; what each console block printed."""
-    printed = []
-    for language, what, name, text in BLOCK.findall(PAGE.read_text()):
-        if what == "file":
-            (folder / name).write_text(text)
-        elif what == "script":
-            (newest,) = (folder / "migrations/versions").glob("*money*.py")
-            fill_in(newest, text)
-        elif language == "console":
-            commands = [line.removeprefix("$ ") for line in text.splitlines()]
-            printed.append("".join(run(command, folder) for command in commands))
-    return printed
+PAGE = Page(DOCS / "spark-state.md")
 
 
 def total(auction, *days):
@@ -63,12 +19,13 @@ def days_of(auction):
 
 
 def test_the_page_takes_a_plain_query_through_the_whole_change(spark, pipeline, tmp_path):
-    _, _, written, adopted, touched, backfilled, _, back = follow(tmp_path)
+    reader = Reader(tmp_path / "reader", tmp_path / "saved")
+    _, _, written, adopted, touched, backfilled, _, back = reader.follow(PAGE)
     assert "money as decimals" in written
     assert "adopt" in adopted.lower()
     assert "90 keys are left" in touched
     assert "0 keys are left" in backfilled
-    pipeline.checkpoint_directory = tmp_path / "checkpoint"
+    pipeline.checkpoint_directory = reader.folder / "checkpoint"
     older = pipeline.state("totals")
     (newer_name,) = pipeline.variables() - {"totals"}
     newer = pipeline.state(newer_name)
@@ -79,6 +36,6 @@ def test_the_page_takes_a_plain_query_through_the_whole_change(spark, pipeline, 
         n: {"item": {"name": f"lot {n}"}, "total": total(n, *days_of(n))} for n in range(20, 100)
     }
     assert "80 keys are left" in back
-    outputs = spark.read.json(str(tmp_path / "totals")).collect()
+    outputs = spark.read.json(str(reader.folder / "totals")).collect()
     seen = {row.auction: row.total for row in outputs if row.auction >= 20}
     assert seen == {n: str(int(total(n, 1) * 100)) for n in range(20, 100)}

@@ -1,0 +1,137 @@
+"""Metrics of a running query on Spark's own state, compared with what its state says."""
+
+import logging
+import time
+
+import pytest
+from control_pipeline import ControlPipeline, StrictAmounts
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from support.metric_points import RaisingProvider, points, readme_code
+from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
+
+from statemigrate import MigrationMetrics, migrated, plan_backfill
+
+pytestmark = pytest.mark.spark
+
+FAILING = range(35, 40)
+QUERY = (("engine", "native"), ("query", "checkpoint"))
+
+
+@pytest.fixture
+def tally(spark, tmp_path) -> ControlPipeline:
+    return ControlPipeline(spark, tmp_path / "pipeline")
+
+
+@pytest.fixture
+def old_state(tally) -> Expected:
+    """40 keys in the oldest format, written by plain Spark."""
+    expected = Expected()
+    rows = batch("first", range(40))
+    tally.feed(rows)
+    tally.deploy_natively(CentsTally())
+    expected.process(rows, CENTS)
+    return expected
+
+
+def some_fail() -> str:
+    """The script, but 5 of the 40 values do not migrate."""
+    check = (
+        f'    if value["cents"] >= {3 * FAILING[0] + 7}:\n        raise ValueError("too much")\n'
+    )
+    return AMOUNTS_SCRIPT.replace("    amount = Decimal(", f"{check}    amount = Decimal(", 1)
+
+
+def eventually(condition):
+    """Listeners are told a little later."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def committed(query):
+    """The progress of each batch; while a query is idle Spark notes its last one again."""
+    return [each for each in query.recentProgress if "addBatch" in each.durationMs]
+
+
+def recorded(reader):
+    """The number of batches that were recorded."""
+    return points(reader).get(("batch.duration", *QUERY), (0,))[0]
+
+
+def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
+    folder = scripts.write(some_fail())
+    code = migrated(
+        StrictAmounts(), migrations=folder, checkpoint=tally.checkpoint, on_error="quarantine"
+    )
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    listener = MigrationMetrics(code, tally.checkpoint, meter_provider=provider)
+    spark.streams.addListener(listener)
+    query = tally.start(tally.result(code))
+    try:
+        live = batch("second", range(10))
+        tally.feed(live)
+        query.processAllAvailable()
+        old_state.process(live, AMOUNTS)
+        plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=15)
+        query.processAllAvailable()
+        eventually(lambda: recorded(reader) == len(committed(query)))
+    finally:
+        query.stop()
+        spark.streams.removeListener(listener)
+    found = points(reader)
+    for key in old_state.values:
+        if int(key[1:]) not in FAILING:
+            old_state.move(key, AMOUNTS)
+    assert tally.all_state() == old_state.stored(CENTS, AMOUNTS)
+    assert found["values.migrated", ("by", "touch"), *QUERY] == len(live)
+    assert found["values.migrated", ("by", "backfill"), *QUERY] == 40 - len(live) - len(FAILING)
+    assert found["values.failed", *QUERY] == len(FAILING)
+    assert found["backfill.left", *QUERY] == 0
+    assert found["rows.processed", *QUERY] == len(live) + 30
+    progress = committed(query)
+    state = [each.stateOperators[0] for each in progress]
+    at = (QUERY[0], ("operator", f"0:{state[0].operatorName}"), QUERY[1])
+    assert found["state.records", *at] == state[-1].numRowsTotal == 40
+    assert found["state.updated", *at] == sum(each.numRowsUpdated for each in state)
+    assert found["state.memory", *at] == state[-1].memoryUsedBytes
+    in_files = state[-1].customMetrics["rocksdbSstFileSize"]
+    assert found["rocksdb.sst_file_size", *at] == in_files
+    took = sum(each.durationMs["triggerExecution"] for each in progress) / 1000
+    assert found["batch.duration", *QUERY] == (len(progress), pytest.approx(took))
+    provider.shutdown()
+
+
+def test_an_instrument_that_raises_does_not_stop_the_query_of_the_readme(
+    spark, tally, scripts, old_state, tmp_path, monkeypatch, caplog
+):
+    scripts.write()
+    monkeypatch.chdir(tmp_path)
+    names = {"spark": spark, "Totals": StrictAmounts, "CHECKPOINT": str(tally.checkpoint)}
+    exec(readme_code(1), names)  # noqa: S102 - the README's own code
+    raising = MigrationMetrics(
+        names["totals"], tally.checkpoint, query="raising", meter_provider=RaisingProvider()
+    )
+    spark.streams.addListener(raising)
+    try:
+        for number in range(2):
+            live = batch(f"live {number}", range(10 * number, 10 * number + 10))
+            tally.feed(live)
+            old_state.process(live, AMOUNTS)
+        with caplog.at_level(logging.ERROR, "statemigrate.metrics"):
+            query = tally.deploy_natively(names["totals"])
+            eventually(lambda: mine(caplog))
+    finally:
+        spark.streams.removeListener(raising)
+        spark.streams.removeListener(names["listener"])
+    assert len(committed(query)) == 2
+    assert tally.all_state() == old_state.stored(CENTS, AMOUNTS)
+    (told,) = mine(caplog)
+    assert "metrics of query raising cannot be recorded" in told.getMessage()
+    assert "the collector is away" in str(told.exc_info[1])
+
+
+def mine(caplog):
+    return [each for each in caplog.records if each.name == "statemigrate.metrics"]
