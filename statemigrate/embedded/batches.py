@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +56,7 @@ class Batches:
         self._engine = engine
         self._stores = stores
         self._first = True
+        self._batch_ms = 0.0
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
         self.error: BaseException | None = None
 
@@ -78,7 +80,10 @@ class Batches:
             manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
         self._first = False
-        self._after(manifest, plan, reports, (time.monotonic() - began) * 1000)
+        elapsed = (time.monotonic() - began) * 1000
+        cores = rows.sparkSession.sparkContext.defaultParallelism
+        self._batch_ms = without_backfill(elapsed, reports, cores)
+        self._after(manifest, plan, reports, elapsed)
 
     def _before(self, batch: int) -> Manifest:
         if batch > 0:
@@ -101,6 +106,7 @@ class Batches:
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
             processing_time=time.time_ns() // 1_000_000,
+            batch_ms=self._batch_ms,
         )
 
     def _retirable(self, before: Manifest) -> frozenset[str]:
@@ -162,6 +168,13 @@ _KEPT = 10_000
 """Batches whose figures are kept: a query runs for months, and its memory must not grow."""
 
 
+def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
+    """What one partition's backfill is a share of; partitions that wait for a core share it."""
+    waves = math.ceil(len(reports) / max(cores, 1))
+    slowest: float = max(report["backfill_ms"] for report in reports)
+    return max(0.0, batch_ms - waves * slowest) / waves
+
+
 def has_worked(reports: list[dict[str, Any]]) -> bool:
     """Whether the backfill got further, so that another batch may too."""
     return any(report["backfilled"] or report["quarantined"] for report in reports)
@@ -184,7 +197,7 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
     if chunked:
         # One observation a batch, the largest chunk's: a budget is one partition's.
         largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
-        live = largest["live_ms"] if largest["rows"] else 0.0
+        live = plan.beside(largest["rows"], largest["live_ms"])
         tuner = tuner.observe(Chunk(**largest["chunk"]), live)
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
 

@@ -28,6 +28,15 @@ class BatchPlan:
     first_of_run: bool
     processing_time: int
     """Milliseconds since the epoch, taken once for the whole batch."""
+    batch_ms: float = 0.0
+    """A partition's part of what the batch before took without backfill; 0 for a run's first."""
+
+    def beside(self, rows: int, live_ms: float) -> float:
+        """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.
+
+        A few rows take a partition next to nothing, while their batch takes Spark a second.
+        """
+        return max(live_ms, self.batch_ms) if rows else 0.0
 
 
 @dataclass(frozen=True)

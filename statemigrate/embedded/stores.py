@@ -45,8 +45,7 @@ class OpenStores:
         options = self._plan.backfill
         if not options.enabled:
             return
-        live = report.live_ms if report.rows else 0.0
-        budget = self._plan.tuner.budget(live)
+        budget = self._plan.tuner.budget(self._plan.beside(report.rows, report.live_ms))
         for access in self.accesses:
             for source in access.sources:
                 chunk = self._chunk(access, source, budget)

@@ -1,0 +1,40 @@
+"""What the backfill's share of a batch is reckoned from."""
+
+import pytest
+
+from statemigrate.backfill import BackfillOptions, Tuner
+from statemigrate.embedded.batches import without_backfill
+from statemigrate.embedded.plan import BatchPlan
+
+
+def plan(batch_ms: float) -> BatchPlan:
+    made = BatchPlan.__new__(BatchPlan)
+    object.__setattr__(made, "batch_ms", batch_ms)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("rows", "live_ms", "batch_ms", "expected"),
+    [
+        (0, 0.0, 3000.0, 1000.0),  # idle: the time for idle batches
+        (5, 2.0, 3000.0, 1000.0),  # a quarter of a batch of 3 s and what is added to it
+        (5, 6000.0, 3000.0, 2000.0),  # the rows of this batch take longer than the one before
+        (5, 2.0, 0.0, 20.0),  # a run's first batch: the least there is
+    ],
+)
+def test_the_share_is_one_of_the_whole_batch(rows, live_ms, batch_ms, expected) -> None:
+    tuner = Tuner.start(BackfillOptions(share=0.25, idle_milliseconds=1000.0))
+    assert tuner.budget(plan(batch_ms).beside(rows, live_ms)).milliseconds == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"),
+    [(4, 1700.0), (2, 700.0), (1, 200.0)],
+)
+def test_partitions_that_wait_for_a_core_share_the_batch(cores: int, expected: float) -> None:
+    reports = [{"backfill_ms": each} for each in (100.0, 300.0, 200.0, 0.0)]
+    assert without_backfill(2000.0, reports, cores) == expected
+
+
+def test_a_batch_is_never_shorter_than_nothing() -> None:
+    assert without_backfill(100.0, [{"backfill_ms": 300.0}], 1) == 0.0
