@@ -15,7 +15,6 @@ from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.loading import Script, load_scripts
 from statemigrate.scripts.reading import read
-from statemigrate.scripts.writing import write_script
 
 _TEMPLATE = "script.py.mako"
 
@@ -106,6 +105,9 @@ class ScriptFolder:
         head's format or a baseline would not come first, and ScriptError for ``infer`` without
         two formats.
         """
+        # Imports alembic, and with it SQLAlchemy, which takes longer than reading scripts.
+        from statemigrate.scripts.writing import write_script
+
         scripts = self._by_store().get(check_store_name(store), [])
         lineage = _build(store, scripts) if scripts else None
         if lineage is not None:
