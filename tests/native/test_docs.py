@@ -19,7 +19,7 @@ def days_of(auction):
 
 
 def test_the_page_takes_a_plain_query_through_the_whole_change(spark, pipeline, tmp_path):
-    reader = Reader(tmp_path / "reader", tmp_path / "saved")
+    reader = Reader(tmp_path / "reader", tmp_path / "saved", activated=True)
     _, _, written, adopted, touched, backfilled, _, back = reader.follow(PAGE)
     assert "money as decimals" in written
     assert "adopt" in adopted.lower()

@@ -1,0 +1,75 @@
+"""Nothing that a page shows escapes being run, or says what is not so."""
+
+import re
+import shlex
+
+import click
+import pytest
+from support import pages
+from support.pages import DOCS, FENCE, PROGRAMS, TOP, Page, all_pages
+
+import statemigrate
+from statemigrate.cli import main
+
+LANGUAGES = {"console", "python", "sh", "text"}
+INLINE = re.compile(r"`statemigrate\s+([a-z][^`]*)`")
+ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([\d.]+) \|", re.MULTILINE)
+
+
+@pytest.fixture(params=all_pages(), ids=lambda page: page.name)
+def page(request) -> Page:
+    return request.param
+
+
+def verb(name: str) -> click.Command:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None, f"there is no command {name}"
+    return command
+
+
+def test_every_fence_is_a_block_that_is_understood(page):
+    rest = FENCE.sub("", page.text)
+    assert "```" not in rest
+    assert {block.language for block in page.blocks} <= LANGUAGES
+
+
+def test_no_command_hides_in_plain_text(page):
+    for block in page.blocks:
+        if block.language == "text":
+            first = {line.split()[0] for line in block.text.splitlines() if line.strip()}
+            assert not first & {"$", *PROGRAMS}, block.text
+
+
+def test_a_command_in_a_sentence_exists_with_its_options(page):
+    for text in INLINE.findall(page.text):
+        name, *words = shlex.split(text)
+        known = {option for each in verb(name).params for option in each.opts}
+        used = {word for word in words if word.startswith("-")}
+        assert used <= known, f"statemigrate {text}"
+
+
+def test_figures_are_those_of_the_benchmarks():
+    measured = ROW.findall((TOP / "benchmarks" / "README.md").read_text())
+    assert ROW.findall(Page(DOCS / "costs.md").text) == measured
+    assert len(measured) >= 11
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = re.findall(r"^::: statemigrate\.(\w+)$", Page(DOCS / "reference/python.md").text, re.M)
+    assert sorted(set(listed) - {"errors"}) == sorted(statemigrate.__all__)
+
+
+def test_expected_output_is_compared_to_the_last_line():
+    shown = "one\n...\nlast 04cb3bbb72d2 in ... s\n"
+    for printed, fits in {
+        "one\nlast 5d0c6e1f7a24 in 3 s\n": True,
+        "one  \n2\n3\nlast 5d0c6e1f7a24 in 3 s\n": True,
+        "one\nlast 5d0c6e1f7a24 in 3 s\nmore\n": False,
+        "0\none\nlast 5d0c6e1f7a24 in 3 s\n": False,
+        "one\nlast xxxxxxxxxxxx in 3 s\n": False,
+    }.items():
+        if fits:
+            pages.compare("a command", shown, printed)
+        else:
+            with pytest.raises(AssertionError, match="but the page has"):
+                pages.compare("a command", shown, printed)
