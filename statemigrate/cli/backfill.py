@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     help="About how many keys a batch migrates (Spark's own state).",
 )
 @target_option
+@accept_edited_option
 @click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
 @click.option("--status", is_flag=True, help="Only show how far the backfill is.")
 @click.option(
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 )
 @shared_options()
 @click.pass_obj
-def backfill(
+def backfill(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     checkpoint: str | None,
     *,
@@ -49,6 +55,7 @@ def backfill(
     pause: bool,
     status: bool,
     on_error: OnError,
+    accept_edited: tuple[str, ...],
 ) -> None:
     """Migrate what no live row touches.
 
@@ -65,38 +72,30 @@ def backfill(
         raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
     if pause and status:
         raise click.UsageError("--pause and --status exclude each other.")
-    _run(settings, path, targets, keys_per_chunk, on_error, pause=pause, status=status)
-
-
-def _run(
-    settings: Settings,
-    checkpoint: str,
-    targets: Mapping[str, str],
-    keys_per_chunk: int,
-    on_error: OnError,
-    *,
-    pause: bool,
-    status: bool,
-) -> None:
     from statemigrate.inspect.opening import is_embedded
 
-    if is_embedded(checkpoint):
-        if pause or status:
-            raise click.UsageError(
-                f"See `statemigrate status --checkpoint {checkpoint}`: on the embedded engine "
-                "there is no plan to pause or to follow."
-            )
-        _to_the_end(settings, checkpoint, targets, on_error)
+    embedded = is_embedded(path)
+    if embedded and (pause or status):
+        raise click.UsageError(
+            f"See `statemigrate status --checkpoint {path}`: on the embedded engine there is no "
+            "plan to pause or to follow."
+        )
+    if embedded:
+        _to_the_end(settings, path, targets, on_error, accept_edited)
     elif pause:
-        _pause(settings, checkpoint)
+        _pause(settings, path)
     elif status:
-        _status(settings, checkpoint, targets)
+        _status(settings, path, targets)
     else:
-        _plan(settings, checkpoint, targets, keys_per_chunk)
+        _plan(settings, path, targets, keys_per_chunk)
 
 
 def _to_the_end(
-    settings: Settings, checkpoint: str, targets: Mapping[str, str], on_error: OnError
+    settings: Settings,
+    checkpoint: str,
+    targets: Mapping[str, str],
+    on_error: OnError,
+    accept_edited: tuple[str, ...],
 ) -> None:
     from statemigrate.cli.progress import progress_bar
     from statemigrate.inspect.stopped import backfill_stopped
@@ -107,6 +106,7 @@ def _to_the_end(
             migrations=settings.migrations,
             targets=targets,
             on_error=on_error,
+            accept_edited=accept_edited,
             tick=move,
         )
     if settings.json:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from statemigrate.backfill import BackfillOptions
-from statemigrate.cli.options import Settings, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
 
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
 @click.option("--junit", metavar="FILE", help="Write the result as JUnit XML, for CI.")
 @click.option("--html", metavar="FILE", help="Write the report as one HTML page.")
 @target_option
+@accept_edited_option
 @shared_options()
 @click.pass_obj
 def dry_run(  # noqa: PLR0913 - one parameter an option
@@ -66,6 +72,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     junit: str | None,
     html: str | None,
     targets: dict[str, str],
+    accept_edited: tuple[str, ...],
 ) -> None:
     """Take the values of STORE through its migrations, and write nothing.
 
@@ -82,7 +89,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
         report = _of_file(settings, store, file, from_revision, sample, targets)
     else:
         assert checkpoint is not None  # noqa: S101 - one of the two is given
-        report = _of_checkpoint(settings, store, checkpoint, sample, pace, targets)
+        report = _of_checkpoint(settings, store, checkpoint, sample, pace, targets, accept_edited)
     _write(report, junit, html)
     _print(settings, report)
     if report.failed:
@@ -96,6 +103,7 @@ def _of_checkpoint(
     sample: int | None,
     pace: object,
     targets: dict[str, str],
+    accept_edited: tuple[str, ...],
 ) -> DryRunReport:
     from statemigrate.cli.session import local_session
     from statemigrate.inspect.dry_run import dry_run as run
@@ -112,6 +120,7 @@ def _of_checkpoint(
             migrations=settings.migrations,
             targets=targets,
             sample=sample,
+            accept_edited=accept_edited,
             pace=pace,  # type: ignore[arg-type]
             spark=spark,
             tick=move,

@@ -49,6 +49,17 @@ def checkpoint_option(command: Command) -> Command:
     return option(command)
 
 
+def accept_edited_option(command: Command) -> Command:
+    """Give a command --accept-edited; the function takes ``accept_edited``, revisions."""
+    option = click.option(
+        "--accept-edited",
+        metavar="REVISION",
+        multiple=True,
+        help="Applied script that was corrected since, as in accept_edited= of the query.",
+    )
+    return option(command)
+
+
 def target_option(command: Command) -> Command:
     """Give a command --target; the function takes ``targets``, revisions by store."""
     option = click.option(

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_option, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    checkpoint_option,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -47,10 +53,17 @@ def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None
 @checkpoint_option
 @click.option("--to", "path", metavar="FILE", help="Write them as JSON lines, for a closer look.")
 @target_option
+@accept_edited_option
 @shared_options()
 @click.pass_obj
 def quarantine(
-    settings: Settings, store: str, checkpoint: str, path: str | None, targets: dict[str, str]
+    settings: Settings,
+    store: str,
+    *,
+    checkpoint: str,
+    path: str | None,
+    targets: dict[str, str],
+    accept_edited: tuple[str, ...],
 ) -> None:
     """List the values of STORE that a backfill left behind, and why.
 
@@ -63,7 +76,12 @@ def quarantine(
     failing = 0
     with session_for(checkpoint) as spark:
         found = quarantined(
-            store, checkpoint, migrations=settings.migrations, targets=targets, spark=spark
+            store,
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            accept_edited=accept_edited,
+            spark=spark,
         )
         if path is not None:
             failing = _write(found, path)

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.deployment import StorePlan
 from statemigrate.errors import StartupError
 from statemigrate.inspect.course import Course, courses
 from statemigrate.inspect.estimate import Pace, estimated
@@ -24,13 +25,14 @@ Counts = Mapping[str, Mapping[int, int]]
 Progress = Callable[[int, int], None]
 
 
-def dry_run(
+def dry_run(  # noqa: PLR0913 - all but two by name
     store: str,
     checkpoint: str | Path,
     *,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     sample: int | None = None,
+    accept_edited: Sequence[str] = (),
     pace: Pace | None = None,
     spark: SparkSession | None = None,
     tick: Progress = lambda _done, _total: None,
@@ -40,9 +42,9 @@ def dry_run(
     The query may be running: its last committed batch is read, and nothing is written. ``sample``
     tries about so many values, spread evenly over families and partitions, instead of all of them.
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
-    ``pace`` is what the backfill may take a batch. The work is done on ``spark``, the active
-    session unless given; ``tick`` is told from time to time how many values were read, and of how
-    many.
+    ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
+    may take a batch. The work is done on ``spark``, the active session unless given; ``tick`` is
+    told from time to time how many values were read, and of how many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
     that cannot be used, and `StartupError` where the query would refuse to start.
@@ -51,7 +53,8 @@ def dry_run(
     lineages = read_lineages(migrations, store)
     session = spark or _active(checkpoint)
     with closing(open_state(str(checkpoint), lineages, targets=targets, spark=session)) as state:
-        return _tried(state, store, lineages, targets or {}, sample, pace or Pace(), tick)
+        plan = planned(state, store, lineages, targets or {}, accept_edited)
+        return _tried(state, plan, sample, pace or Pace(), tick)
 
 
 def check_sample(sample: int | None) -> None:
@@ -81,15 +84,9 @@ def _active(checkpoint: str | Path) -> SparkSession:
 
 
 def _tried(
-    state: State,
-    store: str,
-    lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    sample: int | None,
-    pace: Pace,
-    tick: Progress,
+    state: State, plan: StorePlan, sample: int | None, pace: Pace, tick: Progress
 ) -> DryRunReport:
-    plan = planned(state, store, lineages, targets)
+    store = plan.declared.store
     to_try = courses(plan)
     counts = state.counts(store)
     total = sum(sum(counts.get(each.family.name, {}).values()) for each in to_try)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,16 +38,18 @@ def quarantined(
     *,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
     spark: SparkSession | None = None,
 ) -> Iterator[Quarantined]:
     """Every value of ``store`` that was left behind, tried with the scripts as they are now.
 
     On the embedded engine those that a backfill has marked. Spark's own state has no marks: there
-    it is every value in an older family that does not migrate. Raises as `dry_run`.
+    it is every value in an older family that does not migrate. ``accept_edited`` names the applied
+    scripts that were corrected since. Raises as `dry_run`.
     """
     lineages = ScriptFolder(migrations).lineages()
     with closing(open_state(str(checkpoint), lineages, targets=targets, spark=spark)) as state:
-        plan = planned(state, store, lineages, targets or {})
+        plan = planned(state, store, lineages, targets or {}, accept_edited)
         by_family = {course.family.name: course for course in courses(plan)}
         for family, key, value, marked in state.suspects(plan):
             cause = _cause(by_family[family], key, value)

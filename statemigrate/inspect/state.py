@@ -99,11 +99,16 @@ def stored_store(state: State, store: str) -> StoredStore:
 
 
 def planned(
-    state: State, store: str, lineages: Mapping[str, Lineage], targets: Mapping[str, str]
+    state: State,
+    store: str,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str] = (),
 ) -> StorePlan:
     """How code written for the target would access the store.
 
-    Raises `StartupError` as that code's start would.
+    ``accept_edited`` names applied scripts that may be other than they were when applied. Raises
+    `StartupError` as that code's start would.
     """
     from pyspark.sql.types import StructType
 
@@ -116,7 +121,8 @@ def planned(
         raise _unscripted(state, store)
     user_key = None if stored.user_key is None else StructType.fromJson(stored.user_key)
     declared = Declared(store, stored.kind, target.struct_type(), user_key)
-    return plan_store(declared, lineage, stored, Settings(targets=targets))
+    settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
+    return plan_store(declared, lineage, stored, settings)
 
 
 def _unscripted(state: State, store: str) -> StartupError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ def backfill_stopped(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     on_error: OnError = "raise",
+    accept_edited: Sequence[str] = (),
     tick: Tick = lambda _done, _all: None,
 ) -> StoppedBackfill:
     """Migrate all stores of a stopped query to their targets, to the end.
@@ -37,14 +38,15 @@ def backfill_stopped(
     The next start finds one family a store, and no dual access. It may be interrupted at any time:
     what is done is done, and another run goes on from there. ``on_error="quarantine"`` leaves a
     value that does not migrate where it is, and counts it; by default it is a `TransformError`.
-    ``tick`` is told how many values were migrated, and of how many.
+    ``accept_edited`` names applied scripts that were corrected since. ``tick`` is told how many
+    values were migrated, and of how many.
 
     Raises `CheckpointInUseError` while the query runs, `UnsupportedError` for Spark's own state,
     and what the query's own start would.
     """
     layout = _embedded(checkpoint)
     with stopped(layout) as query:
-        plans = _plans(layout, migrations, targets or {})
+        plans = _plans(layout, migrations, targets or {}, accept_edited)
         return query.backfill(plans, on_error=on_error, tick=tick)
 
 
@@ -101,11 +103,16 @@ def _later(
 
 
 def _plans(
-    layout: Layout, migrations: str | Path, targets: Mapping[str, str]
+    layout: Layout,
+    migrations: str | Path,
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str] = (),
 ) -> dict[str, StorePlan]:
     lineages = ScriptFolder(migrations).lineages()
     with closing(EmbeddedState(str(layout.checkpoint))) as state:
-        return {store: planned(state, store, lineages, targets) for store in state.stores}
+        return {
+            store: planned(state, store, lineages, targets, accept_edited) for store in state.stores
+        }
 
 
 def _values(

@@ -143,9 +143,25 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
     assert run(folder, "quarantine", "tally", *where, "--to", path).exit_code == 1
     assert [json.loads(line) for line in path.read_text().splitlines()] == found
     scripts.write()
-    accepted = run(folder, "quarantine", "tally", *where)
     # The script was applied to this checkpoint as it was, and is another now.
-    assert "was edited after it was applied" in accepted.stderr
+    refused = run(folder, "quarantine", "tally", *where)
+    assert "was edited after it was applied" in refused.stderr
+    accept = ("--accept-edited", AMOUNTS)
+    corrected = run(folder, "quarantine", "tally", *where, *accept, "--json")
+    assert (corrected.exit_code, {each["cause"] for each in json.loads(corrected.stdout)}) == (
+        0,
+        {None},
+    )
+    report = json.loads(run(folder, "dry-run", "tally", *where, *accept, "--json").stdout)
+    assert (report["tried"], report["failed"]) == (len(ODD), 0)
+    again = run(folder, "backfill", *where, *accept, "--json")
+    assert json.loads(again.stdout) == {
+        "migrated": len(ODD),
+        "quarantined": 0,
+        "left": {"tally": 0},
+    }
+    expected.drain(AMOUNTS)
+    assert pipeline.stored() == expected.stored(CENTS, AMOUNTS)
 
 
 def test_what_is_empty_is_retired_and_what_is_not_is_kept(pipeline, scripts, expected):
