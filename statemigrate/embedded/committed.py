@@ -21,7 +21,12 @@ from statemigrate.embedded.durable import FileReference, link_or_copy, verify
 from statemigrate.embedded.families import RocksFamily, count, family_class, records
 from statemigrate.embedded.last import require_committed
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.manifest import (
+    Manifest,
+    PartitionState,
+    manifest_path,
+    read_manifest,
+)
 from statemigrate.embedded.partition import quarantine_prefix
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.snapshots import snapshot_files
@@ -65,6 +70,23 @@ class CommittedState:
             noted = state.entries.get(family, 0)
             found[number] = self._count(number, family) if noted is None else noted
         return found
+
+    def earlier(self, versions: int) -> tuple[float, Manifest] | None:
+        """The manifest of a version before, ``versions`` of them at the most, and its age then.
+
+        The age is in seconds, by the times the two were committed. None where none is kept.
+        """
+        newest = self.manifest.version
+        kept = sorted(int(path.stem) for path in self.origin.versions.glob("*.json"))
+        for version in [each for each in kept if newest - versions <= each < newest]:
+            try:
+                before = manifest_path(self.origin, version).stat().st_mtime
+                now = manifest_path(self.origin, newest).stat().st_mtime
+                return now - before, read_manifest(self.origin, version)
+            except (FileNotFoundError, CorruptFileError):
+                # The query removes old versions; a newer one may still be there.
+                continue
+        return None
 
     def close(self) -> None:
         """Remove the links."""

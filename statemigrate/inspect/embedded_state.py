@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+_BATCHES = 20
+"""How far back a rate is reckoned from."""
 _POSITION = 8
 """Bytes behind a list's key in the key of an element's record."""
 
@@ -65,6 +67,15 @@ class EmbeddedState:
             each.name: sum(state.quarantined.get(each.name, 0) for state in partitions)
             for each in self.stores[store].families
         }
+
+    def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:
+        """See `State`."""
+        found = self.held.earlier(_BATCHES)
+        if found is None:
+            return None
+        counts = [found[1].left(name) for name in families]
+        known = [count for count in counts if count is not None]
+        return (found[0], sum(known)) if len(known) == len(counts) else None
 
     def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
         """See `State`; in key order within a partition."""

@@ -72,6 +72,10 @@ class EnvelopeState:
         """See `State`: Spark's own state has no note of them."""
         return None
 
+    def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:  # noqa: ARG002
+        """See `State`: counting the state of an earlier batch takes as long as this one's."""
+        return None
+
     def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
         """See `State`."""
         return logical(plan, self._entries, Keys(self.key, None), key, envelope=True)

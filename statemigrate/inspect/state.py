@@ -63,6 +63,12 @@ class State(Protocol):
     def quarantined(self, store: str) -> Mapping[str, int] | None:
         """By family, the keys that a backfill could not migrate; None where that is not noted."""
 
+    def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:
+        """What these families held some batches before, and how many seconds before.
+
+        None where that is not noted.
+        """
+
     def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
         """Every key once with its value in the target's format; only keys that begin with ``key``.
 

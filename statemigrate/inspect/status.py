@@ -38,8 +38,8 @@ class StoreStatus:
 
     ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
     values that are in the target's, None on the embedded engine. ``head`` is None for a store
-    without scripts. ``rate`` is in values a second, ``seconds`` what is left at that rate; both
-    None while unknown.
+    without scripts. ``rate`` is in values a second, over the last batches or since an
+    earlier status, ``seconds`` what is left at that rate; both None while unknown.
     """
 
     store: str
@@ -152,6 +152,9 @@ def _store(state: State, store: str, stored: StoredStore, lineage: Lineage | Non
         families,
         "",
     )
+    before = state.earlier([each.name for each in families]) if found.left else None
+    if before is not None:
+        found = _paced(found, before[1] - found.left, before[0])
     return replace(found, next_action=_next_action(found, state))
 
 
