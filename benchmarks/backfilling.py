@@ -16,9 +16,9 @@ from statemigrate.access import DualAccess, Source
 from statemigrate.backfill import Budget, run_chunk
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPlace
-from statemigrate.embedded.task import few_collections
 from statemigrate.families import Span
 from statemigrate.formats import Value
+from statemigrate.processor.garbage import few_collections
 
 _CHUNK = 50_000
 

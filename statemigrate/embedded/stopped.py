@@ -25,8 +25,9 @@ from statemigrate.embedded.partition import PartitionPlace, opened
 from statemigrate.embedded.plan import BatchPlan
 from statemigrate.embedded.report import PartitionReport
 from statemigrate.embedded.stores import OpenStores
-from statemigrate.embedded.task import few_collections, retire_families, working_copy
+from statemigrate.embedded.task import retire_families, working_copy
 from statemigrate.embedded.working import private_directory, remove_leftovers
+from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
 
 if TYPE_CHECKING:

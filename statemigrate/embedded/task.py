@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from statemigrate.embedded.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.report import PartitionReport, describe
 from statemigrate.embedded.stores import OpenStores
 from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
 
 
@@ -116,21 +115,6 @@ def _processed(
         report.keys += 1
         yield processor.handleInputRows(key, rows, times)
     report.rows = arrivals.rows
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Let Python look for reference cycles seldom.
-
-    Every row is a container, so with the usual threshold a batch is searched hundreds of times for
-    cycles that rows and values do not form.
-    """
-    thresholds = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
 
 
 class _Stopwatch:

@@ -69,13 +69,21 @@ class Format(ABC):
 
         Raises ValueMismatchError, which names the field, if the format cannot hold the value.
         """
+        return self.encode_conformed(value)[0]
+
+    def encode_conformed(self, value: Value) -> tuple[bytes, Value]:
+        """Write ``value``, and return too what `decode` would make of the bytes; see `conform`.
+
+        Costs no more than `encode`: what can be written as it is needs no converting.
+        """
         out = bytearray()
         try:
             self._write(value, out)
         except Unfit:
+            value = self._prepare(value, "")
             out = bytearray()
-            self._write(self._prepare(value, ""), out)
-        return bytes(out)
+            self._write(value, out)
+        return bytes(out), value
 
     def decode(self, data: bytes) -> Value:
         """Read what ``encode`` wrote. Raises FormatError unless all of ``data`` is one value."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from statemigrate.embedded.committed import CommittedPartition, CommittedState
-from statemigrate.embedded.task import few_collections
 from statemigrate.inspect.course import Course
 from statemigrate.inspect.findings import Findings
 from statemigrate.inspect.state import Shares
 from statemigrate.inspect.ticks import Ticks
+from statemigrate.processor.garbage import few_collections
 
 Shown = Callable[[bytes], tuple[Any, ...]]
 

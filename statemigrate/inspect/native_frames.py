@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import StoredFamily, StorePlan
@@ -17,6 +17,7 @@ from statemigrate.inspect.state import Entry, Share, Shares, Suspect, Tick
 from statemigrate.inspect.ticks import Ticks, ticking
 from statemigrate.migration import Path
 from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.processor.garbage import few_collections
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,8 +116,8 @@ def _try_rows(
     trial = course.trial(keys.shown)
     read = reader_of(course.family, envelope=envelope)
     seen: dict[int, int] = {}
-    for batch in batches:
-        for row in arrow_rows(batch):
+    with few_collections():
+        for row in chain.from_iterable(map(arrow_rows, batches)):
             number = row["partition_id"]
             index = seen.get(number, 0)
             seen[number] = index + 1

@@ -11,6 +11,7 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.effects import changes, shown
 from statemigrate.inspect.findings import Findings, Group
+from statemigrate.inspect.sizes import Sizes
 from statemigrate.migration import Path
 
 _NOTE = 200
@@ -39,8 +40,7 @@ class Trial:
         self._show = show
         self._key: Any = None
         self._began = time.monotonic()
-        self._before = [0] * 33
-        self._after = [0] * 33
+        self._before, self._after = Sizes(), Sizes()
 
     def run(self, key: Any, data: bytes, value: Value) -> None:
         """Try one value, given as the bytes that the old format writes and what they say.
@@ -52,39 +52,30 @@ class Trial:
         self._key = key
         try:
             # What the target's family stores is what its format writes; that also validates.
-            migrated = self._path.apply(value, self)
-            written = self._new.encode(migrated)
+            # What comes back is as the next reader finds it: defaults filled in, numbers converted.
+            written, migrated = self._new.encode_conformed(self._path.apply(value, self))
         except (TransformError, ValueMismatchError) as error:
             self._fail(error)
             return
-        self._measure(data, written)
-        look = found.tried % _LOOK_AT == 1
-        if look or self._back is not None:
-            # As the next reader would find it, with defaults filled in and numbers converted.
-            migrated = self._new.conform(migrated)
-            if look:
-                self._look(data, migrated)
-            if self._back is not None:
-                self._return(self._back, data, migrated)
+        self._before.note(len(data))
+        self._after.note(len(written))
+        if found.tried % _LOOK_AT == 1:
+            self._look(data, migrated)
+        if self._back is not None:
+            self._return(self._back, data, migrated)
 
     def finished(self, stored: int) -> Findings:
         """The findings, of a family that holds ``stored`` values in this partition."""
-        self.findings.stored = stored
-        self.findings.seconds = time.monotonic() - self._began
-        self.findings.sizes_before = _counted(self._before)
-        self.findings.sizes_after = _counted(self._after)
-        return self.findings
+        found = self.findings
+        found.stored = stored
+        found.seconds = time.monotonic() - self._began
+        found.bytes_before, found.sizes_before = self._before.counted()
+        found.bytes_after, found.sizes_after = self._after.counted()
+        return found
 
     def __repr__(self) -> str:
         """The key, for an error's message: shown only when it is needed."""
         return repr(self._show(self._key))
-
-    def _measure(self, data: bytes, written: bytes) -> None:
-        found, before, after = self.findings, len(data), len(written)
-        found.bytes_before += before
-        found.bytes_after += after
-        self._before[(before - 1).bit_length() if before else 0] += 1
-        self._after[(after - 1).bit_length() if after else 0] += 1
 
     def _return(self, back: Path, data: bytes, migrated: Value) -> None:
         try:
@@ -155,7 +146,3 @@ def _place(cause: BaseException) -> str:
     frames = traceback.extract_tb(cause.__traceback__)
     last = frames[-1] if frames else None
     return "" if last is None else f" in line {last.lineno}: {last.line or last.name}"
-
-
-def _counted(buckets: list[int]) -> dict[int, int]:
-    return {1 << power: values for power, values in enumerate(buckets) if values}

@@ -31,6 +31,7 @@ class RowCodec:
     def __init__(self, schema: StructType, *, rows: bool = True) -> None:
         self.schema = schema
         self.names = tuple(schema.fieldNames())
+        self._name_set = frozenset(self.names)
         self._into = _field_converters(schema, _plain)
         self._back = _field_converters(schema, _row if rows else _tuple)
         self._pick = _picker(self.names)
@@ -50,11 +51,11 @@ class RowCodec:
         return value
 
     def _by_name(self, row: Sequence[Any] | Value) -> Value:
+        if isinstance(row, dict) and row.keys() == self._name_set:
+            return dict(row)
         # A string has a length too, and a dictionary's elements are its keys.
         if isinstance(row, list | tuple) and len(row) == len(self.names):
             return dict(zip(self.names, row, strict=True))
-        if isinstance(row, dict) and row.keys() == set(self.names):
-            return dict(row)
         raise ValueMismatchError(
             "a state value does not have the fields of its schema",
             expected=f"a tuple of {len(self.names)} fields: {', '.join(self.names)}",

@@ -53,6 +53,38 @@ def test_the_bytes_are_the_same_as_fastavro_writes(pair: Any) -> None:
         assert Avro(schema).encode(value) == buffer.getvalue()
 
 
+@settings(max_examples=200, deadline=None)
+@given(schemas_with_values())
+def test_writing_tells_what_the_next_reader_finds(pair: Any) -> None:
+    schema, values = pair
+    format_ = Avro(schema)
+    for value in values:
+        data, conformed = format_.encode_conformed(value)
+        assert data == format_.encode(value)
+        assert conformed == format_.decode(data) == format_.conform(value)
+
+
+@pytest.mark.parametrize(
+    ("format_", "value", "found"),
+    [
+        (Struct("n DOUBLE"), {"n": 1}, {"n": 1.0}),
+        (Struct("a ARRAY<INT>"), {"a": (1, 2)}, {"a": [1, 2]}),
+        (record("int", default=7), {}, {"f": 7}),
+        (
+            Struct("at TIMESTAMP"),
+            {"at": datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))},
+            {"at": datetime(2026, 1, 1, tzinfo=UTC)},
+        ),
+    ],
+)
+def test_writing_tells_what_was_converted_and_filled_in(
+    format_: Any, value: Any, found: Any
+) -> None:
+    data, conformed = format_.encode_conformed(value)
+    assert conformed == found == format_.decode(data)
+    assert repr(conformed) == repr(found)
+
+
 @settings(max_examples=50, deadline=None)
 @given(schemas_with_values())
 def test_bytes_cut_short_or_with_more_behind_are_refused(pair: Any) -> None:
