@@ -48,6 +48,7 @@ class RocksFamily:
         self._write = write
         self._encode = fmt.encode
         self._decode = fmt.decode
+        self._decode_many = fmt.decode_many
         self._ahead: dict[bytes, Value | None] = {}
         self._expected = self._reads = 0
 
@@ -58,9 +59,10 @@ class RocksFamily:
         """
         self._ahead = {}
         if 2 * self._reads >= self._expected:
-            decode = self._decode
-            found = zip(keys, self._read(keys), strict=True)
-            self._ahead = {key: None if data is None else decode(data) for key, data in found}
+            found = dict(zip(keys, self._read(keys), strict=True))
+            held = {key: data for key, data in found.items() if data is not None}
+            values = self._decode_many(list(held.values()))
+            self._ahead = dict.fromkeys(keys) | dict(zip(held, values, strict=True))
         self._expected, self._reads = len(keys), 0
 
     def release(self) -> None:
@@ -104,9 +106,10 @@ class RocksFamily:
 
     def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Value]]:
         # Decoding many in a row is faster; starting with one keeps a look at the first one cheap.
-        decode, size = self._decode, 1
+        size = 1
         while block := list(islice(entries, size)):
-            yield from [(key, decode(data)) for key, data in block]
+            keys, values = zip(*block, strict=True)
+            yield from zip(keys, self._decode_many(values), strict=True)
             size = min(2 * size, _BLOCK)
 
     def is_drained(self) -> bool:
@@ -122,7 +125,7 @@ class RocksListFamily(RocksFamily):
 
     def get(self, key: bytes) -> list[Value] | None:  # type: ignore[override]
         """See `statemigrate.families.Family.get`."""
-        values = [self._decode(data) for _, data in records(self._column, Span.prefix(key))]
+        values = self._decode_many([data for _, data in records(self._column, Span.prefix(key))])
         return values or None
 
     def contains(self, key: bytes) -> bool:
@@ -161,7 +164,7 @@ class RocksListFamily(RocksFamily):
         self, entries: Iterator[tuple[bytes, bytes]], span: Span
     ) -> Iterator[tuple[bytes, list[Value]]]:
         for key, elements in groupby(entries, key=lambda entry: entry[0][:-_POSITION]):
-            values = [self._decode(data) for _, data in elements]
+            values = self._decode_many([data for _, data in elements])
             # A bound may fall behind a list's key and before its first element.
             if span.holds(key):
                 yield key, values[::-1] if span.reverse else values

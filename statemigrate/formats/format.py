@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.canonical import fingerprint
@@ -38,7 +39,8 @@ class Format(ABC):
     kind: ClassVar[str]
 
     def __init__(self, schema: Record) -> None:
-        from statemigrate.formats.reading import reader_of  # imports fastavro, only now needed
+        # It imports fastavro, which is needed only now.
+        from statemigrate.formats.reading import many_reader_of, reader_of
 
         check = check_of(schema)
         self.schema = schema
@@ -47,6 +49,7 @@ class Format(ABC):
         self._prepare = check.prepare
         self._write = writer_of(schema)
         self._read = reader_of(schema)
+        self._read_many = many_reader_of(schema, self._read)
 
     @property
     @abstractmethod
@@ -88,6 +91,10 @@ class Format(ABC):
     def decode(self, data: bytes) -> Value:
         """Read what ``encode`` wrote. Raises FormatError unless all of ``data`` is one value."""
         return self._read(data)
+
+    def decode_many(self, values: Sequence[bytes]) -> list[Value]:
+        """Read values, and raise, as `decode` does; small ones in half the time."""
+        return self._read_many(values)
 
     def conform(self, value: Value) -> Value:
         """Return ``value`` as reading it back would: converted where needed, defaults filled in.

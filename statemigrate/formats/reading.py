@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any, cast
 
@@ -10,9 +11,19 @@ from fastavro import parse_schema, schemaless_reader
 
 from statemigrate.errors import FormatError
 from statemigrate.formats.schema import Record, avro_json, numbered
+from statemigrate.formats.writing import write_long
+
+Read = Callable[[bytes], dict[str, Any]]
+ReadMany = Callable[[Sequence[bytes]], list[dict[str, Any]]]
+
+_AT_ONCE = 256
+_FEW = 4
+_LARGE = 1 << 20
+_MARK = os.urandom(8)
+"""Stands behind each of many values that are read at once. No stored bytes can know it."""
 
 
-def reader_of(record: Record) -> Callable[[bytes], dict[str, Any]]:
+def reader_of(record: Record) -> Read:
     """Compile the reader of a record. It raises FormatError if it is not exactly one value."""
     parsed = parse_schema(avro_json(numbered(record)))
 
@@ -28,6 +39,52 @@ def reader_of(record: Record) -> Callable[[bytes], dict[str, Any]]:
         return cast("dict[str, Any]", value)
 
     return read
+
+
+def many_reader_of(record: Record, read: Read) -> ReadMany:
+    """Compile the reader of many values at once; where it fails, ``read`` finds the one to blame.
+
+    Calling fastavro costs as much as a small value does, so the values are read as one array, each
+    with a mark behind it. A value that ends before or behind its own bytes misses its mark.
+    """
+    parsed = parse_schema(_marked(record))
+
+    def read_at_once(values: Sequence[bytes]) -> list[dict[str, Any]] | None:
+        data = bytearray()
+        write_long(len(values), data)
+        data += _MARK.join(values)
+        data += _MARK + b"\0"
+        buffer = BytesIO(data)
+        try:
+            found = cast("list[dict[str, Any]]", schemaless_reader(buffer, parsed, None))
+        except Exception:
+            # Reading one by one will tell which value it was.
+            return None
+        whole = buffer.tell() == len(data) and len(found) == len(values)
+        whole = whole and all(each["mark"] == _MARK for each in found)
+        return [each["value"] for each in found] if whole else None
+
+    def read_some(values: Sequence[bytes]) -> list[dict[str, Any]]:
+        found = None
+        # Putting large values together would cost memory and save nothing.
+        if len(values) >= _FEW and sum(map(len, values)) <= _LARGE:
+            found = read_at_once(values)
+        return [read(data) for data in values] if found is None else found
+
+    def read_many(values: Sequence[bytes]) -> list[dict[str, Any]]:
+        parts = range(0, len(values), _AT_ONCE)
+        return [each for start in parts for each in read_some(values[start : start + _AT_ONCE])]
+
+    return read_many
+
+
+def _marked(record: Record) -> dict[str, Any]:
+    mark = {"type": "fixed", "name": "mark", "size": len(_MARK)}
+    fields = [
+        {"name": "value", "type": avro_json(numbered(record))},
+        {"name": "mark", "type": mark},
+    ]
+    return {"type": "array", "items": {"type": "record", "name": "marked", "fields": fields}}
 
 
 def _undecodable(data: bytes, found: str) -> FormatError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from statemigrate.embedded.committed import CommittedPartition, CommittedState
@@ -13,6 +14,7 @@ from statemigrate.inspect.state import Shares
 from statemigrate.inspect.ticks import Ticks
 from statemigrate.processor.garbage import few_collections
 
+_AT_ONCE = 256
 Shown = Callable[[bytes], tuple[Any, ...]]
 
 
@@ -61,10 +63,15 @@ def _try(
 ) -> Findings:
     share = shares[course.family.name][number]
     trial = course.trial(shown)
-    decode, picks, everything = course.family.format.decode, share.picks, share.take == share.of
-    index = -1
-    for index, (key, data) in enumerate(partition.records(course.family.name)):
-        if everything or picks(index):
-            trial.run(key, data, decode(data))
-        ticks.count(number, index)
-    return trial.finished(index + 1)
+    decode_many, everything = course.family.format.decode_many, share.take == share.of
+    records, seen = partition.records(course.family.name), 0
+    while block := list(islice(records, _AT_ONCE)):
+        picked = block
+        if not everything:
+            picked = [entry for place, entry in enumerate(block, seen) if share.picks(place)]
+        values = decode_many([data for _, data in picked])
+        for (key, data), value in zip(picked, values, strict=True):
+            trial.run(key, data, value)
+        seen += len(block)
+        ticks.count(number, seen - 1)
+    return trial.finished(seen)
