@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from signal import SIGINT
 from typing import Any
 
 import click
@@ -56,7 +57,10 @@ class Verbs(click.Group):
             formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb; exit with 1 after an error of this package or of the file system."""
+        """Run the verb; exit with 1 after an error of this package or of the file system.
+
+        Ctrl-C is neither success nor failure: the exit code is the one that shells give it.
+        """
         try:
             return super().invoke(ctx)
         except (StatemigrateError, OSError) as error:
@@ -64,6 +68,9 @@ class Verbs(click.Group):
                 raise
             print_error(error, ctx.ensure_object(Settings))
             ctx.exit(1)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(128 + SIGINT)
 
 
 @click.group(
@@ -76,5 +83,6 @@ class Verbs(click.Group):
 def main() -> None:
     """Migrate the live state of Spark Structured Streaming queries.
 
-    Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused.
+    Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused,
+    130 it was interrupted.
     """

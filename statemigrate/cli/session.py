@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
 
@@ -32,11 +35,43 @@ def local_session() -> Iterator[SparkSession]:
         yield active
         return
     require_java()
+    before = signal.getsignal(signal.SIGINT)
     session = _started()
     try:
-        yield session
+        with _plain_interrupts(before):
+            yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _plain_interrupts(before: Any) -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt and say nothing; ``before`` is set again at the end.
+
+    PySpark's own handler asks Java to cancel the jobs, which fails while an answer from Java is
+    waited for, and py4j logs the traceback. Stopping the session cancels them as well.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # The call itself is logged by the root, closing its connection by a logger of py4j's own.
+    loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for logger in loggers:
+        logger.addFilter(_is_no_interrupt)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_no_interrupt)
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    error: BaseException | None = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
 
 
 @contextmanager
@@ -54,9 +89,9 @@ def session_for(checkpoint: str) -> Iterator[SparkSession | None]:
 def _started() -> SparkSession:
     from pyspark.sql import SparkSession
 
-    logging = (Path(__file__).parent / "log4j2.properties").as_uri()
+    configuration = (Path(__file__).parent / "log4j2.properties").as_uri()
     settings = {
-        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={logging}"',
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={configuration}"',
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -34,20 +36,32 @@ def status(
     """Show what is left to migrate, where, how fast it goes, and what to do next.
 
     Counts are exact, as of the last committed batch; the query may be running. With --watch the
-    rate and the time left are reckoned from one look to the next.
+    rate and the time left are reckoned from one look to the next; Ctrl-C ends it.
     """
     from statemigrate.cli.session import session_for
     from statemigrate.inspect.status import status as look
 
+    scripts = settings.scripts()
     with session_for(checkpoint) as spark:
-        before: Status | None = None
-        while True:
-            found = look(checkpoint, migrations=settings.scripts(), targets=targets, spark=spark)
-            _print(settings, found if before is None else found.since(before))
-            if not watch or not found.left:
-                return
-            before = before or found
-            time.sleep(interval)
+
+        def look_again() -> Status:
+            return look(checkpoint, migrations=scripts, targets=targets, spark=spark)
+
+        first = look_again()
+        _print(settings, first)
+        if watch:
+            with suppress(KeyboardInterrupt):
+                _watch(settings, first, interval, look_again)
+
+
+def _watch(
+    settings: Settings, first: Status, interval: float, look_again: Callable[[], Status]
+) -> None:
+    found = first
+    while found.left:
+        time.sleep(interval)
+        found = look_again()
+        _print(settings, found.since(first))
 
 
 def _print(settings: Settings, found: Status) -> None:
