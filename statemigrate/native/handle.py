@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NoReturn
 
+import pyspark
 from pyspark.sql.types import StructType
 
 from statemigrate.access import DualAccess, Source
@@ -21,6 +22,7 @@ from statemigrate.native.families import (
     NativeMapFamily,
     NativeValueFamily,
 )
+from statemigrate.native.rows_within import taking_rows
 from statemigrate.processor.handle import DualAccessHandle
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
@@ -87,7 +89,7 @@ class NativeHandle(DualAccessHandle):
             return self._state(declared, declared.store, declared.schema)
         target = self._state(declared, plan.target.name, declared.schema)
         if not plan.sources:
-            return target
+            return taking_rows(target, pyspark.__version__)
         access = self._access(declared, plan, target)
         self._accesses.append(access)
         if plan.migrates_unasked:
