@@ -31,6 +31,9 @@ def reader_of(record: Record) -> Read:
         buffer = BytesIO(data)
         try:
             value = schemaless_reader(buffer, parsed, None)
+        except EOFError as error:
+            # fastavro's own words have an address in memory, or none at all.
+            raise _undecodable(data, "bytes that end before the value does") from error
         except Exception as error:
             # fastavro raises a dozen unrelated classes for bytes that are not of the schema.
             raise _undecodable(data, f"{type(error).__name__}: {error}") from error
