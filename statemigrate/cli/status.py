@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -43,10 +44,7 @@ def status(
 
     scripts = settings.scripts()
     with session_for(checkpoint) as spark:
-
-        def look_again() -> Status:
-            return look(checkpoint, migrations=scripts, targets=targets, spark=spark)
-
+        look_again = partial(look, checkpoint, migrations=scripts, targets=targets, spark=spark)
         first = look_again()
         _print(settings, first)
         if watch:

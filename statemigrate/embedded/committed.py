@@ -24,6 +24,7 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import (
     Manifest,
     PartitionState,
+    kept_versions,
     manifest_path,
     read_manifest,
 )
@@ -77,7 +78,7 @@ class CommittedState:
         The age is in seconds, by the times the two were committed. None where none is kept.
         """
         newest = self.manifest.version
-        kept = sorted(int(path.stem) for path in self.origin.versions.glob("*.json"))
+        kept = kept_versions(self.origin)
         for version in [each for each in kept if newest - versions <= each < newest]:
             try:
                 before = manifest_path(self.origin, version).stat().st_mtime

@@ -115,6 +115,11 @@ def manifest_path(layout: Layout, version: int) -> Path:
     return layout.versions / f"{version}.json"
 
 
+def kept_versions(layout: Layout) -> list[int]:
+    """The versions that have a manifest, committed or not, the oldest first."""
+    return sorted(int(path.stem) for path in layout.versions.glob("*.json"))
+
+
 def read_manifest(layout: Layout, version: int) -> Manifest:
     """The manifest of a committed version. Raises `CorruptFileError` if missing or altered."""
     path = manifest_path(layout, version)
@@ -146,7 +151,7 @@ def read_manifest(layout: Layout, version: int) -> Manifest:
 
 
 def _known_versions(layout: Layout) -> str:
-    numbers = sorted(int(path.stem) for path in layout.versions.glob("*.json"))
+    numbers = kept_versions(layout)
     return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
 
 

@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, manifest_path, read_manifest
+from statemigrate.embedded.manifest import (
+    Manifest,
+    kept_versions,
+    manifest_path,
+    read_manifest,
+)
 from statemigrate.embedded.snapshots import snapshot_files
 
 
@@ -16,7 +21,7 @@ def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
     Called between batches only: a file no retained manifest refers to is then either old or left
     by an attempt that did not commit.
     """
-    versions = sorted(int(path.stem) for path in layout.versions.glob("*.json"))
+    versions = kept_versions(layout)
     kept = [version for version in versions if version > newest - retain]
     manifests = [read_manifest(layout, version) for version in kept]
     removed = _unlink(manifest_path(layout, version) for version in versions if version not in kept)

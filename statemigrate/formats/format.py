@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.canonical import fingerprint
@@ -14,6 +15,8 @@ from statemigrate.formats.writing import Unfit, writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from statemigrate.formats.reading import ReadMany
 
 Value = dict[str, Any]
 """A plain value: Python values by field name. Nested records are dictionaries too."""
@@ -39,8 +42,7 @@ class Format(ABC):
     kind: ClassVar[str]
 
     def __init__(self, schema: Record) -> None:
-        # It imports fastavro, which is needed only now.
-        from statemigrate.formats.reading import many_reader_of, reader_of
+        from statemigrate.formats.reading import reader_of  # imports fastavro, only now needed
 
         check = check_of(schema)
         self.schema = schema
@@ -49,7 +51,13 @@ class Format(ABC):
         self._prepare = check.prepare
         self._write = writer_of(schema)
         self._read = reader_of(schema)
-        self._read_many = many_reader_of(schema, self._read)
+
+    @cached_property
+    def _read_many(self) -> ReadMany:
+        # Made when it is needed: most formats of a lineage never read many values.
+        from statemigrate.formats.reading import many_reader_of
+
+        return many_reader_of(self.schema, self._read)
 
     @property
     @abstractmethod

@@ -14,6 +14,7 @@ from statemigrate.inspect.state import Shares
 from statemigrate.inspect.ticks import Ticks
 from statemigrate.processor.garbage import few_collections
 
+# Ticks come every 8,192 values and are asked for at the end of a block: a power of two meets them.
 _AT_ONCE = 256
 Shown = Callable[[bytes], tuple[Any, ...]]
 

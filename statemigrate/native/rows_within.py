@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from statemigrate.native.versions import release_line
+
 _FIRST = (4, 2)
 _WRITES = frozenset({"update", "put", "appendValue", "appendList", "updateValue"})
 
 
 def taking_rows(state: Any, version: str) -> Any:
     """``state``, a variable of that version of PySpark, so that its values may hold Rows."""
-    major, minor, *_ = version.split(".")
-    return state if (int(major), int(minor)) >= _FIRST else _TakingRows(state)
+    return state if release_line(version) >= _FIRST else _TakingRows(state)
 
 
 class _TakingRows:

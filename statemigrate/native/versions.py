@@ -7,12 +7,17 @@ from statemigrate.errors import UnsupportedError
 OLDEST = (4, 1)
 
 
+def release_line(version: str) -> tuple[int, int]:
+    """The release line of a version of PySpark, as in (4, 3)."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
+
+
 def check_spark_version() -> None:
     """Raise `UnsupportedError` for a PySpark that is too old for what is done here."""
     import pyspark
 
-    major, minor, *_ = pyspark.__version__.split(".")
-    if (int(major), int(minor)) < OLDEST:
+    if release_line(pyspark.__version__) < OLDEST:
         needed = ".".join(map(str, OLDEST))
         raise UnsupportedError(
             "this PySpark is too old to migrate Spark's own state",

@@ -1,9 +1,6 @@
 """The dry run's page as Chromium shows it: on a phone, on a screen, on paper."""
 
-import shutil
-
 import pytest
-from playwright.sync_api import sync_playwright
 from support.dry_runs import EMPTY, GOOD, NASTY, REPORT, huge
 
 from statemigrate.inspect.html import html_page
@@ -109,18 +106,6 @@ REFUSED = """async () => {
     await new Promise(done => setTimeout(done, 200));
     return {refused: [...new Set(refused)].sort(), title: document.title};
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.fail("no Chromium on the PATH; next: sh scripts/ensure-chromium.sh", pytrace=False)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from functools import partial
@@ -14,7 +13,6 @@ from threading import Thread
 
 import click
 import pytest
-from playwright.sync_api import sync_playwright
 from support.pages import DOCS, TOP, all_pages
 
 from statemigrate.cli import main
@@ -56,18 +54,6 @@ def address(site):
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, format, *arguments):
         pass
-
-
-@pytest.fixture(scope="module")
-def browser():
-    names = ("chromium", "chromium-browser", "google-chrome")
-    path = next(filter(None, map(shutil.which, names)), None)
-    if path is None:
-        pytest.fail("no Chromium on the PATH; next: sh scripts/ensure-chromium.sh", pytrace=False)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        yield browser
-        browser.close()
 
 
 def text_of(page: Path) -> str:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -190,8 +189,8 @@ def test_values_in_a_file_are_tried(root: Path) -> None:
     assert failure["keys"] == ["[7]"]
 
 
-def leftovers() -> set[str]:
-    return {p.name for p in Path(tempfile.gettempdir()).glob("statemigrate-*-*")}
+def leftovers(temporary: Path) -> set[str]:
+    return {each.name for each in temporary.glob("statemigrate-*-*")}
 
 
 def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
@@ -200,25 +199,29 @@ def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
 
 
 def interrupted(root: Path, *arguments: str, once: str) -> tuple[int, str, str]:
-    """Run a verb and press Ctrl-C shortly after ``once`` has appeared in the temporary folder."""
-    before = leftovers()
+    """Run a verb and press Ctrl-C shortly after ``once`` has appeared in its temporary folder."""
+    # One of its own: tests that run at the same time leave and take away theirs.
+    temporary = root / "temporary"
+    temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "statemigrate.cli", *arguments],
         cwd=root,
-        env={**os.environ, "TMPDIR": tempfile.gettempdir()},
+        env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not any(once in name for name in leftovers() - before):
+    while not any(once in name for name in leftovers(temporary)):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     time.sleep(0.3)
     # A terminal sends it to all processes, Java too.
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=60)
-    assert leftovers() == before
+    assert leftovers(temporary) == set()
     return process.returncode, output, errors
 
 

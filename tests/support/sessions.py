@@ -20,11 +20,13 @@ def use_folders(*names: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
-def spark_version() -> tuple[int, ...]:
+def spark_version() -> tuple[int, int]:
     """The release line of PySpark, as in (4, 3)."""
     import pyspark
 
-    return tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    from statemigrate.native.versions import release_line
+
+    return release_line(pyspark.__version__)
 
 
 @pytest.fixture(scope="session")

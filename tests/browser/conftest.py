@@ -1,0 +1,5 @@
+"""Reports in a browser."""
+
+from support.browsers import browser
+
+__all__ = ["browser"]
