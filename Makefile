@@ -13,7 +13,7 @@ demo: $(STAMP) java
 # A module's tests share what it deploys, and the longest ones stand in the first folders.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-test: $(STAMP) java chromium
+test: $(STAMP) java chromium $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 lint: $(STAMP)
@@ -47,6 +47,12 @@ compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
 
 java:
 	@PYTHON=$(PYTHON) sh scripts/ensure-java.sh
+
+# Made once; where that fails, the tests take the Java that there is, and longer.
+$(VENV)/java/bin/java: scripts/quick_java.py $(STAMP) | java
+	@echo "Making a Java that starts Spark faster for the tests; it takes about a minute"
+	@$(BIN)/python scripts/quick_java.py $(VENV)/java >$(VENV)/java.log 2>&1 \
+		|| echo "That failed, see $(VENV)/java.log; going on without it"
 
 chromium:
 	@sh scripts/ensure-chromium.sh

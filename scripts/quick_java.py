@@ -1,0 +1,140 @@
+"""Make a Java for the tests that starts Spark in half of the time: ``quick_java.py FOLDER``.
+
+The tests start Java some hundred times, and for the first ten seconds it does little but read
+Spark's classes and optimise code that is then hardly used. ``FOLDER/bin/java`` calls the Java that
+is installed with the classes as one mapped file (class data sharing, https://openjdk.org/jeps/350)
+and with its first compiler alone. Everything it runs is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PATIENCE = 300  # seconds
+
+
+def main(folder: Path) -> None:
+    """Run a query whose Java writes down at its end which classes it used, then the command."""
+    archive = folder.absolute() / "spark-classes.jsa"
+    command = archive.parent / "bin" / "java"
+    command.parent.mkdir(parents=True, exist_ok=True)
+    command.unlink(missing_ok=True)
+    archive.unlink(missing_ok=True)
+    _record(archive)
+    if not archive.exists():
+        sys.exit(f"Java did not write {archive}; the tests take longer without it")
+    # Where the file does not fit, with another Spark say, Java goes without it; silently like this.
+    options = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
+    options += ["-XX:TieredStopAtLevel=1"]
+    quick = shlex.join([_java(), *options])
+    command.write_text(f'#!/bin/sh\nexec {quick} "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if found is None:
+        sys.exit("there is no java on the path, nor in JAVA_HOME")
+    return str(Path(found).resolve())
+
+
+def _record(archive: Path) -> None:
+    options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        f"--conf 'spark.driver.defaultJavaOptions={options}' pyspark-shell"
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as temporary:
+        java = _work(Path(temporary))
+        # It ends, and writes, when nobody can ask it anything more.
+        java.communicate(timeout=_PATIENCE)
+
+
+def _work(folder: Path) -> subprocess.Popen[bytes]:
+    """What the tests do, on three rows; the process of the Java that did it."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.stateStore.providerClass": _PROVIDER,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    (folder / "input").mkdir()
+    (folder / "input" / "a.json").write_text('{"key": "a"}\n{"key": "b"}\n{"key": "a"}\n')
+    for name, query in _queries(session, folder / "input").items():
+        _run(query, folder / name)
+    _read(session, folder / "rows")
+    java: subprocess.Popen[bytes] = session.sparkContext._gateway.proc
+    session.stop()
+    return java
+
+
+def _queries(session: Any, folder: Path) -> dict[str, Any]:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Count(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.count = handle.getValueState("count", "n BIGINT")
+            self.seen = handle.getListState("seen", "n BIGINT")
+            self.by_size = handle.getMapState("by_size", "size INT", "n BIGINT")
+
+        def handleInputRows(self, key: Any, rows: Any, _timers: Any) -> Iterator[Any]:
+            number = len(list(rows)) + (self.count.get() or (0,))[0]
+            self.count.update((number,))
+            self.seen.appendValue((number,))
+            self.by_size.updateValue((1,), (number,))
+            yield Row(key=key[0], n=number)
+
+        def close(self) -> None:
+            pass
+
+    def keep(_key: Any, frames: Iterator[Any], state: Any) -> Iterator[Any]:
+        state.update((sum(map(len, frames)),))
+        yield from ()
+
+    stream = session.readStream.schema("key STRING").json(str(folder))
+    grouped = stream.groupBy("key")
+    return {
+        "rows": grouped.transformWithState(Count(), "key STRING, n BIGINT", "Update", "None"),
+        "envelopes": grouped.applyInPandasWithState(
+            keep, "key STRING", "n BIGINT", "update", "NoTimeout"
+        ),
+    }
+
+
+def _run(query: Any, checkpoint: Path) -> None:
+    writer = query.writeStream.outputMode("update").foreachBatch(lambda frame, _: frame.collect())
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    writer.start().awaitTermination()
+
+
+def _read(session: Any, checkpoint: Path) -> None:
+    session.read.format("state-metadata").load(str(checkpoint)).collect()
+    state = session.read.format("statestore").option("stateVarName", "count")
+    values = state.load(str(checkpoint)).selectExpr("key.key", "value.n")
+    values.groupBy("key").count().collect()
+    values.mapInArrow(lambda batches: batches, values.schema).toPandas()
+    values.write.parquet(str(checkpoint.parent / "parquet"))
+    session.read.parquet(str(checkpoint.parent / "parquet")).limit(2).collect()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
