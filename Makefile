@@ -49,9 +49,9 @@ java:
 	@PYTHON=$(PYTHON) sh scripts/ensure-java.sh
 
 # Made once; where that fails, the tests take the Java that there is, and longer.
-$(VENV)/java/bin/java: scripts/quick_java.py $(STAMP) | java
-	@echo "Making a Java that starts Spark faster for the tests; it takes about a minute"
-	@$(BIN)/python scripts/quick_java.py $(VENV)/java >$(VENV)/java.log 2>&1 \
+$(VENV)/java/bin/java: scripts/quick_spark.py $(STAMP) | java
+	@echo "Making Spark start faster for the tests; it takes about a minute, once"
+	@$(BIN)/python scripts/quick_spark.py $(VENV)/java >$(VENV)/java.log 2>&1 \
 		|| echo "That failed, see $(VENV)/java.log; going on without it"
 
 chromium:

@@ -17,7 +17,7 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-# `make test` makes it; see scripts/quick_java.py.
+# `make test` makes it; see scripts/quick_spark.py.
 quick_java = Path(sys.prefix, "java")
 if (quick_java / "bin" / "java").exists():
     os.environ["JAVA_HOME"] = str(quick_java)

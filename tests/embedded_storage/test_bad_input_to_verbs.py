@@ -212,7 +212,7 @@ def interrupted(root: Path, *arguments: str, once: str) -> tuple[int, str, str]:
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not any(once in name for name in leftovers(temporary)):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -220,7 +220,7 @@ def interrupted(root: Path, *arguments: str, once: str) -> tuple[int, str, str]:
     time.sleep(0.3)
     # A terminal sends it to all processes, Java too.
     os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=120)
     assert leftovers(temporary) == set()
     return process.returncode, output, errors
 

@@ -179,7 +179,7 @@ else:
     target = partition.target(COUNTS, "value")
     for number in range(60):
         target.put(b"%d" % number + os.urandom(1 << 20), {"n": number})
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while len(list(place.working.glob("*.sst"))) == written and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(list(place.working.glob("*.sst"))) > written

@@ -15,7 +15,7 @@ from statemigrate.demo.processes import ProcessSession
 
 _HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
-_PATIENCE = 60.0  # seconds
+_PATIENCE = 180.0  # seconds
 
 
 class Cluster:

@@ -94,7 +94,7 @@ def wait_for(condition):
     """Listeners are told a little later."""
     import time
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

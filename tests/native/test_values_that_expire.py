@@ -32,11 +32,11 @@ class ExpiringAmounts(Expiring, AmountsTally):
 
 
 class ShortCents(ExpiringCents):
-    life = 15_000
+    life = 30_000
 
 
 class ShortAmounts(ExpiringAmounts):
-    life = 15_000
+    life = 30_000
 
     def handleInputRows(self, key, rows, timer_values):
         """Reads and leaves alone."""

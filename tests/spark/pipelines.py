@@ -17,7 +17,7 @@ from stored_state import families
 from statemigrate import BackfillOptions, BatchProgress, EmbeddedQuery, EngineOptions, RunningQuery
 
 PARTITIONS = 2
-_TOO_LONG = 60  # seconds
+_TOO_LONG = 180  # seconds
 TALLY_ROWS = "key STRING, cents BIGINT, name STRING"
 TALLY_OUTPUT = "key STRING, n BIGINT, cents BIGINT, last STRING, moved BIGINT"
 

@@ -79,7 +79,7 @@ def run_until_killed(folder: Path, batches: int) -> None:
         start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         assert marker.is_file(), output[-3000:]
         assert process.returncode == -signal.SIGKILL, output[-3000:]
     finally:

@@ -85,7 +85,7 @@ def run_until_killed(pipeline: Pipeline, migrations: Path, point: dict[str, obje
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "KILL_AT": json.dumps(point)}
     program = [sys.executable, str(HERE / "migrating_deployment.py")]
     with session([*program, str(pipeline.root), str(migrations)], environment) as process:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         marker = Path(str(point["marker"]))
         assert marker.is_file(), f"never got to {point}:\n{output[-3000:]}"
         assert process.returncode == -signal.SIGKILL, output[-3000:]

@@ -45,7 +45,7 @@ def layout(tmp_path):
 
 
 def wait_until(holds):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)

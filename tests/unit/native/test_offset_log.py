@@ -1,7 +1,9 @@
 """Which offset logs are understood, and that a refusal leaves everything as it was."""
 
 import time
-from threading import Timer
+from contextlib import contextmanager
+from itertools import count
+from threading import Event, Thread
 
 import pytest
 from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
@@ -24,6 +26,26 @@ def refused(root, error=CheckpointError, command=adopt, **options):
     assert str(dry.value) == str(applied.value)
     assert dry.value.next_action
     return str(dry.value)
+
+
+@contextmanager
+def writing(folder):
+    """A query at work: another file every tenth of a second."""
+    done = Event()
+
+    def write():
+        for number in count():
+            if done.wait(0.1):
+                return
+            (folder / f".{number}.tmp").touch()
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        writer.join()
 
 
 def test_the_newest_two_files_are_read_on_restart_whether_committed_or_not(tmp_path):
@@ -188,12 +210,13 @@ def test_a_checkpoint_that_changes_is_in_use(tmp_path, folder):
     root = checkpoint(tmp_path / "c")
     (root / folder).mkdir(parents=True, exist_ok=True)
     before = tree(root)
-    writer = Timer(0.1, (root / folder / ".3.tmp").touch)
-    writer.start()
-    with pytest.raises(CheckpointInUseError, match=f"found: changes in {root / folder}"):
+    with (
+        writing(root / folder),
+        pytest.raises(CheckpointInUseError, match=f"found: changes in {root / folder}"),
+    ):
         adopt(str(root), apply=True, wait=0.5, stopped=True)
-    writer.join()
-    (root / folder / ".3.tmp").unlink()
+    for left in (root / folder).glob(".*.tmp"):
+        left.unlink()
     assert tree(root) == before
 
 
