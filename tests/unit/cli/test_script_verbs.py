@@ -1,8 +1,8 @@
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -210,6 +210,11 @@ def test_every_verb_has_help_with_an_example(run, verb):
     assert VERBS[verb][1] in run("--help").stdout
 
 
+def children_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.mark.parametrize(
     ("words", "heavy", "seconds"),
     [
@@ -229,9 +234,9 @@ def test_help_and_history_are_quick_and_load_nothing_heavy(words, heavy, seconds
     )
     root = str(Path(statemigrate.__file__).parents[1])
     took: list[float] = []
-    # The best of some, because other work on the machine is no fault of ours.
+    # The best of some, and of the time on a core: other work on the machine is no fault of ours.
     while len(took) < 10 and min(took, default=seconds) >= seconds:
-        start = time.perf_counter()
+        start = children_seconds()
         ran = subprocess.run(
             [sys.executable, "-W", "error", "-c", program],
             capture_output=True,
@@ -239,6 +244,6 @@ def test_help_and_history_are_quick_and_load_nothing_heavy(words, heavy, seconds
             check=True,
             env={**os.environ, "PYTHONPATH": root},
         )
-        took.append(time.perf_counter() - start)
+        took.append(children_seconds() - start)
         assert ran.stdout.splitlines()[-1] == "[]"
     assert min(took) < seconds
