@@ -26,26 +26,29 @@ from typing import Any
 
 import pyspark
 
-_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+from statemigrate.cli.session import local_session
+from statemigrate.demo.java import find_java
+
 _PATIENCE = 300  # seconds
 
 
 def main(folder: Path) -> None:
     """Compile PySpark, run a query whose Java notes the classes it used, write the command."""
     archive = folder.absolute() / "spark-classes.jsa"
-    command = archive.parent / "bin" / "java"
+    command = folder / "bin" / "java"
     command.parent.mkdir(parents=True, exist_ok=True)
     command.unlink(missing_ok=True)
     archive.unlink(missing_ok=True)
     for sources in Path(pyspark.__file__).parent.glob("python/lib/*.zip"):
         _compile(sources)
     _record(archive)
-    if not archive.exists():
+    java = find_java()
+    if java is None or not archive.exists():
         sys.exit(f"Java did not write {archive}; the tests take longer without it")
     # Where the file does not fit, with another Spark say, Java goes without it; silently like this.
     options = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
     options += ["-XX:TieredStopAtLevel=1"]
-    quick = shlex.join([_java(), *options])
+    quick = shlex.join([str(Path(java).resolve()), *options])
     command.write_text(f'#!/bin/sh\nexec {quick} "$@"\n', encoding="utf-8")
     command.chmod(0o755)
 
@@ -72,50 +75,27 @@ def _compile(sources: Path) -> None:
     part.replace(sources)
 
 
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if found is None:
-        sys.exit("there is no java on the path, nor in JAVA_HOME")
-    return str(Path(found).resolve())
-
-
 def _record(archive: Path) -> None:
     options = f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
         f"--conf 'spark.driver.defaultJavaOptions={options}' pyspark-shell"
     )
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    with tempfile.TemporaryDirectory() as temporary:
-        java = _work(Path(temporary))
-        # It ends, and writes, when nobody can ask it anything more.
-        java.communicate(timeout=_PATIENCE)
+    with local_session() as session:
+        java: subprocess.Popen[bytes] = session.sparkContext._gateway.proc
+        with tempfile.TemporaryDirectory() as temporary:
+            _work(session, Path(temporary))
+    # It ends, and writes, when nobody can ask it anything more.
+    java.communicate(timeout=_PATIENCE)
 
 
-def _work(folder: Path) -> subprocess.Popen[bytes]:
-    """What the tests do, on three rows; the process of the Java that did it."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    settings = {
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.streaming.stateStore.providerClass": _PROVIDER,
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+def _work(session: Any, folder: Path) -> None:
+    """What the tests do, on three rows."""
     (folder / "input").mkdir()
     (folder / "input" / "a.json").write_text('{"key": "a"}\n{"key": "b"}\n{"key": "a"}\n')
     for name, query in _queries(session, folder / "input").items():
         _run(query, folder / name)
     _read(session, folder / "rows")
-    java: subprocess.Popen[bytes] = session.sparkContext._gateway.proc
-    session.stop()
-    return java
 
 
 def _queries(session: Any, folder: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def require_java() -> int:
 
     Raises `StatemigrateError` when there is none or it is older than 17.
     """
-    java = _find_java()
+    java = find_java()
     if java is None:
         raise _error(_where_looked())
     printed = _printed_version(java)
@@ -32,7 +32,8 @@ def require_java() -> int:
     return major
 
 
-def _find_java() -> str | None:
+def find_java() -> str | None:
+    """The command that Spark will call, None where there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         # Spark does the same: with JAVA_HOME set it never looks at the path.

@@ -6,12 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import (
-    Manifest,
-    kept_versions,
-    manifest_path,
-    read_manifest,
-)
+from statemigrate.embedded.manifest import Manifest, kept_versions, manifest_path, read_manifest
 from statemigrate.embedded.snapshots import snapshot_files
 
 

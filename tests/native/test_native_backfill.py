@@ -7,6 +7,7 @@ from control_pipeline import AmountsInPandas, CentsInPandas, ControlPipeline, St
 from function_deployments import Deployments
 from pipelines import PARTITIONS
 from pyspark.errors import StreamingQueryException
+from support.waiting import eventually
 from tally import (
     AMOUNTS,
     AMOUNTS_SCRIPT,
@@ -72,7 +73,7 @@ def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     spark.streams.addListener(listener)
     try:
         query = tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))
-        wait_for(lambda: len(figures) == 3)
+        eventually(lambda: len(figures) == 3)
     finally:
         spark.streams.removeListener(listener)
     expected.drain(AMOUNTS)
@@ -88,16 +89,6 @@ def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     assert (status.keys_left, status.consumed, status.waiting) == (0, 3, 0)
     assert status.is_finished
     assert status.quarantined == 0
-
-
-def wait_for(condition):
-    """Listeners are told a little later."""
-    import time
-
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

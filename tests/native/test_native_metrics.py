@@ -1,13 +1,13 @@
 """Metrics of a running query on Spark's own state, compared with what its state says."""
 
 import logging
-import time
 
 import pytest
 from control_pipeline import ControlPipeline, StrictAmounts
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.metric_points import RaisingProvider, points, readme_code
+from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
 
 from statemigrate import MigrationMetrics, migrated, plan_backfill
@@ -40,14 +40,6 @@ def some_fail() -> str:
         f'    if value["cents"] >= {3 * FAILING[0] + 7}:\n        raise ValueError("too much")\n'
     )
     return AMOUNTS_SCRIPT.replace("    amount = Decimal(", f"{check}    amount = Decimal(", 1)
-
-
-def eventually(condition):
-    """Listeners are told a little later."""
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def committed(query):

@@ -2,11 +2,11 @@
 
 import os
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
+from support.waiting import eventually
 
 from statemigrate.demo.crash import Crash, MidBatchKill
 from statemigrate.demo.embedded_job import changelogs_written
@@ -31,7 +31,7 @@ def session(tmp_path):
     session = ProcessSession(
         [sys.executable, "-c", FAMILY], directory=tmp_path, environment=dict(os.environ), log=log
     )
-    wait_until(lambda: "ready" in log.read_text())
+    eventually(lambda: "ready" in log.read_text())
     yield session
     session.kill()
 
@@ -42,13 +42,6 @@ def layout(tmp_path):
     for name in ("offsets", "commits"):
         (layout.checkpoint / name).mkdir(parents=True)
     return layout
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def note(layout, log, batch):
@@ -119,7 +112,7 @@ def test_a_batch_committed_at_the_last_moment_goes_on(session, layout):
     session.stop = commit_then_halt
     assert kill(session, layout).strike() is None
     assert len(session.members()) == 2
-    wait_until(lambda: not any(is_halted(pid) for pid in session.members()))
+    eventually(lambda: not any(is_halted(pid) for pid in session.members()))
 
 
 def is_halted(pid):
