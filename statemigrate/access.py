@@ -25,10 +25,19 @@ _NO_KEY: Any = object()
 
 @dataclass
 class Source(Generic[V]):
-    """A live family other than the target, and the path from its revision to the target's."""
+    """A live family other than the target, and the path from its revision to the target's.
+
+    A family that no way leads from has none; it is guarded, and never gives a value.
+    """
 
     family: Family[V]
-    path: Path
+    path: Path | None
+
+    @property
+    def way(self) -> Path:
+        """The path of a family that gave a value."""
+        assert self.path is not None, f"a value came out of {self.family.name}"  # noqa: S101
+        return self.path
 
 
 @dataclass
@@ -187,7 +196,7 @@ class DualAccess(Generic[V]):
     def _converted(self, source: Source[V], key: Key, old: V) -> V:
         self._shown.key = key
         try:
-            return self._convert(source.path, self._shown, old)
+            return self._convert(source.way, self._shown, old)
         except TransformError as error:
             error.data["key"] = self._shown.value
             raise
@@ -197,7 +206,7 @@ class DualAccess(Generic[V]):
 
     def _unfit(self, source: Source[V], error: ValueMismatchError) -> TransformError:
         shown = self._shown.value
-        path = source.path
+        path = source.way
         return TransformError(
             f"store {self.store}, key {shown!r}: the transform from {path.source} to "
             f"{path.target} returned what the new format cannot hold: {error.summary}",

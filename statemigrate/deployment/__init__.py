@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from statemigrate.deployment.checks import check_targets
 from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
+from statemigrate.deployment.guard import GuardedFamily, no_way
 from statemigrate.deployment.plan import (
     StorePlan,
     access_for,
@@ -16,11 +17,13 @@ from statemigrate.deployment.plan import (
     migrates_unasked,
     plan_store,
 )
-from statemigrate.deployment.stored import StoredFamily, StoredStore
+from statemigrate.deployment.stored import Holds, StoredFamily, StoredStore
 
 __all__ = [
     "SETTINGS",
     "Declared",
+    "GuardedFamily",
+    "Holds",
     "Kind",
     "Settings",
     "StorePlan",
@@ -32,5 +35,6 @@ __all__ = [
     "family_name",
     "is_family_of",
     "migrates_unasked",
+    "no_way",
     "plan_store",
 ]

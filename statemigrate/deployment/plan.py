@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.deployment import checks
 from statemigrate.deployment.declared import Declared, Kind, Settings
+from statemigrate.deployment.guard import GuardedFamily, no_way
 from statemigrate.deployment.stored import StoredFamily, StoredStore
-from statemigrate.errors import StartupError
 from statemigrate.families import Family, Key
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.shape import shape_of
@@ -23,13 +24,17 @@ from statemigrate.migration import BASE, Lineage, Path
 
 @dataclass(frozen=True)
 class StorePlan:
-    """How one store is read and written: the target family, the others newest first."""
+    """How one store is read and written: the target family, the others newest first.
+
+    ``paths`` has each source's way to the target. None where no way leads from it: then it is not
+    known to hold anything, and whoever meets a value in it must stop.
+    """
 
     declared: Declared
     lineage: Lineage
     target: StoredFamily
     sources: tuple[StoredFamily, ...]
-    paths: tuple[Path, ...]
+    paths: tuple[Path | None, ...]
 
     @property
     def migrates_unasked(self) -> bool:
@@ -54,6 +59,11 @@ class StorePlan:
         sources = tuple(family for family, _ in kept)
         return replace(self, sources=sources, paths=tuple(path for _, path in kept))
 
+    def refuse(self, family: StoredFamily) -> NoReturn:
+        """Raise `StartupError` for a value in a family that no way leads from."""
+        held = f"family {family.name} holds values"
+        raise no_way(self.lineage, family.revision, self.target.revision, held=held)
+
     def _newest(self) -> str:
         live = (self.target, *self.sources)
         return max((each.revision for each in live), key=self.lineage.position)
@@ -72,9 +82,17 @@ def dual_access(
     write_on_read: bool = True,
     asks_after_hit: bool = True,
     show_key: Callable[[Key], object] = lambda key: key,
+    refuse: Callable[[StoredFamily], NoReturn] | None = None,
 ) -> DualAccess[Any]:
-    """A store's dual access over the families an engine opened for ``plan``, in its order."""
-    pairs = zip(sources, plan.paths, strict=True)
+    """A store's dual access over the families an engine opened for ``plan``, in its order.
+
+    A family that no way leads from is guarded: ``refuse`` raises the error for a value in it.
+    """
+    guarded = [
+        opened if path is not None else GuardedFamily(opened, partial(refuse or plan.refuse, each))
+        for opened, each, path in zip(sources, plan.sources, plan.paths, strict=True)
+    ]
+    pairs = zip(guarded, plan.paths, strict=True)
     return access_for(plan.declared.kind)(
         plan.declared.store,
         target,
@@ -85,13 +103,13 @@ def dual_access(
     )
 
 
-def migrates_unasked(paths: Iterable[Path], *, expires: bool) -> bool:
+def migrates_unasked(paths: Iterable[Path | None], *, expires: bool) -> bool:
     """Whether values may migrate along ``paths`` without being written.
 
     A migrated value is a new one to Spark, and so is its time to live. Where values expire, a
     script says whether that may be; if not, a value stays where its own time runs out.
     """
-    return not expires or all(path.restarts_time for path in paths)
+    return not expires or all(path is None or path.restarts_time for path in paths)
 
 
 def is_family_of(store: str, name: str) -> bool:
@@ -152,18 +170,10 @@ def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[Stored
     return tuple(newest_first)
 
 
-def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path:
-    missing = lineage.missing_downgrade(family.revision, target)
-    if missing is None:
+def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
+    if lineage.missing_downgrade(family.revision, target) is None:
         return lineage.path(family.revision, target)
-    if family.empty:
-        return Path(family.revision, target)
-    raise StartupError(
-        f"store {lineage.store} cannot go back from {family.revision} to {target}",
-        expected=f"a downgrade in {missing.where}, since family {family.name} holds values",
-        found="no downgrade",
-        next_action="write that downgrade, or deploy code whose target is "
-        f"{family.revision}; nothing was touched",
-        store=lineage.store,
-        revision=missing.revision,
-    )
+    if family.holds == "something":
+        held = f"family {family.name} holds values"
+        raise no_way(lineage, family.revision, target, held=held)
+    return None

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from statemigrate.deployment.declared import Kind
 from statemigrate.formats import Format, format_from_json
 
+Holds = Literal["nothing", "something", "unknown"]
+"""What a family holds. Only having read it makes the first two: not seen is never empty."""
+
 
 @dataclass(frozen=True)
 class StoredFamily:
-    """A family as a checkpoint has it; ``empty`` only where that is certain."""
+    """A family as a checkpoint has it, or may have it."""
 
     name: str
     revision: str
     format: Format
-    empty: bool = False
+    holds: Holds = "unknown"
 
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
@@ -33,9 +36,9 @@ class StoredStore:
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
 
-    def marked(self, is_empty: Callable[[str], bool]) -> StoredStore:
-        """The same store with every family's emptiness filled in."""
-        families = tuple(replace(each, empty=is_empty(each.name)) for each in self.families)
+    def marked(self, holds: Callable[[str], Holds]) -> StoredStore:
+        """The same store with what was found in each family, by its name, filled in."""
+        families = tuple(replace(each, holds=holds(each.name)) for each in self.families)
         return replace(self, families=families)
 
     def to_json(self) -> dict[str, Any]:

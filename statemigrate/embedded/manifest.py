@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment import StoredStore
+from statemigrate.deployment import Holds, StoredStore
 from statemigrate.embedded.durable import (
     RESTORE_COPY,
     FileReference,
@@ -94,7 +94,11 @@ class Manifest:
 
     def stored_stores(self) -> dict[str, StoredStore]:
         """The stores, each family marked by whether it holds anything."""
-        return {name: store.marked(self.is_empty) for name, store in self.stores.items()}
+        return {name: store.marked(self.holds) for name, store in self.stores.items()}
+
+    def holds(self, family: str) -> Holds:
+        """What every partition's committed state says of ``family``."""
+        return "nothing" if self.is_empty(family) else "something"
 
 
 def publish_manifest(layout: Layout, manifest: Manifest) -> FileReference:

@@ -29,10 +29,11 @@ class Course:
 
 
 def courses(plan: StorePlan) -> tuple[Course, ...]:
-    """A course for every family other than the target."""
+    """A course for every family other than the target that a way leads from."""
     return tuple(
         Course(family, plan.target, path, _back(plan, family.revision))
         for family, path in zip(plan.sources, plan.paths, strict=True)
+        if path is not None
     )
 
 

@@ -60,12 +60,12 @@ def logical(
     family only, so they need no merging.
     """
     arrange = lists if plan.declared.kind == "list" else iter
-    for family, path in zip((plan.target, *plan.sources), (None, *plan.paths), strict=True):
+    for family in (plan.target, *plan.sources):
         rows = frame(family)
         if rows is not None:
             chosen = rows if key is None else rows.where(_begins_with(keys, key))
             entries = _read(chosen, family, keys, envelope=envelope)
-            yield from arrange(entries if path is None else _migrated(plan, path, entries))
+            yield from arrange(_in_target(plan, family, entries))
 
 
 def suspected(
@@ -144,6 +144,19 @@ def _begins_with(keys: Keys, key: Sequence[Any]) -> Any:
     for column, value in zip(columns, key, strict=False):
         condition = condition & functions.col(column).eqNullSafe(functions.lit(value))
     return condition
+
+
+def _in_target(plan: StorePlan, family: StoredFamily, entries: Iterator[Entry]) -> Iterator[Entry]:
+    if family is plan.target:
+        return entries
+    path = plan.paths[plan.sources.index(family)]
+    return _refused(plan, family, entries) if path is None else _migrated(plan, path, entries)
+
+
+def _refused(plan: StorePlan, family: StoredFamily, entries: Iterator[Entry]) -> Iterator[Entry]:
+    for _ in entries:
+        plan.refuse(family)
+    return iter(())
 
 
 def _migrated(plan: StorePlan, path: Path, entries: Iterator[Entry]) -> Iterator[Entry]:

@@ -18,6 +18,8 @@ from statemigrate.scripts import ScriptFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_NO_WAY = "no way leads from its family to the target's"
+
 
 @dataclass(frozen=True)
 class Quarantined:
@@ -52,7 +54,7 @@ def quarantined(
         plan = planned(state, store, lineages, targets or {}, accept_edited)
         by_family = {course.family.name: course for course in courses(plan)}
         for family, key, value, marked in state.suspects(plan):
-            cause = _cause(by_family[family], key, value)
+            cause = _cause(by_family[family], key, value) if family in by_family else _NO_WAY
             if marked or cause is not None:
                 yield Quarantined(family, key, value, cause)
 

@@ -57,15 +57,8 @@ class Deployed:
         return tuple(family_name(lineage, revision) for revision in lineage.revisions)
 
     def _anything(self, declared: Declared, lineage: Lineage) -> StoredStore:
-        target = lineage.resolve(self.settings.targets.get(declared.store, "head"))
         families = tuple(
-            StoredFamily(
-                family_name(lineage, revision),
-                revision,
-                lineage.format_of(revision),
-                # Not known to be empty, but no way leads back from it: it is guarded.
-                empty=lineage.missing_downgrade(revision, target) is not None,
-            )
+            StoredFamily(family_name(lineage, revision), revision, lineage.format_of(revision))
             for revision in lineage.revisions
         )
         user_key = None if declared.user_key is None else declared.user_key.jsonValue()

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.families import Family, Span
+from statemigrate.families import Span
 from statemigrate.formats import Value
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
@@ -160,51 +160,6 @@ class NativeMapFamily(NativeFamily):
 
     def _user_key(self, key: bytes) -> tuple[Any, ...]:
         return self._user_keys.decode(key[VISIT:])
-
-
-class GuardedFamily:
-    """A family no way leads from: as long as it is empty it is as if it were not there.
-
-    ``refuse`` raises the error for a key that has a value in it.
-    """
-
-    def __init__(self, family: Family[Any], refuse: Callable[[], NoReturn]) -> None:
-        self.name = family.name
-        self.revision = family.revision
-        self._family = family
-        self._refuse = refuse
-
-    def get(self, key: bytes) -> None:
-        """See `statemigrate.families.Family.get`."""
-        self.contains(key)
-
-    def contains(self, key: bytes) -> bool:
-        """See `statemigrate.families.Family.contains`."""
-        if self._family.contains(key):
-            self._refuse()
-        return False
-
-    def conform(self, value: Any) -> Any:
-        """See `statemigrate.families.Family.conform`."""
-        return self._family.conform(value)
-
-    def put(self, key: bytes, value: Any) -> NoReturn:  # noqa: ARG002
-        """Never: dual access writes only to the target."""
-        self._refuse()
-
-    def delete(self, key: bytes) -> None:
-        """See `statemigrate.families.Family.delete`."""
-        self.contains(key)
-
-    def scan(self, span: Span) -> Iterator[tuple[bytes, Any]]:
-        """See `statemigrate.families.Family.scan`."""
-        if next(self._family.scan(span), None) is not None:
-            self._refuse()
-        return iter(())
-
-    def is_drained(self) -> bool:
-        """See `statemigrate.families.Family.is_drained`."""
-        return False
 
 
 def _of_the_visit(span: Span, get: Callable[[bytes], Any]) -> Iterator[tuple[bytes, Any]]:

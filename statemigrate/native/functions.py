@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import update_wrapper
 from typing import Any
 
-from statemigrate.deployment import Settings, StorePlan, check_targets, dual_access
+from statemigrate.deployment import Settings, StorePlan, check_targets, dual_access, no_way
 from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError
 from statemigrate.native.control import MARKER, Arrived
 from statemigrate.native.deployed import Deployed, Undeployable
@@ -163,9 +163,9 @@ def _deployable(store: str, settings: Settings, *, compared: bool = True) -> Sto
 
 
 def _readable(plan: StorePlan) -> frozenset[str]:
-    # A path without steps stands where no way leads back.
     pairs = zip(plan.sources, plan.paths, strict=True)
-    return frozenset([plan.target.revision, *(each.revision for each, path in pairs if path.steps)])
+    ways = (family.revision for family, path in pairs if path is not None)
+    return frozenset([plan.target.revision, *ways])
 
 
 def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> StartupError:
@@ -181,14 +181,4 @@ def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> Startup
             key=key,
             revision=revision,
         )
-    missing = lineage.missing_downgrade(revision, target)
-    return StartupError(
-        f"store {lineage.store}, key {key!r}: cannot go back from {revision} to {target}",
-        expected=f"a downgrade in {'its script' if missing is None else missing.where}",
-        found="no downgrade",
-        next_action=f"write that downgrade, or deploy code whose target is {revision}; nothing of "
-        "this batch was written",
-        store=lineage.store,
-        key=key,
-        revision=revision,
-    )
+    return no_way(lineage, revision, target, held="this key's state is of it", at=repr(key))

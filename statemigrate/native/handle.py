@@ -10,13 +10,12 @@ import pyspark
 from pyspark.sql.types import StructType
 
 from statemigrate.access import DualAccess, Source
-from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access
-from statemigrate.errors import StartupError, TransformError
-from statemigrate.families import Family, Span
+from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, no_way
+from statemigrate.errors import TransformError
+from statemigrate.families import Span
 from statemigrate.native.deployed import Deployed
 from statemigrate.native.families import (
     VISIT,
-    GuardedFamily,
     NativeFamily,
     NativeListFamily,
     NativeMapFamily,
@@ -133,10 +132,7 @@ class NativeHandle(DualAccessHandle):
                 self._state(declared, family.name, family.format.struct_type())
 
     def _access(self, declared: Declared, plan: StorePlan, target: Any) -> DualAccess[Any]:
-        sources = [
-            self._source(declared, plan, family, bool(path.steps))
-            for family, path in zip(plan.sources, plan.paths, strict=True)
-        ]
+        sources = [self._source(declared, family) for family in plan.sources]
         user_keys = None if declared.user_key is None else KeyCodec(declared.user_key)
         return dual_access(
             plan,
@@ -145,17 +141,17 @@ class NativeHandle(DualAccessHandle):
             write_on_read=self._deployed.settings.write_on_read and plan.migrates_unasked,
             asks_after_hit=False,
             show_key=partial(self._shown, user_keys),
+            refuse=partial(self._refuse, plan),
         )
 
-    def _source(
-        self, declared: Declared, plan: StorePlan, family: StoredFamily, leads: bool
-    ) -> Family[Any]:
+    def _source(self, declared: Declared, family: StoredFamily) -> Any:
         schema = family.format.struct_type()
-        state = self._state(declared, family.name, schema)
-        opened: Family[Any] = self._family(declared, family, state, schema)
-        if leads:
-            return opened
-        return GuardedFamily(opened, partial(_no_way_back, plan, family, self))
+        return self._family(declared, family, self._state(declared, family.name, schema), schema)
+
+    def _refuse(self, plan: StorePlan, family: StoredFamily) -> NoReturn:
+        held = f"family {family.name} holds a value of this key"
+        at = repr(self.grouping)
+        raise no_way(plan.lineage, family.revision, plan.target.revision, held=held, at=at)
 
     def _family(
         self, declared: Declared, family: StoredFamily, state: Any, schema: StructType
@@ -180,18 +176,3 @@ class NativeHandle(DualAccessHandle):
 
     def _shown(self, user_keys: KeyCodec | None, key: bytes) -> tuple[Any, ...]:
         return self.grouping + (() if user_keys is None else user_keys.decode(key[VISIT:]))
-
-
-def _no_way_back(plan: StorePlan, family: StoredFamily, handle: NativeHandle) -> NoReturn:
-    missing = plan.lineage.missing_downgrade(family.revision, plan.target.revision)
-    where = family.name if missing is None else missing.where
-    raise StartupError(
-        f"store {plan.lineage.store}, key {handle.grouping!r}: cannot go back from "
-        f"{family.revision} to {plan.target.revision}",
-        expected=f"a downgrade in {where}, since family {family.name} holds a value of this key",
-        found="no downgrade",
-        next_action="write that downgrade, or deploy code whose target is "
-        f"{family.revision}; nothing of this batch was written",
-        store=plan.lineage.store,
-        revision=family.revision,
-    )

@@ -54,7 +54,9 @@ def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
     """By store, the families seen to be empty."""
     return {
         store: tuple(
-            family for family in plan.sources if family.empty and family.name in state.variables
+            family
+            for family in plan.sources
+            if family.holds == "nothing" and family.name in state.variables
         )
         for store, plan in plans.items()
     }

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore, is_family_of
+from statemigrate.deployment import (
+    Declared,
+    Holds,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    is_family_of,
+)
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.shape import shape_of
@@ -85,12 +92,11 @@ class _Reading:
             scripted = lineage.format_of(revision)
             # Spark stores a struct whatever the script's format is; what counts is what it holds.
             fmt = scripted if shape_of(scripted.struct_type()) == shape_of(schema) else fmt
-        empty = self._checkpoint.is_empty(variable.name)
-        return StoredFamily(variable.name, revision, fmt, empty)
+        holds: Holds = "nothing" if self._checkpoint.is_empty(variable.name) else "something"
+        return StoredFamily(variable.name, revision, fmt, holds)
 
     def _unlisted(self, lineage: Lineage, record: StoreRecord) -> list[StoredFamily]:
         """Families that the last deployment may have made, read in case it did."""
-        target = lineage.resolve(self._settings.targets.get(lineage.store, "head"))
         names = [name for name in record.families if name not in self.variables]
         revisions = {
             name: _revision(lineage, name)
@@ -98,13 +104,7 @@ class _Reading:
             if name not in self._settings.accept_edited
         }
         return [
-            StoredFamily(
-                name,
-                revision,
-                lineage.format_of(revision),
-                # Where no way leads back from it, it is guarded.
-                empty=lineage.missing_downgrade(revision, target) is not None,
-            )
+            StoredFamily(name, revision, lineage.format_of(revision))
             for name, revision in revisions.items()
             if revision in lineage
         ]

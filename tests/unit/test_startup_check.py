@@ -3,17 +3,19 @@
 from dataclasses import replace
 
 import pytest
-from support.notes import FORMATS, MIDDLE, NEW, OLD, REVISIONS, family, lineage
+from support.notes import FORMATS, MIDDLE, NEW, OLD, REVISIONS, family, lineage, note
 
 from statemigrate.deployment import (
     Declared,
     Settings,
     StoredStore,
     StorePlan,
+    dual_access,
     family_name,
     plan_store,
 )
 from statemigrate.errors import LineageError, StartupError
+from statemigrate.families import MemoryFamily, Span
 from statemigrate.formats import Avro, Struct
 from statemigrate.migration import Lineage, Migration
 
@@ -25,8 +27,9 @@ def declared(revision=NEW, **changes):
     return replace(Declared("notes", "value", FORMATS[revision].struct_type()), **changes)
 
 
-def stored(*revisions, applied=None, empty=(), kind="value", user_key=None):
-    families = tuple(replace(family("notes", r), empty=r in empty) for r in revisions)
+def stored(*revisions, applied=None, holds=None, kind="value", user_key=None):
+    found = dict.fromkeys(revisions, "something") | (holds or {})
+    families = tuple(replace(family("notes", r), holds=found[r]) for r in revisions)
     return StoredStore(kind, families, CHECKSUMS if applied is None else applied, user_key)
 
 
@@ -94,15 +97,46 @@ def test_there_is_no_way_back_without_a_downgrade_while_the_newer_family_holds_v
     assert error.data["revision"] == NEW
 
 
-def test_an_empty_newer_family_does_not_stand_in_the_way():
+@pytest.mark.parametrize("holds", ["nothing", "unknown"])
+def test_a_newer_family_that_was_not_seen_to_hold_values_does_not_stand_in_the_way(holds):
     made = plan(
-        stored(NEW, OLD, empty=[NEW]),
+        stored(NEW, OLD, holds={NEW: holds}),
         code=declared(MIDDLE),
         scripts=one_way(),
         targets={"notes": MIDDLE},
     )
     assert [each.revision for each in made.sources] == [NEW, OLD]
-    assert made.paths[0].steps == ()
+    assert made.paths[0] is None
+    assert made.paths[1].target == MIDDLE
+
+
+def test_a_value_in_a_family_that_no_way_leads_from_is_neither_passed_over_nor_touched():
+    made = plan(
+        stored(NEW, OLD, holds={NEW: "unknown"}),
+        code=declared(MIDDLE),
+        scripts=one_way(),
+        targets={"notes": MIDDLE},
+    )
+    families = {r: MemoryFamily(family_name(lineage(), r), r, FORMATS[r]) for r in REVISIONS}
+    families[NEW].entries[b"k"] = note(NEW, "t")
+    families[OLD].entries[b"j"] = note(OLD, "t", 2, 1)
+    access = dual_access(made, families[MIDDLE], [families[each.revision] for each in made.sources])
+    before = {r: dict(each.entries) for r, each in families.items()}
+    value = note(MIDDLE, "t", 3, 1)
+    for touch in (
+        lambda: access.get(b"k"),
+        lambda: access.exists(b"k"),
+        lambda: access.delete(b"k"),
+        lambda: list(access.scan()),
+        lambda: access.clear(Span()),
+    ):
+        with pytest.raises(StartupError, match="cannot go back from r2 to r1"):
+            touch()
+    assert {r: dict(each.entries) for r, each in families.items()} == before
+    with pytest.raises(StartupError, match="cannot go back from r2 to r1"):
+        access.put(b"k", value)
+    assert families[NEW].entries == before[NEW]
+    assert access.get(b"j") == value
 
 
 def test_a_stored_family_of_an_unknown_revision():
@@ -118,7 +152,7 @@ def test_a_stored_family_of_an_unknown_revision():
 
 
 def test_an_unknown_revision_is_an_error_even_when_its_family_is_empty():
-    unknown = replace(family("notes", NEW), revision="beef", empty=True)
+    unknown = replace(family("notes", NEW), revision="beef", holds="nothing")
     assert "unknown revision beef" in refused(StoredStore("value", (unknown,), {})).summary
 
 
@@ -229,7 +263,7 @@ def test_state_from_before_the_first_script_is_at_the_baselines_revision():
 
 
 def test_what_a_plan_stores_is_what_the_next_start_reads():
-    made = plan(stored(OLD, MIDDLE))
+    made = plan(stored(OLD, MIDDLE, holds={OLD: "unknown", MIDDLE: "unknown"}))
     kept = StoredStore.from_json(made.stored().to_json())
     assert kept == made.stored()
     assert [each.revision for each in kept.families] == [NEW, MIDDLE, OLD]
@@ -253,8 +287,10 @@ def test_a_plan_without_its_retired_families():
     assert made.without(frozenset()) == made
 
 
-def test_families_are_marked_empty_by_name():
-    marked = stored(OLD, NEW).marked(lambda name: name == "notes")
-    assert [(each.name, each.empty) for each in marked.families] == [
-        ("notes", True), ("notes@r2", False),
+def test_what_a_family_holds_is_unknown_until_it_was_read():
+    kept = StoredStore.from_json(stored(OLD, NEW).to_json())
+    assert [each.holds for each in kept.families] == ["unknown", "unknown"]
+    read = kept.marked({"notes": "nothing", "notes@r2": "something"}.__getitem__)
+    assert [(each.name, each.holds) for each in read.families] == [
+        ("notes", "nothing"), ("notes@r2", "something"),
     ]  # fmt: skip
