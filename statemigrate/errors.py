@@ -91,6 +91,10 @@ class CorruptFileError(CheckpointError):
     """A durable file is truncated, altered or missing."""
 
 
+class ForeignFileError(CheckpointError):
+    """Below a checkpoint there is a link, or another thing that no query has put there."""
+
+
 class CheckpointInUseError(CheckpointError):
     """Another query holds the checkpoint or its working directory."""
 

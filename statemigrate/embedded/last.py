@@ -6,6 +6,7 @@ from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, read_manifest
 from statemigrate.errors import CheckpointError
+from statemigrate.files import whole_number
 
 
 def last_committed(layout: Layout) -> Manifest | None:
@@ -15,7 +16,7 @@ def last_committed(layout: Layout) -> Manifest | None:
     """
     with unwritable(layout.checkpoint):
         names = [path.name for path in (layout.checkpoint / "commits").glob("*")]
-    numbers = [int(name) for name in names if name.isdigit()]
+    numbers = [number for name in names if (number := whole_number(name)) is not None]
     if not numbers:
         return None
     if not layout.versions.is_dir():

@@ -11,7 +11,9 @@ from typing import Any
 
 from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CheckpointError, ScriptError
-from statemigrate.native.checkpoint import file_system, replace_file
+from statemigrate.files import parse_json
+from statemigrate.files.whole import replacing
+from statemigrate.native.checkpoint import file_system
 from statemigrate.native.record import read_record
 from statemigrate.scripts import ScriptFolder
 
@@ -49,7 +51,7 @@ def read_applied(directory: Path) -> Applied:
     if not path.exists():
         return {}
     try:
-        document: Any = json.loads(path.read_bytes())
+        document: Any = parse_json(path.read_bytes())
         return {
             str(store): {str(revision): str(checksum) for revision, checksum in each.items()}
             for store, each in {_FORMAT: document["applied"]}[document["format"]].items()
@@ -77,8 +79,8 @@ def record_applied(migrations: str | Path, checkpoint: str) -> Path:
     for store, checksums in applied_by(checkpoint).items():
         applied[store] = {**applied.get(store, {}), **checksums}
     text = json.dumps({"format": _FORMAT, "applied": applied}, indent=2, sort_keys=True)
-    system, path = file_system(str(applied_file(directory)))
-    replace_file(system, path, f"{text}\n".encode())
+    with replacing(applied_file(directory)) as stream:
+        stream.write(f"{text}\n".encode())
     return applied_file(directory)
 
 

@@ -7,11 +7,13 @@ through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import Kind
 from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.files import whole_number
 from statemigrate.formats.shape import shape_of
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ class SparkCheckpoint:
 
         system, root = file_system(self.path)
         commits = fs.FileSelector(f"{root}/commits", allow_not_found=True)
-        names = [each.base_name for each in system.get_file_info(commits)]
-        return max((int(name) for name in names if name.isdigit()), default=None)
+        numbers = (whole_number(each.base_name) for each in system.get_file_info(commits))
+        return max((number for number in numbers if number is not None), default=None)
 
     def variables(self, batch: int | None = None) -> dict[str, Variable]:
         """The state variables by name, as of the last batch or of an earlier one still kept."""
@@ -202,7 +204,10 @@ def check_readable(path: str) -> None:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """The file system of a path or URI, and the path within it."""
+    """The file system of a checkpoint, a path or URI, and the path within it.
+
+    On a local one no link below the checkpoint is followed; see `ConfinedFiles`.
+    """
     from pathlib import Path
 
     import pyarrow as pa
@@ -210,7 +215,7 @@ def file_system(path: str) -> tuple[Any, str]:
 
     text = path if "://" in path or path.startswith("file:") else str(Path(path).absolute())
     try:
-        return fs.FileSystem.from_uri(text)  # type: ignore[no-any-return]
+        system, root = fs.FileSystem.from_uri(text)
     except (pa.ArrowException, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be opened",
@@ -219,13 +224,20 @@ def file_system(path: str) -> tuple[Any, str]:
             next_action="check the path, and that the file system can be reached from here",
             path=path,
         ) from error
+    if system.type_name != "local":
+        return system, root
+    from statemigrate.files.confined_system import ConfinedFiles
+
+    return fs.PyFileSystem(ConfinedFiles(root)), root
 
 
 def replace_file(system: Any, path: str, data: bytes) -> None:
     """Write a file so that a reader sees the old content or the new one."""
-    with system.open_output_stream(f"{path}.new") as stream:
+    # A name that nobody can have foreseen, and taken.
+    unfinished = f"{path}.{uuid.uuid4().hex}.new"
+    with system.open_output_stream(unfinished) as stream:
         stream.write(data)
-    system.move(f"{path}.new", path)
+    system.move(unfinished, path)
 
 
 def active_session(path: str) -> SparkSession:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files import parse_json
 from statemigrate.native.checkpoint import file_system, replace_file
 from statemigrate.native.source_log import SourceLog, source_count
 
@@ -74,7 +75,7 @@ class ChunkFiles:
         if document is None:
             return None
         try:
-            return str(json.loads(document)["id"])
+            return str(parse_json(document)["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(
                 f"{self._root}/metadata does not name a query",
@@ -139,7 +140,7 @@ class ChunkFiles:
         if document is None:
             return None
         try:
-            found = {_FORMAT: (parsed := json.loads(document))["plan"]}[parsed["format"]]
+            found = {_FORMAT: (parsed := parse_json(document))["plan"]}[parsed["format"]]
             return PlanRecord(**found)
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(

@@ -8,7 +8,6 @@ each, so that sources can come and go. The format is that of Spark's ``OffsetSeq
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from statemigrate.errors import CheckpointError
+from statemigrate.files import parse_json
 
 NO_OFFSET = "-"
 """The line of a source that has no offset yet."""
@@ -151,7 +151,7 @@ def _check_offsets(path: Path, lines: list[str], *, named: bool) -> None:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json
 from statemigrate.native.checkpoint import file_system, replace_file
 
 _NAME = "statemigrate/deployed.json"
@@ -64,7 +65,7 @@ def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
 
 def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
     try:
-        document: Any = json.loads(data)
+        document: Any = parse_json(data)
         return {
             str(store): StoreRecord(
                 tuple(map(str, each["families"])),

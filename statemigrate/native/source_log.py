@@ -8,7 +8,6 @@ log). The offset log is described in `statemigrate.native.offsets`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json, whole_number
 
-_LOG_FILE = re.compile(r"(\d+)(\.compact)?")
+_LOG_FILE = re.compile(r"([0-9]+)(\.compact)?")
 _ATTEMPTS = 5
 
 
@@ -57,7 +57,7 @@ class SourceLog:
 def offset_of(text: str | None) -> int:
     """The number in a file source's offset, -1 for none."""
     try:
-        document = json.loads(text or "null")
+        document = parse_json(text or "null")
     except ValueError:
         return -1
     return int(document["logOffset"]) if isinstance(document, dict) else -1
@@ -114,7 +114,7 @@ def _entries(system: Any, directory: str, below: str) -> Iterator[tuple[str, int
 
 def _entry(path: str, line: str) -> dict[str, Any]:
     try:
-        entry: dict[str, Any] = json.loads(line)
+        entry: dict[str, Any] = parse_json(line)
         return {"path": entry["path"], "batchId": entry["batchId"]}
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptFileError(
@@ -134,8 +134,8 @@ def _log_files(system: Any, directory: str) -> list[str]:
 
 
 def _newest(system: Any, directory: str) -> int | None:
-    numbers = (int(name) for name in _names(system, directory) if name.isdigit())
-    return max(numbers, default=None)
+    numbers = (whole_number(name) for name in _names(system, directory))
+    return max((number for number in numbers if number is not None), default=None)
 
 
 def _names(system: Any, directory: str) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 
 from statemigrate.embedded.durable import rename
 from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json
 from statemigrate.native.offsets import OffsetFile
 
 Progress = Literal["adopting", "adopted", "undoing", "undone"]
@@ -146,7 +147,7 @@ def _root(checkpoint: Path) -> Path:
 
 def _read(path: Path) -> Record:
     try:
-        return _record(json.loads(path.read_bytes()))
+        return _record(parse_json(path.read_bytes()))
     except (ValueError, KeyError, TypeError) as error:
         raise _altered(path, f"JSON of format {_FORMAT}", str(error)) from error
 

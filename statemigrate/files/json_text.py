@@ -1,0 +1,42 @@
+"""JSON that somebody else may have written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+DEEPEST = 200
+"""Levels of lists and objects that a document may have; Spark's and ours have some ten."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises ValueError, whatever is wrong with it.
+
+    Python's own parser raises `RecursionError` for a deep text, and takes ``NaN``, which is no
+    JSON. What passes here can be walked by a function that calls itself.
+    """
+    try:
+        document = json.loads(text, parse_constant=_not_json)
+    except RecursionError as error:
+        raise ValueError(f"nested deeper than {DEEPEST} levels") from error
+    _check_depth(document)
+    return document
+
+
+def _check_depth(document: Any) -> None:
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [inner for each in level for inner in _inner(each)]
+        if not level:
+            return
+    raise ValueError(f"nested deeper than {DEEPEST} levels")
+
+
+def _inner(document: Any) -> Any:
+    if isinstance(document, dict):
+        return document.values()
+    return document if isinstance(document, list) else ()
+
+
+def _not_json(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
