@@ -1,8 +1,7 @@
 """One partition's RocksDB database: opening, families, errors. The only importer of rocksdict.
 
-The database is a disposable working copy, so its write-ahead log is off. Flushes are atomic over
-all column families, hence what is on disk is always one moment's state, and the version kept inside
-the database tells which.
+The database is a disposable working copy, so its write-ahead log is off. What a crash leaves of it
+is worth nothing: `proof` tells which copies may be believed.
 """
 
 from __future__ import annotations
@@ -86,15 +85,9 @@ class Database:
         return self._columns[family]
 
     def drop(self, family: str) -> None:
-        """Drop ``family`` with everything in it.
-
-        RocksDB drops at once, before anything else of the batch is on disk. The mark that this copy
-        is between two versions therefore goes to disk first: a crash must not leave an older
-        version's mark beside a family that version still had.
-        """
+        """Drop ``family`` with everything in it, on disk and at once."""
         if self._columns.pop(family, None) is not None:
             with translated(self.path):
-                self._columns[META].flush()
                 self._database.drop_column_family(_PREFIX + family)
 
     def copy_to(self, directory: Path) -> None:
@@ -108,13 +101,20 @@ class Database:
         """Call ``release`` once the files are released."""
         self._on_close.append(release)
 
-    def close(self) -> None:
-        """Flush all families together and release the files."""
+    def flush(self) -> None:
+        """Bring every family to disk. Raises `CheckpointError` where closing would keep silent."""
+        with translated(self.path):
+            for family in sorted(self._columns):
+                self._columns[family].flush()
+
+    def close(self, closed: Callable[[Path], None] = lambda _: None) -> None:
+        """Close, let ``closed`` look at the files while nobody else can, and release them."""
         # RocksDB refuses to close while handles of column families are alive.
         self._columns = {}
         try:
             with translated(self.path):
                 self._database.close()
+            closed(self.path)
         finally:
             for release in self._on_close:
                 release()

@@ -109,11 +109,16 @@ class DurableFile:
 def rename(temporary: Path, final: Path) -> None:
     """Rename, and make the renaming itself survive a loss of power."""
     temporary.replace(final)
-    directory = os.open(final.parent, os.O_RDONLY)
+    sync_directory(final.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in ``directory``, and those that went, survive a loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        os.fsync(descriptor)
     finally:
-        os.close(directory)
+        os.close(descriptor)
 
 
 def linked(source: Path, target: Path) -> bool:
@@ -130,7 +135,15 @@ def linked(source: Path, target: Path) -> bool:
 def link_or_copy(source: Path, target: Path) -> None:
     """Make ``target`` hold what ``source`` holds. Only for files that never change."""
     if not linked(source, target):
-        shutil.copyfile(source, target)
+        copy(source, target)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a file's content to a new file, on disk once this returns."""
+    with source.open("rb") as reading, target.open("xb") as writing:
+        shutil.copyfileobj(reading, writing, _BLOCK)
+        writing.flush()
+        os.fsync(writing.fileno())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from statemigrate.embedded.manifest import (
     SnapshotReference,
     state_after,
 )
+from statemigrate.embedded.proof import prove
 from statemigrate.embedded.restore import STATE, UNCOMMITTED, is_private, open_at
 from statemigrate.embedded.snapshots import store_snapshot
 from statemigrate.families import Span
@@ -116,7 +118,8 @@ class Partition:
             )  # fmt: skip
             after = PartitionState(after.state, SnapshotReference(listing, after.state))
         after = self._described(after)
-        self.close()
+        self._database.flush()
+        self._close(partial(prove, state=after.state))
         return after
 
     def abandon(self) -> None:
@@ -130,7 +133,10 @@ class Partition:
             self.close()
 
     def close(self) -> None:
-        """Release the working copy; a private one is removed."""
+        """Release the working copy unproven; a private one is removed."""
+        self._close(lambda _: None)
+
+    def _close(self, closed: Callable[[Path], None]) -> None:
         if self._closed:
             return
         self._closed = True
@@ -138,7 +144,7 @@ class Partition:
             family.release()
         self._counted = {}
         self._meta = None
-        self._database.close()
+        self._database.close(closed)
         if is_private(self._database.path):
             shutil.rmtree(self._database.path, ignore_errors=True)
 

@@ -1,29 +1,35 @@
-"""Bringing a working copy to exactly one version, verified by what is in it."""
+"""Bringing a working copy to exactly one version, which its proof or durable files tell."""
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.changelog import read_changelog
 from statemigrate.embedded.database import META, Database
+from statemigrate.embedded.durable import RESTORE_COPY
 from statemigrate.embedded.lock import DirectoryLock
-from statemigrate.embedded.manifest import EMPTY_STATE, ChangelogReference, PartitionState
+from statemigrate.embedded.manifest import (
+    EMPTY_STATE,
+    ChangelogReference,
+    PartitionState,
+    SnapshotReference,
+)
+from statemigrate.embedded.proof import proven_state, remove, withdraw
 from statemigrate.embedded.snapshots import restore_snapshot
-from statemigrate.errors import CheckpointError, CheckpointInUseError
+from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
 
 def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
-    """Open a working copy that holds exactly ``wanted``.
+    """Open a working copy that holds exactly ``wanted``; nothing proves it from here on.
 
     ``directory`` has the partition's durable files. The copy under ``working`` is used as far as
-    the identity stored inside it proves it right: as it is, after replaying the changelogs it has
-    not seen, or not at all. While another attempt of the same task holds it, here or in another
+    it is proven right: as it is, after replaying the changelogs it has not seen, or not at all.
+    While another attempt of the same task holds it, here or in another
     process, a private copy is made instead.
     """
     try:
@@ -54,30 +60,29 @@ def _open_held(wanted: PartitionState, directory: Path, working: Path) -> Databa
 
 
 def _open_verified(wanted: PartitionState, directory: Path, working: Path) -> Database:
-    database = _open_existing(working)
-    if database is not None:
-        missing = _missing(wanted, database.column(META).get(STATE))
-        if missing is not None:
+    state = proven_state(working)
+    missing = None if state is None else _missing(wanted, state)
+    if missing is not None:
+        database = _open_proven(working)
+        if database is not None:
             return _replayed(database, missing, directory)
-        database.close()
     return _rebuilt(wanted, directory, working)
 
 
-def _open_existing(working: Path) -> Database | None:
-    if not (working / "CURRENT").exists():
-        return None
+def _open_proven(working: Path) -> Database | None:
+    # Opening writes already.
+    withdraw(working)
     try:
         return Database(working)
     except CheckpointInUseError:
         raise
     except CheckpointError:
-        # A crash can leave a copy RocksDB refuses; it is disposable, the checkpoint is the truth.
+        # RocksDB can refuse a copy that was tampered with; the checkpoint is the truth.
         return None
 
 
-def _missing(wanted: PartitionState, found: bytes | None) -> tuple[ChangelogReference, ...] | None:
-    """The changelogs a copy in state ``found`` lacks; None when it is not on the way at all."""
-    state = (found or b"").decode()
+def _missing(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ...] | None:
+    """The changelogs a copy in ``state`` lacks; None when it is not on the way at all."""
     base = wanted.snapshot.state if wanted.snapshot else EMPTY_STATE
     on_the_way = [base, *(each.state for each in wanted.changelogs)]
     if state not in on_the_way:
@@ -86,18 +91,33 @@ def _missing(wanted: PartitionState, found: bytes | None) -> tuple[ChangelogRefe
 
 
 def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
-    shutil.rmtree(working, ignore_errors=True)
+    remove(working)
     if wanted.snapshot is not None:
         try:
             restore_snapshot(wanted.snapshot.file, directory, directory / "files", working)
         except BaseException:
-            # What is there may look whole, and it carries the wanted state's marker.
-            shutil.rmtree(working, ignore_errors=True)
+            remove(working)
             raise
     database = Database(working)
-    if wanted.snapshot is None:
-        database.column(META).put(STATE, EMPTY_STATE.encode())
+    if wanted.snapshot is not None:
+        _compare(database, wanted.snapshot, directory)
     return _replayed(database, wanted.changelogs, directory)
+
+
+def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+    """Raise `CorruptFileError` unless the restored snapshot says that it holds its state."""
+    found = database.column(META).get(STATE)
+    if found == snapshot.state.encode():
+        return
+    database.close()
+    path = snapshot.file.within(directory)
+    raise CorruptFileError(
+        f"{path} holds another state than the manifest says",
+        expected=snapshot.state,
+        found=(found or b"none").decode(errors="replace"),
+        next_action=RESTORE_COPY,
+        path=str(path),
+    )
 
 
 def _replayed(

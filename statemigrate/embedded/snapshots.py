@@ -15,6 +15,7 @@ from statemigrate.embedded.database import Database
 from statemigrate.embedded.durable import (
     DurableFile,
     FileReference,
+    copy,
     link_or_copy,
     linked,
     publish_document,
@@ -32,14 +33,14 @@ def store_snapshot(
     database: Database, directory: Path, contents: Path, version: int
 ) -> FileReference:
     """Store the open database's present state; returns the listing's reference."""
-    copy = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
+    moment = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
     try:
-        database.copy_to(copy)
+        database.copy_to(moment)
         known = _Hashes(database.path / _HASHES)
-        files = [_store(path, contents, known) for path in sorted(copy.iterdir())]
+        files = [_store(path, contents, known) for path in sorted(moment.iterdir())]
         known.save()
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(moment, ignore_errors=True)
     listing = directory / f"{version:012d}-{uuid.uuid4().hex}.snapshot"
     return publish_document(
         listing,
@@ -94,7 +95,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
     if target.suffix == ".sst":
         link_or_copy(source, target)
     else:
-        shutil.copyfile(source, target)
+        copy(source, target)
 
 
 class _Hashes:
