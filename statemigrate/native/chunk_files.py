@@ -10,13 +10,16 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from statemigrate.checkpoint.file_source import SourceLog, files_taken
+from statemigrate.checkpoint.offsets import Offsets, names_in, newest_offsets
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.native.checkpoint import file_system, replace_file
-from statemigrate.native.source_log import SourceLog, source_count
 
 CHUNKS = "statemigrate/control/chunks"
 """Where the control source looks for chunk files, below the checkpoint directory."""
+ADOPTIONS = "statemigrate/adoption"
+"""Where adoptions are recorded, below the checkpoint directory."""
 _PLAN = "statemigrate/control/plan.json"
 _FORMAT = 1
 
@@ -101,9 +104,24 @@ class ChunkFiles:
         """Make the directory if it is missing; the source refuses to start without it."""
         self._system.create_dir(self.path, recursive=True)
 
-    def sources(self) -> int | None:
-        """How many sources the query counts; None before its first batch, or with named ones."""
-        return source_count(self._system, self._root)
+    def offsets(self) -> Offsets | None:
+        """The offsets of the newest batch that was begun; None before the first."""
+        return newest_offsets(self._system, self._root)
+
+    def taken_by(self, source: str) -> dict[str, int]:
+        """The files that one of the query's sources has taken; none if it is no file source."""
+        return files_taken(self._system, self._root, source)
+
+    def adoptions(self) -> dict[str, bytes]:
+        """The records of what `statemigrate adopt` did here, by path."""
+        names = names_in(self._system, f"{self._root}/{ADOPTIONS}")
+        paths = (f"{ADOPTIONS}/{name}/record.json" for name in names if name.isdecimal())
+        found = {path: self._read(path) for path in paths}
+        return {path: data for path, data in found.items() if data is not None}
+
+    def is_made(self) -> bool:
+        """Whether the directory is there: `create` has been called."""
+        return self._exists(CHUNKS)
 
     def log(self) -> SourceLog:
         """What the control source has taken so far, read now."""

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.errors import StartupError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.control import MARKER
 from statemigrate.native.leftovers import older_families
 from statemigrate.native.patience import patiently
+from statemigrate.native.presence import require_control_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +65,7 @@ def plan_backfill(
     _check_size(keys_per_chunk)
     files, path = ChunkFiles(str(checkpoint)), str(checkpoint)
     query = files.require_query()
-    _require_control_source(files)
+    require_control_source(files)
     reader = SparkCheckpoint(path, spark)
     families = partial(_families, reader, migrations, targets)
     patiently(families, path)
@@ -190,16 +191,4 @@ def _check_size(keys_per_chunk: int) -> None:
             expected="keys_per_chunk of 1 or more",
             found=keys_per_chunk,
             next_action="leave it out for 10,000",
-        )
-
-
-def _require_control_source(files: ChunkFiles) -> None:
-    if files.sources() == 1:
-        raise CheckpointError(
-            f"the query of {files.checkpoint} has no control source",
-            expected="a query whose stream went through with_backfill",
-            found="one source in its offset log",
-            next_action=f"stop the query, run `statemigrate adopt {files.checkpoint}`, put "
-            "with_backfill around its stream and start it again",
-            path=files.checkpoint,
         )

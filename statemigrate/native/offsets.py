@@ -1,28 +1,17 @@
-"""Spark's offset log, as far as its layout matters to a source that is added or taken away.
+"""The offset log of a stopped query on a local disk, as a source is added to it or taken away.
 
-A file of ``offsets/`` is named after its batch. Version 1 of its format has a line ``v1``, a line
-with the batch's metadata as JSON, and a line for each source in the order of the query: the JSON
-of its offset, or ``-`` where it has none yet. Version 2 has the source's name and a colon before
-each, so that sources can come and go. The format is that of Spark's ``OffsetSeqLog``.
+`statemigrate.checkpoint.offsets` says what a file of the log looks like.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlparse
 
+from statemigrate.checkpoint.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
 from statemigrate.errors import CheckpointError
-from statemigrate.files import parse_json
-
-NO_OFFSET = "-"
-"""The line of a source that has no offset yet."""
-
-_BATCH = re.compile(r"0|[1-9][0-9]*")
-_COPY = "look at the file; restore it from a copy of the checkpoint if it was altered"
 
 
 @dataclass(frozen=True)
@@ -113,69 +102,26 @@ class OffsetLog:
         A start that failed leaves an empty directory, which does not count.
         """
         directories = self.checkpoint / "sources"
-        found = directories.iterdir() if directories.is_dir() else ()
-        return tuple(
-            sorted(int(at.name) for at in found if _BATCH.fullmatch(at.name) and _used(at))
-        )
+        names = [each.name for each in directories.iterdir()] if directories.is_dir() else []
+        used = (number for number in batches_in(names) if _used(self.source_directory(number)))
+        return tuple(sorted(used))
 
 
 def read_offsets(path: Path) -> OffsetFile:
     """Read one file of the log. Raises `CheckpointError` for a layout that is not known."""
     if not path.is_file():
-        raise _unknown(path, "a file, which Spark needs to start the query again", "no such file")
+        raise unknown(
+            str(path), "a file, which Spark needs to start the query again", "no such file"
+        )
     data = path.read_bytes()
-    try:
-        lines = data.decode().removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise _unknown(path, "text in UTF-8", str(error)) from error
-    if lines[0] not in ("v1", "v2"):
-        raise _unknown(path, "v1 or v2 in the first line", _short(lines[0]))
-    if not isinstance(_json(lines[1] if len(lines) > 1 else ""), dict):
-        raise _unknown(path, "the batch's metadata, a JSON object, in line 2", _short(*lines[1:2]))
-    named = lines[0] == "v2"
-    _check_offsets(path, lines[2:], named=named)
-    return OffsetFile(path, data, named, offsets=tuple(lines[2:]))
-
-
-def _check_offsets(path: Path, lines: list[str], *, named: bool) -> None:
-    if not lines:
-        raise _unknown(path, "a line for each source after line 2", "no further line")
-    for number, line in enumerate(lines, start=3):
-        name, colon, offset = line.partition(":") if named else ("", "", line)
-        # Spark ends a line at a carriage return too, and would count one source more.
-        known = (offset == NO_OFFSET or _json(offset) is not None) and "\r" not in line
-        if not known or (named and not (name and colon)):
-            expected = f"JSON or {NO_OFFSET} in line {number}"
-            raise _unknown(path, f"a name and {expected}" if named else expected, _short(line))
-
-
-def _json(text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError:
-        return None
-
-
-def _short(*lines: str) -> str:
-    text = "\n".join(lines)
-    return repr(text if len(text) <= 60 else f"{text[:60]}...") if text else "nothing"
-
-
-def _unknown(path: Path, expected: str, found: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} is not an offset file of a known layout",
-        expected=expected,
-        found=found,
-        next_action=_COPY,
-        path=str(path),
-    )
+    found = parse_offsets(data, str(path))
+    return OffsetFile(path, data, found.named, offsets=found.lines)
 
 
 def _batches(directory: Path) -> list[int]:
     if not directory.is_dir():
         return []
-    files = (each for each in directory.iterdir() if _BATCH.fullmatch(each.name))
-    return [int(each.name) for each in files if each.is_file()]
+    return batches_in(each.name for each in directory.iterdir() if each.is_file())
 
 
 def _used(directory: Path) -> bool:

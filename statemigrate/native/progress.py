@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from statemigrate.checkpoint.file_source import file_offset
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.chunks import keys_left
-from statemigrate.native.source_log import offset_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,10 +125,10 @@ class BackfillProgress(StreamingQueryListener):
         """Report a batch of this query that had control rows."""
         for source in event.progress.sources:
             # Spark writes a path with its scheme, which the path within its file system lacks.
-            ours = source.description.endswith(f"{self._files.path}]")
-            start, end = offset_of(source.startOffset), offset_of(source.endOffset)
-            if ours and end > start:
-                self._advance(event.progress.batchId, start, end, source.numInputRows)
+            if source.description.endswith(f"{self._files.path}]"):
+                start, end = _offset(source.startOffset), _offset(source.endOffset)
+                if end > start:
+                    self._advance(event.progress.batchId, start, end, source.numInputRows)
 
     def _advance(self, batch: int, start: int, end: int, keys: int) -> None:
         plan = self._files.plan()
@@ -148,3 +148,9 @@ class BackfillProgress(StreamingQueryListener):
         asked = self._seen + round(plan.keys * before / plan.chunks)
         consumed = min(end - plan.offset, plan.chunks)
         return BackfillFigures(batch, keys, min(asked, plan.keys), consumed, plan.keys, plan.chunks)
+
+
+def _offset(text: str | None) -> int:
+    # Spark reports null, as text, where there is no offset yet.
+    offset = file_offset(None if text in (None, "null") else text)
+    return -1 if offset is None else offset

@@ -14,6 +14,7 @@ from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles
 from statemigrate.native.control import MARKER
+from statemigrate.native.presence import require_control_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,14 +164,7 @@ def _check_checkpoint(stream: DataFrame, keys: tuple[str, ...], files: ChunkFile
         files.refuse_embedded()
         return
     files.require_query()
-    if files.sources() == 1:
-        raise CheckpointError(
-            f"the query of {files.checkpoint} has run without the control source",
-            expected="at least two sources in its offset log: the stream's own and this one",
-            found="one",
-            next_action=f"stop the query and run `statemigrate adopt {files.checkpoint}`",
-            path=files.checkpoint,
-        )
+    require_control_source(files)
     checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession)
     if checkpoint.last_batch() is not None:
         _check_keys(stream, keys, checkpoint)

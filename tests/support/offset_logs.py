@@ -23,7 +23,8 @@ def run_batch(root: Path, number: int, *offsets: str) -> None:
     put(root / "commits" / str(number), 'v1\n{"nextBatchWatermarkMs":0}')
     for source, offset in enumerate(offsets):
         if offset != "-":
-            put(root / "sources" / str(source) / str(number), "v1\n{}")
+            file = json.dumps({"path": f"file:///in/{number}", "timestamp": 1, "batchId": number})
+            put(root / "sources" / str(source) / str(number), f"v1\n{file}")
 
 
 def put(path: Path, text: str) -> None:

@@ -116,7 +116,8 @@ def last_backup(checkpoint: Path) -> Backup | None:
     if not numbers:
         return None
     directory = root / str(max(numbers))
-    return Backup(directory, _read(directory / "record.json"))
+    path = directory / "record.json"
+    return Backup(directory, parse_record(path.read_bytes(), path))
 
 
 def sha256(data: bytes) -> str:
@@ -145,9 +146,10 @@ def _root(checkpoint: Path) -> Path:
     return checkpoint / "statemigrate" / "adoption"
 
 
-def _read(path: Path) -> Record:
+def parse_record(data: bytes, path: Path) -> Record:
+    """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
     try:
-        return _record(parse_json(path.read_bytes()))
+        return _record(parse_json(data))
     except (ValueError, KeyError, TypeError) as error:
         raise _altered(path, f"JSON of format {_FORMAT}", str(error)) from error
 

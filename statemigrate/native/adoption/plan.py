@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from statemigrate.checkpoint.offsets import NO_OFFSET
 from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State
 from statemigrate.native.adoption.refusals import (
@@ -14,7 +15,7 @@ from statemigrate.native.adoption.refusals import (
     half_undone,
     not_adopted,
 )
-from statemigrate.native.offsets import NO_OFFSET, OffsetFile, OffsetLog
+from statemigrate.native.offsets import OffsetFile, OffsetLog
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,156 @@
+"""Which files a streaming file source has taken, and with which offset.
+
+Spark's ``FileStreamSource`` keeps a log in ``sources/<number or name>/``: a file for each offset,
+and from time to time a ``<offset>.compact`` with everything before it. After a line with the
+version, each line is the JSON of one file: ``path``, ``timestamp``, ``batchId`` (its offset in the
+log). Its offset in the offset log is ``{"logOffset":n}``.
+
+Every other source keeps there what it likes, or nothing: Kafka's has its first offsets in a format
+of its own. A log is a file source's where the offset log says so; a source without an offset is
+asked too, since a batch may have been killed before its offsets were written, and is none unless
+its log reads like one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from statemigrate.checkpoint.offsets import (
+    Offsets,
+    committed_offsets,
+    names_in,
+    newest_offsets,
+)
+from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json
+
+_LOG_FILE = re.compile(r"([0-9]+)(\.compact)?")
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class SourceLog:
+    """``taken`` has the log offset of each file by its path below the source's directory.
+
+    ``committed`` is the offset that the last committed batch ended with, -1 before the first.
+    """
+
+    taken: dict[str, int] = field(default_factory=dict)
+    committed: int = -1
+
+    @property
+    def offset(self) -> int:
+        """The newest offset of the log, -1 if nothing was taken."""
+        return max(self.taken.values(), default=-1)
+
+    def is_committed(self, name: str) -> bool:
+        """Whether a batch that had the file was committed."""
+        return self.taken.get(name, self.committed + 1) <= self.committed
+
+    @classmethod
+    def read(cls, system: Any, checkpoint: str, below: str) -> SourceLog:
+        """The log of the source whose directory is ``below`` the checkpoint; empty if it has none.
+
+        The commit is looked up first: what is not taken yet cannot have been committed. Raises
+        `CorruptFileError` for a file source's log that cannot be read, and `CheckpointError` for
+        an offset log that cannot be.
+        """
+        committed = committed_offsets(system, checkpoint)
+        for source in _file_sources(system, checkpoint):
+            taken = {
+                rest: offset
+                for path, offset in files_taken(system, checkpoint, source).items()
+                for _, found, rest in (path.rpartition(f"/{below}/"),)
+                if found
+            }
+            if taken:
+                return cls(taken, _committed(committed, source))
+        return cls()
+
+
+def file_offset(text: str | None) -> int | None:
+    """The number in a file source's offset, -1 before the first; None for another source's."""
+    if text is None:
+        return -1
+    try:
+        offset = parse_json(text)["logOffset"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return offset if isinstance(offset, int) else None
+
+
+def files_taken(system: Any, checkpoint: str, source: str) -> dict[str, int]:
+    """The log offset of each file that a source has taken, by its path; none of another source."""
+    newest = newest_offsets(system, checkpoint)
+    text = None if newest is None else newest.by_source.get(source)
+    if file_offset(text) is None:
+        return {}
+    directory = f"{checkpoint}/sources/{source}"
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return dict(_entries(system, directory, is_certain=text is not None))
+        except FileNotFoundError:
+            # A running query removes what it has made compact; the next listing has the newer file.
+            continue
+    return dict(_entries(system, directory, is_certain=text is not None))
+
+
+def _file_sources(system: Any, checkpoint: str) -> list[str]:
+    """The sources that may be files, the last first: the control source comes after the others."""
+    found = names_in(system, f"{checkpoint}/sources")
+    return sorted(found, key=lambda name: (name.isdecimal(), name.zfill(9)), reverse=True)
+
+
+def _committed(offsets: Offsets | None, source: str) -> int:
+    if offsets is None:
+        return -1
+    offset = file_offset(offsets.by_source.get(source))
+    return -1 if offset is None else offset
+
+
+def _entries(system: Any, directory: str, *, is_certain: bool) -> Iterator[tuple[str, int]]:
+    for name in _log_files(system, directory):
+        path = f"{directory}/{name}"
+        for line in _lines(system, path):
+            entry = _entry(line)
+            if entry is not None:
+                yield entry
+            elif is_certain:
+                raise _corrupt(path, line)
+
+
+def _entry(line: str) -> tuple[str, int] | None:
+    try:
+        entry = parse_json(line)
+        return unquote(entry["path"]), int(entry["batchId"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _corrupt(path: str, line: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path} is not a file source's log",
+        expected="lines of JSON with path and batchId",
+        found=f"{line[:60]!r}",
+        next_action="restore the file from a copy of the checkpoint; Spark reads it too",
+        path=path,
+    )
+
+
+def _log_files(system: Any, directory: str) -> list[str]:
+    names = names_in(system, directory)
+    matches = [match for name in names if (match := _LOG_FILE.fullmatch(name))]
+    compact = max((int(match[1]) for match in matches if match[2]), default=-1)
+    kept = [m for m in matches if int(m[1]) > compact or (m[2] and int(m[1]) == compact)]
+    return [match[0] for match in sorted(kept, key=lambda match: int(match[1]))]
+
+
+def _lines(system: Any, path: str) -> list[str]:
+    """The lines after the version; bytes that are no text are kept, for the error to show."""
+    with system.open_input_stream(path) as stream:
+        text = stream.read().decode(errors="backslashreplace")
+    return [line for line in text.split("\n")[1:] if line]

@@ -1,0 +1,58 @@
+"""Whether a query has the control source, told from its checkpoint alone.
+
+Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
+with a bare assertion. Sources without names are told apart by their order alone, in which the
+control source is the last.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from statemigrate.checkpoint.file_source import file_offset
+from statemigrate.checkpoint.offsets import Offsets
+from statemigrate.errors import CheckpointError
+from statemigrate.native.adoption.backup import Record, parse_record
+from statemigrate.native.chunk_files import CHUNKS, ChunkFiles
+
+
+def require_control_source(files: ChunkFiles) -> None:
+    """Raise `CheckpointError` for a query that has run without the control source.
+
+    One that has no batch yet may get it with its first start, and one whose sources have names at
+    any start.
+    """
+    offsets = files.offsets()
+    if offsets is None or offsets.named or _has_it(files, offsets):
+        return
+    count = len(offsets.lines)
+    raise CheckpointError(
+        f"the query of {files.checkpoint} has run without the control source",
+        expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
+        "source, which with_backfill adds",
+        found="one source" if count == 1 else f"{count} sources, the control source not among them",
+        next_action=f"stop the query, run `statemigrate adopt {files.checkpoint}`, put "
+        "with_backfill around its stream and start it again",
+        path=files.checkpoint,
+    )
+
+
+def _has_it(files: ChunkFiles, offsets: Offsets) -> bool:
+    adoption = _newest(files.adoptions())
+    if adoption is not None:
+        # Spark has given it the line that the adoption made room for.
+        return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
+    *others, (last, text) = offsets.by_source.items()
+    if not others or file_offset(text) is None:
+        return False
+    taken = files.taken_by(last)
+    if taken:
+        return any(f"/{CHUNKS}/" in path for path in taken)
+    return files.is_made()
+
+
+def _newest(records: dict[str, bytes]) -> Record | None:
+    if not records:
+        return None
+    newest = max(records, key=lambda path: int(Path(path).parent.name))
+    return parse_record(records[newest], Path(newest))
