@@ -88,7 +88,7 @@ READS: dict[str, Callable[[str], object]] = {
     "statemigrate/deployed.json": read_record,
     "metadata": lambda path: ChunkFiles(path).query_id(),
     "commits/3": lambda path: ChunkFiles(path).log(),
-    "offsets/3": lambda path: ChunkFiles(path).sources(),
+    "offsets/3": lambda path: ChunkFiles(path).offsets(),
     "statemigrate/versions/x": engine_of,
     "statemigrate/versions/1": applied_by,
 }
