@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from statemigrate.embedded.arrow_messages import (
+    RECORD_BATCH,
+    SCHEMA,
+    check_buffers,
+    messages,
+)
 from statemigrate.embedded.durable import (
     RESTORE_COPY,
     DurableFile,
@@ -23,6 +30,7 @@ from statemigrate.embedded.durable import (
 from statemigrate.errors import CorruptFileError
 
 _ROWS_A_BLOCK = 16_384
+_Columns = tuple[list[str], list[bytes], list[bytes | None]]
 
 
 def _schema() -> Any:
@@ -100,16 +108,16 @@ class ChangelogWriter:
 def read_changelog(
     path: Path, reference: FileReference
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """The records of a changelog, in order. Raises `CorruptFileError` before yielding any."""
-    import pyarrow as pa
+    """The records of a changelog, in order; each block is checked in full before its first record.
 
+    Checksums do not help against who can write the file that holds them. Raises `CorruptFileError`.
+    """
     verify(path, reference)
     try:
-        with path.open("rb") as file, pa.ipc.open_stream(file) as stream:
-            for block in stream:
-                columns = block.to_pydict()
-                yield from zip(columns["family"], columns["key"], columns["value"], strict=True)
-    except pa.ArrowInvalid as error:
+        with path.open("rb") as file:
+            for columns in _blocks(file, reference.size):
+                yield from zip(*columns, strict=True)
+    except ValueError as error:
         raise CorruptFileError(
             f"{path} is not a changelog",
             expected="an Arrow IPC stream of family, key and value",
@@ -117,3 +125,54 @@ def read_changelog(
             next_action=RESTORE_COPY,
             path=str(path),
         ) from error
+
+
+def _blocks(file: IO[bytes], size: int) -> Iterator[_Columns]:
+    stream = messages(file, size)
+    first = next(stream, None)
+    if first is None or first.kind != SCHEMA:
+        raise ValueError("no schema")
+    _check_schema(first.data)
+    for message in stream:
+        if message.kind != RECORD_BATCH:
+            raise ValueError(f"a message of kind {message.kind}")
+        check_buffers(message)
+        yield _columns(message.data)
+
+
+def _check_schema(data: bytes) -> None:
+    import pyarrow as pa
+
+    with _understood():
+        found = pa.ipc.read_schema(pa.py_buffer(data))
+    if found != _schema():
+        raise ValueError(f"another schema: {str(found)[:200]}")
+
+
+def _columns(data: bytes) -> _Columns:
+    import pyarrow as pa
+
+    with _understood():
+        block = pa.ipc.read_record_batch(pa.py_buffer(data), _schema())
+        # Arrow itself trusts the offsets of a block; a wrong one shows the memory around it.
+        block.validate(full=True)
+    if block.column(0).null_count or block.column(1).null_count:
+        raise ValueError("a record without family or key")
+    families, keys, values = (column.to_pylist() for column in block.columns)
+    if "" in families:
+        for family, key in zip(families, keys, strict=True):
+            # Its name is its key.
+            if not family and not key.decode():
+                raise ValueError("a family dropped that has no name")
+    return families, keys, values
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        # Arrow says OSError of bytes in memory too.
+        raise ValueError(str(error)) from error

@@ -1,0 +1,53 @@
+"""Running a parser on bytes that somebody else made, within bounds of memory and time."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from statemigrate.errors import StatemigrateError
+
+MEMORY = 1 << 30
+"""Bytes of address space that a parser may take beyond what the process has."""
+SECONDS = 5
+
+
+@contextmanager
+def bounded(memory: int = MEMORY, seconds: int = SECONDS) -> Iterator[None]:
+    """Fail with `MemoryError` or `TimeoutError` where the block takes more."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + memory, before[1]))
+    handler = signal.signal(signal.SIGALRM, _overdue)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def refused_or_read(parse: Callable[[], Any]) -> StatemigrateError | None:
+    """The named error with which an input was refused, None if it was read; nothing else passes."""
+    try:
+        parse()
+    except StatemigrateError as error:
+        refusal = error
+    else:
+        return None
+    assert refusal.summary
+    assert refusal.next_action
+    return refusal
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _overdue(_: int, __: FrameType | None) -> None:
+    raise TimeoutError(f"more than {SECONDS} s")
