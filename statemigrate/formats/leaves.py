@@ -15,6 +15,7 @@ from typing import Any
 
 from statemigrate.formats.decimals import decimal_leaf
 from statemigrate.formats.leaf import Leaf, Refusal
+from statemigrate.formats.moments import BEYOND_UTC, utc_of
 from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Decimals,
@@ -181,7 +182,7 @@ def _convert_timestamp(value: Any) -> datetime:
     if plain.utcoffset() is None:
         raise Refusal("which has no time zone")
     try:
-        return plain.astimezone(UTC)
+        return utc_of(plain)
     except OverflowError as error:
         raise Refusal("which is out of range in UTC") from error
 
@@ -190,7 +191,9 @@ def _timestamp(node: Primitive, *, unit: int) -> Leaf:
     return Leaf(
         f"{node.logical}, an aware datetime" + (" of whole milliseconds" if unit > 1 else ""),
         lambda value: (
-            type(value) is datetime and value.tzinfo is UTC and value.microsecond % unit == 0
+            type(value) is datetime
+            and (value.tzinfo is UTC or value.tzinfo in BEYOND_UTC)
+            and value.microsecond % unit == 0
         ),
         _convert_timestamp,
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from io import BytesIO
 from typing import Any, cast
 
 from fastavro import parse_schema, schemaless_reader
 
 from statemigrate.errors import FormatError
+from statemigrate.formats.lifting import lift_of, stored_as
 from statemigrate.formats.schema import Record, avro_json, numbered
 from statemigrate.formats.writing import write_long
 
@@ -25,7 +27,9 @@ _MARK = os.urandom(8)
 
 def reader_of(record: Record) -> Read:
     """Compile the reader of a record. It raises FormatError if it is not exactly one value."""
-    parsed = parse_schema(avro_json(numbered(record)))
+    parsed = parse_schema(avro_json(numbered(stored_as(record))))
+    lift = lift_of(record)
+    far = _far_reader_of(record)
 
     def read(data: bytes) -> dict[str, Any]:
         buffer = BytesIO(data)
@@ -35,11 +39,38 @@ def reader_of(record: Record) -> Read:
             # fastavro's own words have an address in memory, or none at all.
             raise _undecodable(data, "bytes that end before the value does") from error
         except Exception as error:
+            found = far(data) if isinstance(error, OverflowError) else None
+            if found is not None:
+                return found
             # fastavro raises a dozen unrelated classes for bytes that are not of the schema.
             raise _undecodable(data, f"{type(error).__name__}: {error}") from error
         if buffer.tell() != len(data):
             raise _undecodable(data, f"{len(data) - buffer.tell()} bytes more than the value")
-        return cast("dict[str, Any]", value)
+        return cast("dict[str, Any]", value if lift is None else lift(value))
+
+    return read
+
+
+def _far_reader_of(record: Record) -> Callable[[bytes], dict[str, Any] | None]:
+    """Read a value with a timestamp that UTC has no year for: None if that is not what it is.
+
+    fastavro has no ``datetime`` for one, so all timestamps are read as numbers.
+    """
+
+    @cache
+    def compiled() -> Any:
+        parsed = parse_schema(avro_json(numbered(stored_as(record, numbers=True))))
+        return parsed, lift_of(record, numbers=True)
+
+    def read(data: bytes) -> dict[str, Any] | None:
+        parsed, lift = compiled()
+        buffer = BytesIO(data)
+        try:
+            value = cast("dict[str, Any]", lift(schemaless_reader(buffer, parsed, None)))
+        except Exception:
+            # The error that led here says what is wrong.
+            return None
+        return value if buffer.tell() == len(data) else None
 
     return read
 
@@ -50,7 +81,8 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
     Calling fastavro costs as much as a small value does, so the values are read as one array, each
     with a mark behind it. A value that ends before or behind its own bytes misses its mark.
     """
-    parsed = parse_schema(_marked(record))
+    parsed = parse_schema(_marked(stored_as(record)))
+    lift = lift_of(record)
 
     def read_at_once(values: Sequence[bytes]) -> list[dict[str, Any]] | None:
         data = bytearray()
@@ -65,7 +97,9 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
             return None
         whole = buffer.tell() == len(data) and len(found) == len(values)
         whole = whole and all(each["mark"] == _MARK for each in found)
-        return [each["value"] for each in found] if whole else None
+        if not whole:
+            return None
+        return [each["value"] if lift is None else lift(each["value"]) for each in found]
 
     def read_some(values: Sequence[bytes]) -> list[dict[str, Any]]:
         found = None

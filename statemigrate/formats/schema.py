@@ -1,7 +1,8 @@
-"""An Avro schema as a small tree, the one form that every part of this package works on.
+"""A schema as a small tree, the one form that every part of this package works on.
 
-Named types are expanded where they are used, so a walk never looks a name up. Of the logical types
-only those that Spark reads are kept; Avro asks readers to ignore the others.
+It is Avro's, with what Spark has besides: intervals, maps whose keys are no strings, and fields of
+any name. Named types are expanded where they are used, so a walk never looks a name up. Of the
+logical types only those that Spark reads are kept; Avro asks readers to ignore the others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class Primitive:
     """One of Avro's primitive types, with a logical type that Spark knows or none.
 
     ``narrow`` is a Spark type that holds fewer values than the Avro type it is written as:
-    ``tinyint``, ``smallint``, ``char(n)``, ``varchar(n)``, ``time(p)``.
+    ``tinyint``, ``smallint``, ``char(n)``, ``varchar(n)``, ``time(p)``; or that means something
+    else by them: an interval, or a string with a collation.
     """
 
     type: str
@@ -70,9 +72,18 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A dictionary from strings to ``values``."""
+    """A dictionary to ``values``; Avro's has strings as keys.
+
+    Keys are hashable: in place of a record or an array stands a tuple of what it holds.
+    """
 
     values: Node
+    keys: Node = Primitive("string")
+
+    @property
+    def has_text_keys(self) -> bool:
+        """Whether Avro has such a map."""
+        return isinstance(self.keys, Primitive) and self.keys.type == "string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +113,8 @@ class Record:
     aliases: tuple[str, ...] = ()
 
 
+INTERVALS = ("day-time-interval", "year-month-interval")
+"""Logical types that Avro has not: microseconds as a long, months as an int."""
 Node = Primitive | Fixed | Enum | Array | Map | Union | Record
 NULL = Primitive("null")
 
@@ -135,6 +148,8 @@ def type_name(node: Node) -> str:  # noqa: PLR0911  # one return for each kind o
             return f"enum({', '.join(node.symbols)})"
         case Array():
             return f"array<{type_name(node.items)}>"
+        case Map(has_text_keys=False):
+            return f"map<{type_name(node.keys)}, {type_name(node.values)}>"
         case Map():
             return f"map<{type_name(node.values)}>"
         case Union():
@@ -161,6 +176,8 @@ def avro_json(node: Node) -> Any:
 
 
 def _primitive_json(node: Primitive) -> Any:
+    if node.logical in INTERVALS:
+        return {"type": node.type, "spark.sql.catalyst.type": node.narrow}
     if node.logical is None:
         return node.type
     document: dict[str, Any] = {"type": node.type, "logicalType": node.logical}
@@ -198,7 +215,7 @@ def numbered(record: Record) -> Record:
             case Array():
                 return Array(rename(node.items))
             case Map():
-                return Map(rename(node.values))
+                return Map(rename(node.values), node.keys)
             case Union():
                 return Union(tuple(rename(branch) for branch in node.branches))
             case Record():

@@ -133,6 +133,8 @@ class NativeMapFamily(NativeFamily):
     ) -> None:
         super().__init__(family, state, rows)
         self._user_keys = user_keys
+        self._key_rows = RowCodec(user_keys.schema)
+        self._keys_written = RowCodec(user_keys.schema, rows=False)
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -159,7 +161,8 @@ class NativeMapFamily(NativeFamily):
         return iter([(key, self._rows.to_value(row)) for key, row in rows])
 
     def _user_key(self, key: bytes) -> tuple[Any, ...]:
-        return self._user_keys.decode(key[VISIT:])
+        columns = self._user_keys.decode(key[VISIT:])
+        return self._keys_written.to_tuple(self._key_rows.to_value(columns))
 
 
 def _of_the_visit(span: Span, get: Callable[[bytes], Any]) -> Iterator[tuple[bytes, Any]]:

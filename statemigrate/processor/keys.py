@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError, ValueMismatchError
+from statemigrate.formats.moments import MICROSECOND, aware_of, local_of, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -22,7 +23,6 @@ _END = b"\x00\x00"
 _ESCAPED_ZERO = b"\x00\xff"
 _EPOCH = dt.date(1970, 1, 1)
 _EPOCH_TIME = dt.datetime(1970, 1, 1)
-_MICROSECOND = dt.timedelta(microseconds=1)
 _WIDE = 16  # bytes: a decimal has at most 38 digits
 
 Encode = Callable[[Any], bytes]
@@ -183,16 +183,9 @@ def _mapped(size: int, into: Callable[[Any], int], back: Callable[[int], Any]) -
     return lambda value: encode_number(into(value)), decode
 
 
-def _microseconds(moment: dt.datetime) -> int:
+def _moment(microseconds: int) -> dt.datetime:
     # PySpark hands timestamps to Python as naive local time.
-    return (moment.astimezone(dt.UTC).replace(tzinfo=None) - _EPOCH_TIME) // _MICROSECOND
-
-
-def _local_time(microseconds: int) -> dt.datetime:
-    moment = (_EPOCH_TIME + microseconds * _MICROSECOND).replace(tzinfo=dt.UTC)
-    local = moment.astimezone().replace(tzinfo=None)
-    # In the hour that clocks run through twice, `fold` tells the second time from the first.
-    return local if _microseconds(local) == microseconds else local.replace(fold=1)
+    return local_of(aware_of(microseconds))
 
 
 def _truth(value: Any) -> int:
@@ -206,10 +199,10 @@ _OTHERS: dict[str, tuple[Encode, Decode]] = {
     "boolean": _mapped(1, _truth, bool),
     "binary": (_binary_encode, _binary_decode),
     "date": _mapped(4, lambda day: (day - _EPOCH).days, lambda n: _EPOCH + dt.timedelta(days=n)),
-    "timestamp": _mapped(8, _microseconds, _local_time),
+    "timestamp": _mapped(8, microseconds_of, _moment),
     "timestamp_ntz": _mapped(
         8,
-        lambda moment: (moment - _EPOCH_TIME) // _MICROSECOND,
-        lambda n: _EPOCH_TIME + n * _MICROSECOND,
+        lambda moment: (moment - _EPOCH_TIME) // MICROSECOND,
+        lambda n: _EPOCH_TIME + n * MICROSECOND,
     ),
 }

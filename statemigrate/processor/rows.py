@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Value
+from statemigrate.formats.moments import local_of, utc_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -24,8 +25,10 @@ Convert = Callable[[Any], Any]
 class RowCodec:
     """Converts between the tuples of one struct type and plain values.
 
-    Nested structs become Rows, as PySpark hands them out, or with ``rows=False`` tuples: PySpark
-    4.1 cannot write a Row within a state value.
+    Nested structs become Rows and timestamps naive local time, as PySpark hands them out; or, with
+    ``rows=False``, what Spark's own variables are given: tuples, since PySpark 4.1 cannot write a
+    Row within a state value, and aware timestamps, since PySpark takes every naive one for the same
+    side of a clock change.
     """
 
     def __init__(self, schema: StructType, *, rows: bool = True) -> None:
@@ -113,14 +116,14 @@ def _row(data_type: DataType) -> Convert | None:
     if name == "struct":
         return _row_maker(data_type)  # type: ignore[arg-type]
     if name == "timestamp":
-        return _to_local
+        return local_of
     return _container(data_type, _row)
 
 
 def _tuple(data_type: DataType) -> Convert | None:
     if data_type.typeName() == "struct":
         return RowCodec(data_type, rows=False).to_tuple  # type: ignore[arg-type]
-    return _to_local if data_type.typeName() == "timestamp" else _container(data_type, _tuple)
+    return _aware if data_type.typeName() == "timestamp" else _container(data_type, _tuple)
 
 
 def _row_maker(schema: StructType) -> Convert:
@@ -159,15 +162,14 @@ def _optional(convert: Convert | None) -> Convert | None:
 
 # What is not of the column's type is left as it is, for the format to refuse.
 def _to_utc(moment: Any) -> Any:
-    return moment.astimezone(dt.UTC) if isinstance(moment, dt.datetime) else moment
+    return utc_of(moment) if type(moment) is dt.datetime else moment
+
+
+def _aware(moment: dt.datetime) -> dt.datetime:
+    # What UTC has no year for, PySpark can write only as local time.
+    return moment if moment.tzinfo is dt.UTC else local_of(moment)
 
 
 def _to_bytes(value: Any) -> Any:
     # bytes(5) would be five zero bytes.
     return bytes(value) if isinstance(value, bytearray | memoryview) else value
-
-
-def _to_local(moment: dt.datetime) -> dt.datetime:
-    local = moment.astimezone().replace(tzinfo=None)
-    # In the hour that clocks run through twice, `fold` tells the second time from the first.
-    return local if local.astimezone(dt.UTC) == moment else local.replace(fold=1)

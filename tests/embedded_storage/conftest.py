@@ -15,6 +15,16 @@ def place(tmp_path: Path) -> PartitionPlace:
     return PartitionPlace(0, tmp_path / "durable", tmp_path / "working")
 
 
+@pytest.fixture(params=["America/New_York", "Australia/Lord_Howe", "UTC"])
+def zone(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A local time zone: clocks that change by an hour, by half an hour, and not at all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield request.param
+    time.tzset()
+
+
 @pytest.fixture
 def berlin() -> Iterator[None]:
     """A local time zone with summer time."""

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
@@ -15,6 +15,7 @@ DDL = (
     "inner STRUCT<x: INT, at: TIMESTAMP>, many ARRAY<STRUCT<x: INT>>, named MAP<STRING, TIMESTAMP>"
 )
 FORMAT = Struct(DDL)
+FORMAT_OF_ONE = Struct("at TIMESTAMP")
 CODEC = RowCodec(FORMAT.struct_type())
 LOCAL = dt.datetime(2026, 7, 1, 12, 30, 0, 5)
 AWARE = LOCAL.astimezone(dt.UTC)
@@ -110,3 +111,29 @@ def test_a_timestamp_of_the_repeated_hour_comes_back_as_the_same_moment(berlin):
         row = codec.to_tuple({"at": moment})
         assert row == (dt.datetime(2026, 10, 25, 2, 30),)
         assert codec.to_value(row) == {"at": moment}
+
+
+def test_spark_is_given_the_moment_and_not_the_time_on_the_clock(berlin):
+    """PySpark writes a naive time of the repeated hour without a look at ``fold``."""
+    codec = RowCodec(Struct("at TIMESTAMP").struct_type(), rows=False)
+    moments = [dt.datetime(2026, 10, 25, hour, 30, tzinfo=dt.UTC) for hour in (0, 1)]
+    written = [codec.to_tuple({"at": moment})[0] for moment in moments]
+    schema = StructType([StructField("at", TimestampType())])
+    stored = [schema.toInternal((each,))[0] for each in written]
+    assert stored == [int(moment.timestamp()) * 1_000_000 for moment in moments]
+
+
+def test_the_ends_of_time_come_back_in_every_zone(zone):
+    codec, spark = (RowCodec(Struct("at TIMESTAMP").struct_type(), rows=rows) for rows in (1, 0))
+    for local in (
+        dt.datetime(1, 1, 1),
+        dt.datetime(9999, 12, 31),
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999999),
+    ):
+        value = codec.to_value((local,))
+        stored = FORMAT_OF_ONE.decode(FORMAT_OF_ONE.encode(value))
+        assert stored == value
+        assert codec.to_tuple(stored) == (local,)
+        schema = StructType([StructField("at", TimestampType())])
+        # What PySpark itself would store for the time on the clock.
+        assert schema.toInternal(spark.to_tuple(stored)) == schema.toInternal((local,))

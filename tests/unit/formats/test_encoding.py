@@ -311,3 +311,24 @@ def test_importing_formats_loads_no_heavy_package() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime.max.replace(tzinfo=timezone(timedelta(hours=-1))),
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=23, minutes=58))),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
+    ],
+    ids=str,
+)
+def test_a_moment_that_utc_has_no_year_for_is_held_with_another_offset(moment: datetime) -> None:
+    format_ = Struct("f TIMESTAMP, many ARRAY<TIMESTAMP>, inner STRUCT<at: TIMESTAMP>")
+    value = {"f": moment, "many": [moment, None], "inner": {"at": moment}}
+    data, conformed = format_.encode_conformed(value)
+    assert conformed == value
+    assert format_.decode(data) == value
+    assert format_.decode_many([data] * 5) == [value] * 5
+    again = pickle.loads(pickle.dumps(format_.decode(data)))  # noqa: S301
+    assert format_.encode(again) == data
+    assert format_.conform(again) is again
