@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.errors import FormatError
+from statemigrate.files import parse_json
+from statemigrate.formats.bounds import too_deep
 from statemigrate.formats.format import Format
 from statemigrate.formats.parsing import parse
 from statemigrate.formats.spark_avro import spark_json
@@ -27,7 +29,10 @@ class Avro(Format):
 
     def __init__(self, schema: dict[str, Any] | str | Path) -> None:
         document = _load(schema)
-        super().__init__(parse(document))
+        try:
+            super().__init__(parse(document))
+        except RecursionError as error:
+            raise too_deep() from error
         self._document: dict[str, Any] = document
 
     @property
@@ -54,7 +59,10 @@ class Avro(Format):
 
 def _load(schema: dict[str, Any] | str | Path) -> dict[str, Any]:
     if not isinstance(schema, (str, Path)):
-        return copy.deepcopy(schema)  # whatever else it is, parsing says what is wrong with it
+        try:
+            return copy.deepcopy(schema)  # whatever else it is, parsing says what is wrong with it
+        except RecursionError as error:
+            raise too_deep() from error
     if isinstance(schema, str) and schema.lstrip()[:1] in ("{", "[", '"'):
         return _from_text(schema, "the schema's text")
     return _from_file(Path(schema))
@@ -75,12 +83,14 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _from_text(text: str, place: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
+        document: dict[str, Any] = parse_json(text)
+    except ValueError as error:
         raise FormatError(
             f"{place} is not JSON.",
             expected="an Avro schema as JSON",
             found=str(error),
-            next_action=f"correct line {error.lineno}, column {error.colno}",
+            next_action=f"correct line {error.lineno}, column {error.colno}"
+            if isinstance(error, json.JSONDecodeError)
+            else "correct it",
         ) from error
     return document

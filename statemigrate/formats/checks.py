@@ -8,6 +8,7 @@ with the path of the field. A value is taken only if reading it back gives an eq
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
 
@@ -26,6 +27,7 @@ from statemigrate.formats.schema import (
     Union,
     type_name,
 )
+from statemigrate.formats.zero_size import MOST_ITEMS, takes_no_bytes
 
 
 class Check(Protocol):
@@ -137,11 +139,14 @@ class ArrayCheck:
     def __init__(self, array: Array) -> None:
         self.items = check_of(array.items)
         self.accepts = _array_accepts(self.items.accepts)
+        self._most = MOST_ITEMS if takes_no_bytes(array.items) else sys.maxsize
 
     def prepare(self, value: Any, path: str) -> list[Any]:
         """Return a list of prepared items."""
         if not isinstance(value, list) and type(value) is not tuple:
             mismatch(path, "a list", value)
+        if len(value) > self._most:
+            mismatch(path, f"{self._most:,} items that take no bytes, at the most", len(value))
         return [self.items.prepare(item, f"{path}[{i}]") for i, item in enumerate(value)]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError
+from statemigrate.formats.bounds import too_deep
 
 _ATOMIC = {
     "BOOLEAN": "boolean",
@@ -47,7 +48,10 @@ def parse_ddl(text: str) -> dict[str, Any]:
 
     Raises FormatError with the line and column of the first word that does not fit.
     """
-    return _Parser(text).struct()
+    try:
+        return _Parser(text).struct()
+    except RecursionError as error:
+        raise too_deep() from error
 
 
 def ddl_of(struct: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from statemigrate.formats.bounds import check_bounds
 from statemigrate.formats.canonical import fingerprint
 from statemigrate.formats.checks import check_of
 from statemigrate.formats.schema import Record, type_name
@@ -44,6 +45,7 @@ class Format(ABC):
     def __init__(self, schema: Record) -> None:
         from statemigrate.formats.reading import reader_of  # imports fastavro, only now needed
 
+        check_bounds(schema)
         check = check_of(schema)
         self.schema = schema
         self.fingerprint: str = fingerprint(schema)

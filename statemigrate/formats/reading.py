@@ -14,6 +14,7 @@ from statemigrate.errors import FormatError
 from statemigrate.formats.lifting import lift_of, stored_as
 from statemigrate.formats.schema import Record, avro_json, numbered
 from statemigrate.formats.writing import write_long
+from statemigrate.formats.zero_size import check_items, holds_such_arrays
 
 Read = Callable[[bytes], dict[str, Any]]
 ReadMany = Callable[[Sequence[bytes]], list[dict[str, Any]]]
@@ -30,10 +31,13 @@ def reader_of(record: Record) -> Read:
     parsed = parse_schema(avro_json(numbered(stored_as(record))))
     lift = lift_of(record)
     far = _far_reader_of(record)
+    unbounded = holds_such_arrays(record)
 
     def read(data: bytes) -> dict[str, Any]:
         buffer = BytesIO(data)
         try:
+            if unbounded:
+                check_items(record, data)
             value = schemaless_reader(buffer, parsed, None)
         except EOFError as error:
             # fastavro's own words have an address in memory, or none at all.
@@ -83,6 +87,7 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
     """
     parsed = parse_schema(_marked(stored_as(record)))
     lift = lift_of(record)
+    alone = holds_such_arrays(record)
 
     def read_at_once(values: Sequence[bytes]) -> list[dict[str, Any]] | None:
         data = bytearray()
@@ -104,7 +109,7 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
     def read_some(values: Sequence[bytes]) -> list[dict[str, Any]]:
         found = None
         # Putting large values together would cost memory and save nothing.
-        if len(values) >= _FEW and sum(map(len, values)) <= _LARGE:
+        if not alone and len(values) >= _FEW and sum(map(len, values)) <= _LARGE:
             found = read_at_once(values)
         return [read(data) for data in values] if found is None else found
 

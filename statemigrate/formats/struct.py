@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.errors import FormatError
+from statemigrate.formats.bounds import too_deep
 from statemigrate.formats.ddl import ddl_of, parse_ddl
 from statemigrate.formats.format import Format
 from statemigrate.formats.schema import avro_json
@@ -64,6 +65,8 @@ def struct_from_json(document: dict[str, Any]) -> Struct:
     try:
         Format.__init__(format_, record_of(document))
         format_._spark = _without_metadata(document)
+    except RecursionError as error:
+        raise too_deep() from error
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(
             "This is not a struct type of Spark in JSON.",

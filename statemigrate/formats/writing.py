@@ -13,6 +13,7 @@ A value that cannot be written as it is raises `Unfit`, without a word on why: t
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
@@ -33,6 +34,7 @@ from statemigrate.formats.schema import (
     Record,
     Union,
 )
+from statemigrate.formats.zero_size import MOST_ITEMS, takes_no_bytes
 
 Write = Callable[[Any, bytearray], None]
 
@@ -53,7 +55,8 @@ def writer_of(node: Node) -> Write:
         case Record():
             return _record(node)
         case Array():
-            return _array(writer_of(node.items))
+            most = MOST_ITEMS if takes_no_bytes(node.items) else sys.maxsize
+            return _array(writer_of(node.items), most)
         case Map():
             return _map(writer_of(node.values))
         case Union():
@@ -218,9 +221,9 @@ def _record(record: Record) -> Write:
     return write
 
 
-def _array(items: Write) -> Write:
+def _array(items: Write, most: int) -> Write:
     def write(value: Any, out: bytearray) -> None:
-        if type(value) is not list:
+        if type(value) is not list or len(value) > most:
             raise Unfit
         if value:
             write_long(len(value), out)
