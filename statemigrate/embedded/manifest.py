@@ -36,10 +36,33 @@ class ChangelogReference:
 
 @dataclass(frozen=True)
 class SnapshotReference:
-    """A snapshot's listing, and the identity of the state it holds."""
+    """A snapshot's listing, and the identity of the state it holds.
+
+    ``records`` are those of each family, counted in the stored files; None for a snapshot that was
+    never read back, as those of the first release.
+    """
 
     file: FileReference
     state: str
+    records: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class CountedBase:
+    """What can restore a state without any snapshot that was not read back.
+
+    ``snapshot`` is the newest that was (None: from the beginning), ``changelogs`` are all since,
+    and ``written`` is the number of records in them.
+    """
+
+    snapshot: SnapshotReference | None = None
+    changelogs: tuple[ChangelogReference, ...] = ()
+    written: int = 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether that is so; not of what the first release wrote."""
+        return self.snapshot is None or self.snapshot.records is not None
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,7 @@ class PartitionState:
 
     ``state`` identifies the content by its whole history of changelogs. ``entries`` has, for each
     family, the exact number of its records where it is known, else None for "some" and 0 for none.
+    ``base`` gives the same state, and is kept as long as this one is.
     """
 
     state: str = EMPTY_STATE
@@ -55,20 +79,31 @@ class PartitionState:
     changelogs: tuple[ChangelogReference, ...] = ()
     entries: dict[str, int | None] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
+    base: CountedBase = CountedBase()
+
+    def followed_by(self, file: FileReference, records: int) -> PartitionState:
+        """The state once the changelog ``file``, of so many records, is applied; not described."""
+        state = state_after(self.state, file)
+        changelog = ChangelogReference(file, state)
+        base = CountedBase(
+            self.base.snapshot, (*self.base.changelogs, changelog), self.base.written + records
+        )
+        return PartitionState(state, self.snapshot, (*self.changelogs, changelog), base=base)
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
         """Read what `dataclasses.asdict` gave."""
-        snapshot = document["snapshot"]
+        # The first release noted no base: the one snapshot, and what came since.
+        base = document.get("base", {**document, "written": 0})
         return cls(
             document["state"],
-            snapshot and SnapshotReference(_file(snapshot["file"]), snapshot["state"]),
-            tuple(
-                ChangelogReference(_file(each["file"]), each["state"])
-                for each in document["changelogs"]
-            ),
+            _snapshot(document["snapshot"]),
+            _changelogs(document["changelogs"]),
             document["entries"],
             document["quarantined"],
+            CountedBase(
+                _snapshot(base["snapshot"]), _changelogs(base["changelogs"]), base["written"]
+            ),
         )
 
 
@@ -157,6 +192,16 @@ def read_manifest(layout: Layout, version: int) -> Manifest:
 def _known_versions(layout: Layout) -> str:
     numbers = kept_versions(layout)
     return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+
+
+def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
+    if document is None:
+        return None
+    return SnapshotReference(_file(document["file"]), document["state"], document.get("records"))
+
+
+def _changelogs(documents: list[dict[str, Any]]) -> tuple[ChangelogReference, ...]:
+    return tuple(ChangelogReference(_file(each["file"]), each["state"]) for each in documents)
 
 
 def _file(document: dict[str, Any]) -> FileReference:

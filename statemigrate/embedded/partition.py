@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from statemigrate.embedded.changelog import ChangelogWriter
 from statemigrate.embedded.database import META
 from statemigrate.embedded.families import RocksFamily, count, family_class, is_empty, records
 from statemigrate.embedded.manifest import (
-    ChangelogReference,
+    CountedBase,
     PartitionState,
     SnapshotReference,
-    state_after,
 )
 from statemigrate.embedded.proof import prove
+from statemigrate.embedded.recount import is_due, recounted
 from statemigrate.embedded.restore import STATE, UNCOMMITTED, is_private, open_at
 from statemigrate.embedded.snapshots import store_snapshot
 from statemigrate.families import Span
@@ -107,20 +107,23 @@ class Partition:
         after = self._before
         if file is not None:
             self.changelog_bytes = file.size
-            state = state_after(self._before.state, file)
-            changelogs = (*self._before.changelogs, ChangelogReference(file, state))
-            after = PartitionState(state, self._before.snapshot, changelogs)
+            after = after.followed_by(file, self._log.records)
         self._meta.put(STATE, after.state.encode())
-        if snapshot and after.changelogs:
-            listing = store_snapshot(
-                self._database, self._place.directory, self._place.directory / "files",
-                self._version,
-            )  # fmt: skip
-            after = PartitionState(after.state, SnapshotReference(listing, after.state))
+        if snapshot and (after.changelogs or not after.base.is_counted):
+            after = self._stored(after)
         after = self._described(after)
         self._database.flush()
         self._close(partial(prove, state=after.state))
         return after
+
+    def _stored(self, after: PartitionState) -> PartitionState:
+        directory = self._place.directory
+        listing = store_snapshot(self._database, directory, directory / "files", self._version)
+        snapshot = SnapshotReference(listing, after.state)
+        if is_due(after.base):
+            snapshot = recounted(snapshot, after.base, directory, self._place.working)
+            return PartitionState(after.state, snapshot, base=CountedBase(snapshot))
+        return PartitionState(after.state, snapshot, base=after.base)
 
     def abandon(self) -> None:
         """Give the batch up: leave no file, and a working copy that says it is not committed.
@@ -219,7 +222,7 @@ class Partition:
             marks = sum(1 for _ in records(self._meta, Span.prefix(quarantine_prefix(name))))
             if marks:
                 quarantined[name] = marks
-        return PartitionState(state.state, state.snapshot, state.changelogs, entries, quarantined)
+        return replace(state, entries=entries, quarantined=quarantined)
 
 
 @contextmanager

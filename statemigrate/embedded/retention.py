@@ -29,8 +29,10 @@ def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
 def _remove_unreferenced(layout: Layout, number: int, manifests: list[Manifest]) -> int:
     directory = layout.partition(number)
     states = [manifest.partitions[number] for manifest in manifests]
-    listings = {state.snapshot.file for state in states if state.snapshot}
-    names = {each.file.name for state in states for each in state.changelogs}
+    snapshots = [each for state in states for each in (state.snapshot, state.base.snapshot)]
+    listings = {snapshot.file for snapshot in snapshots if snapshot}
+    changelogs = [each for state in states for each in (state.changelogs, state.base.changelogs)]
+    names = {changelog.file.name for chain in changelogs for changelog in chain}
     names |= {listing.name for listing in listings}
     contents = {file.name for listing in listings for _, file in snapshot_files(listing, directory)}
     return _unlink(_others(directory, names)) + _unlink(_others(directory / "files", contents))
