@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections import deque
@@ -151,19 +152,35 @@ class Batches:
         }
         retired = sorted(plan.retired)
         progress = batch_progress(manifest, reports, sources, retired, batch_ms)
-        self.progress.append(progress)
         if self._engine.options.backfill.enabled and (
             has_worked(reports) or self._retirable(manifest)
         ):
             beat(self._engine.layout, plan.version)
-        if plan.version % self._engine.options.snapshot_every == 0:
-            remove_old_versions(self._engine.layout, plan.version, self._engine.options.retain)
-            remove_old_beats(self._engine.layout, plan.version, self._engine.options.retain)
+        progress = replace(progress, clean_up_failed=not self._cleaned_up(plan.version))
+        self.progress.append(progress)
         # Last: what fails before it fails the batch, which is then run and told of again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
 
+    def _cleaned_up(self, version: int) -> bool:
+        """Remove what is old, if it is time to; False where that failed, which ends no batch."""
+        options = self._engine.options
+        if version % options.snapshot_every != 0:
+            return True
+        try:
+            remove_old_versions(self._engine.layout, version, options.retain)
+            remove_old_beats(self._engine.layout, version, options.retain)
+        except Exception:
+            _log.warning(
+                "old versions of %s cannot be removed; the query goes on, the next batches try "
+                "again, and meanwhile more is kept than asked for",
+                self._engine.layout.checkpoint, exc_info=True,
+            )  # fmt: skip
+            return False
+        return True
 
+
+_log = logging.getLogger("statemigrate.embedded")
 _KEPT = 10_000
 """Batches whose figures are kept: a query runs for months, and its memory must not grow."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout, spark_path
+from statemigrate.files import whole_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +44,8 @@ def beat(layout: Layout, version: int) -> None:
 def remove_old_beats(layout: Layout, newest: int, retain: int) -> None:
     """Remove the files of versions that are no longer retained."""
     for path in layout.heartbeat.glob("*.txt"):
-        if path.stem.lstrip("-").isdigit() and int(path.stem) <= newest - retain:
+        version = whole_number(path.stem)
+        if version is not None and version <= newest - retain:
             path.unlink(missing_ok=True)
 
 

@@ -21,6 +21,7 @@ from statemigrate.embedded.durable import (
 )
 from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CorruptFileError
+from statemigrate.files import whole_number
 
 FORMAT_VERSION = 1
 EMPTY_STATE = "empty"
@@ -121,6 +122,11 @@ class Manifest:
         """Whether no partition holds a record of ``family``."""
         return all(state.entries.get(family, 0) == 0 for state in self.partitions)
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether every partition can be restored without a snapshot that was not read back."""
+        return all(state.base.is_counted for state in self.partitions)
+
     def left(self, family: str) -> int | None:
         """The exact number of records of ``family``, None where it is not counted."""
         counts = [state.entries.get(family, 0) for state in self.partitions]
@@ -156,7 +162,8 @@ def manifest_path(layout: Layout, version: int) -> Path:
 
 def kept_versions(layout: Layout) -> list[int]:
     """The versions that have a manifest, committed or not, the oldest first."""
-    return sorted(int(path.stem) for path in layout.versions.glob("*.json"))
+    numbers = (whole_number(path.stem) for path in layout.versions.glob("*.json"))
+    return sorted(number for number in numbers if number is not None)
 
 
 def read_manifest(layout: Layout, version: int) -> Manifest:

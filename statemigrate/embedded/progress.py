@@ -25,6 +25,7 @@ class BatchProgress:
 
     ``quarantined`` are the values whose transform failed in this batch, ``largest_rows`` the input
     rows of the most loaded partition, ``changelog_bytes`` the size of all changelogs.
+    ``clean_up_failed`` tells that old versions could not be removed after it.
     """
 
     batch: int
@@ -42,6 +43,7 @@ class BatchProgress:
     live_ms: float
     backfill_ms: float
     commit_ms: float
+    clean_up_failed: bool = False
 
     @property
     def left(self) -> int:
@@ -80,6 +82,7 @@ def batch_progress(
         live_ms=slowest["live_ms"],
         backfill_ms=slowest["backfill_ms"],
         commit_ms=slowest["commit_ms"],
+        clean_up_failed=False,
         **counted,
     )
 

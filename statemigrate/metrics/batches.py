@@ -48,6 +48,7 @@ class BatchMetrics:
         to.rows.add(progress.rows, query)
         to.largest.set(progress.largest_rows, query)
         to.changelog.record(progress.changelog_bytes, query)
+        to.clean_up_failures.add(int(progress.clean_up_failed), query)
         for family in progress.families:
             place = {**query, "store": family.store, "family": family.family}
             to.left.set(family.left, place)

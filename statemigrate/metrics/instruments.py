@@ -58,6 +58,11 @@ class EmbeddedInstruments(Instruments):
         self.largest = meter.create_gauge(
             "statemigrate.partition.largest", "{row}", "Input rows of the most loaded partition."
         )
+        self.clean_up_failures = meter.create_counter(
+            "statemigrate.clean_up.failures",
+            "{batch}",
+            "Batches after which old versions could not be removed; the log says why.",
+        )
         self.changelog = meter.create_histogram(
             "statemigrate.changelog.size",
             "By",

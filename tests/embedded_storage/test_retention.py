@@ -1,12 +1,15 @@
 """Retained versions keep what they need; everything else goes."""
 
 import shutil
+from dataclasses import asdict
 
 import pytest
 from support.partitions import batch, contents, files
 
+from statemigrate.embedded.batches import Batches, Engine
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.partition import PartitionPlace
 from statemigrate.embedded.retention import remove_old_versions
 from statemigrate.errors import CorruptFileError
@@ -110,3 +113,76 @@ def test_removal_that_was_interrupted_is_completed_the_next_time(layout):
     kept = {each.file.name for version in (7, 8) for each in states[version][0].changelogs}
     found = {path.name for path in layout.partition(0).glob("*.changelog")}
     assert found == kept
+
+
+STRAY = ["8 (copy).json", "\u00b2.json", "08.json", "notes.txt", "-1.json", "9.json.bak"]
+
+
+def test_files_of_somebody_else_are_neither_read_nor_removed(layout):
+    run(layout, range(9))
+    foreign = [layout.versions / name for name in STRAY]
+    foreign += [layout.partition(0) / name for name in ("mine.csv", "000000000001-x.changelog")]
+    foreign += [layout.contents(1) / "README"]
+    for path in foreign:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    assert remove_old_versions(layout, 8, retain=2) > 0
+    assert all(path.read_text() == "mine" for path in foreign)
+    assert {"7.json", "8.json"} == {path.name for path in layout.versions.glob("?.json")} - {
+        STRAY[1]
+    }
+
+
+def test_a_damaged_manifest_that_nobody_needs_is_removed_unread(layout):
+    states = run(layout, range(9))
+    (layout.versions / "3.json").write_text("damaged")
+    remove_old_versions(layout, 8, retain=2)
+    assert not (layout.versions / "3.json").exists()
+    shutil.rmtree(place(layout, 0).working)
+    assert contents(place(layout, 0), states[8][0]) == expected(8, 0)
+
+
+def uncounted(state):
+    """A state as the first release left it: its snapshots were never read back."""
+    document = asdict(state)
+    del document["base"]
+    if document["snapshot"]:
+        del document["snapshot"]["records"]
+    return PartitionState.from_json(document)
+
+
+def test_nothing_goes_before_all_that_stands_for_it_was_read_back(layout):
+    states = run(layout, range(9))
+    for version in range(9):
+        old = tuple(uncounted(state) for state in states[version])
+        publish_manifest(layout, Manifest(version, {}, old, {}, {}))
+    remove_old_versions(layout, 8, retain=2)
+    assert len(list(layout.versions.glob("*.json"))) == 9
+    shutil.rmtree(place(layout, 1).working)
+    assert contents(place(layout, 1), states[1][1]) == expected(1, 1)
+    for version in range(9, 14):
+        states = {8: tuple(uncounted(state) for state in states[8])} if version == 9 else states
+        states[version] = tuple(
+            batch(place(layout, number), states[version - 1][number], version,
+                  {b"last": version}, snapshot=(version + number) % 3 == 0)
+            for number in range(PARTITIONS)
+        )  # fmt: skip
+        publish_manifest(layout, Manifest(version, {}, states[version], {}, {}))
+    remove_old_versions(layout, 13, retain=2)
+    assert sorted(int(path.stem) for path in layout.versions.glob("*.json")) == [12, 13]
+
+
+def test_clean_up_that_fails_is_told_and_ends_no_batch(layout, caplog):
+    run(layout, range(6))
+    path = layout.versions / "4.json"
+    path.write_text("damaged")
+    engine = Engine(layout, "", None, None, None, EngineOptions(snapshot_every=5, retain=3), None)
+    batches = Batches(engine, {})
+    before = files(layout.root)
+    assert batches._cleaned_up(4)
+    assert batches._cleaned_up(5) is False
+    assert "the query goes on" in caplog.text
+    assert "4.json" in caplog.text
+    assert files(layout.root) == before
+    path.unlink()
+    assert batches._cleaned_up(5)

@@ -50,6 +50,7 @@ SECOND = BatchProgress(
     live_ms=2.0,
     backfill_ms=100.0,
     commit_ms=60.0,
+    clean_up_failed=True,
 )
 QUERY = (("engine", "embedded"), ("query", "sales"))
 
@@ -80,6 +81,7 @@ def test_every_figure_of_the_committed_batches_is_recorded_once(reader, recorded
         ("rows.processed", *QUERY): 100,
         ("partition.largest", *QUERY): 0,
         ("changelog.size", *QUERY): (2, 5120),
+        ("clean_up.failures", *QUERY): 1,
         of_family("values.left", "sums", "sums"): 2,
         of_family("values.left", "names@aaaa11112222", "names"): 4,
         of_family("values.quarantined", "sums", "sums"): 2,
@@ -103,6 +105,7 @@ def test_units_are_those_of_the_conventions(reader, recorded):
         "rows.processed": "{row}",
         "partition.largest": "{row}",
         "changelog.size": "By",
+        "clean_up.failures": "{batch}",
     }
     assert {unit for name, unit in units.items() if name.endswith(".duration")} == {"s"}
 
@@ -136,7 +139,7 @@ def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog
     _, ended = caplog.records
     assert ended.levelno == logging.WARNING
     assert "3 events were not" in ended.getMessage()
-    assert [amount for amount, _ in provider.added] == [0, 7, 0, 0]
+    assert [amount for amount, _ in provider.added] == [0, 7, 0, 0, 1]
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
