@@ -1,0 +1,1 @@
+"""Deployments of an embedded query, one after the other, without Spark, and a model of them."""

@@ -1,0 +1,197 @@
+"""What a life does to a checkpoint: run a query, backfill or retire it while it is stopped, look.
+
+Each function is called in a child of a nursery, with plain arguments; see `support.crash.nursery`.
+A place has the folders ``checkpoint``, ``working``, ``input`` (a file a batch) and ``output``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from statemigrate.backfill import BackfillOptions
+from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
+from statemigrate.embedded.batches import Batches, Engine
+from statemigrate.embedded.handle import EmbeddedHandle
+from statemigrate.embedded.last import last_committed, require_committed
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.lock import DirectoryLock
+from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.plan import BatchSchema
+from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.stopped import stopped
+from statemigrate.embedded.task import working_copy
+from statemigrate.embedded.working import remove_leftovers
+from statemigrate.families import Span
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.keys import KeyCodec
+from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
+from support.histories.values import FORMATS, STORES, lineage, shown
+from support.histories.without_spark import Rows, Session
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Code and options that a query is deployed with; ``stores`` are names of `STORES`."""
+
+    stores: tuple[str, ...]
+    revision: str
+    partitions: int = 1
+    snapshot_every: int = 2
+    retain: int = 2
+    backfill: bool = True
+    chunk: int = 1_000
+    retire: bool = True
+    write_on_read: bool = True
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        return {store: STORES[store] for store in self.stores}
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Deployment:
+        return cls(**{**document, "stores": tuple(document["stores"])})
+
+
+def prepare() -> None:
+    """Import what lives import late."""
+    for name in ("pyarrow.ipc", "pandas", "pyspark.sql.conversion", "pyspark.sql.types"):
+        import_module(name)
+    import_module("rocksdict")
+    import_module("fastavro")
+    for store in STORES:
+        lineage(store)
+
+
+def run(root: str, deployed: dict[str, Any]) -> None:
+    """Start the query, let it finish what is in its input, stop it."""
+    place, deployment = Path(root), Deployment.from_json(deployed)
+    layout = Layout.of(place / "checkpoint")
+    with _locked(layout, place / "working"):
+        committed = last_committed(layout)
+        batches = Batches(_engine(place, deployment), _plans(deployment, layout))
+        session = Session()
+        first = 0 if committed is None else committed.version + 1
+        for batch in range(first, len(list((place / "input").iterdir()))):
+            batches.run(_rows(place, session, batch), batch)
+            (layout.checkpoint / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def backfill(root: str, deployed: dict[str, Any]) -> None:
+    """Migrate all that is left, and drop what is empty then, as the command does."""
+    place, deployment = Path(root), Deployment.from_json(deployed)
+    layout = Layout.of(place / "checkpoint")
+    with stopped(layout, working_directory=place / "working") as query:
+        query.backfill(_plans(deployment, layout))
+    if deployment.retire:
+        with stopped(layout, working_directory=place / "working") as query:
+            query.retire(_plans(deployment, layout))
+
+
+def look(root: str, where: str) -> dict[str, Any]:
+    """The last committed version, and every entry of every family, through the copies ``where``."""
+    layout = Layout.of(Path(root) / "checkpoint")
+    manifest = require_committed(layout)
+    found = []
+    for number, state in enumerate(manifest.partitions):
+        database = open_at(state, layout.partition(number), working_copy(where, number))
+        try:
+            for name in sorted(database.families):
+                found += _entries(name, database.column(name))
+        finally:
+            database.close()
+    return {"version": manifest.version, "entries": found}
+
+
+def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
+    from statemigrate.embedded.families import family_class
+
+    store, _, revision = family.partition("@")
+    revision = revision or "base"
+    kind = STORES[store]
+    opened = family_class(kind)(
+        family, revision, FORMATS[revision], column=column, write=lambda _key, _value: None
+    )
+    found = []
+    for data, value in opened.scan(Span()):
+        (key,), rest = KeyCodec(KEY).split(data)
+        user = KeyCodec(USER_KEY).decode(rest)[0] if kind == "map" else 0
+        found.append((store, revision, key, user, shown(value)))
+    opened.release()
+    return found
+
+
+def _engine(place: Path, deployment: Deployment) -> Engine:
+    return Engine(
+        layout=Layout.of(place / "checkpoint"),
+        working=str(place / "working"),
+        processor=Obedient(deployment.kinds, deployment.revision),
+        schema=BatchSchema(ROWS, KEY, (0,), OUTPUT),
+        settings=_settings(deployment),
+        options=EngineOptions(
+            partitions=deployment.partitions,
+            snapshot_every=deployment.snapshot_every,
+            retain=deployment.retain,
+            retire_drained=deployment.retire,
+            backfill=BackfillOptions(
+                enabled=deployment.backfill,
+                initial_rows=deployment.chunk,
+                maximum_rows=deployment.chunk,
+                idle_milliseconds=600_000,
+                minimum_milliseconds=600_000,
+            ),
+            working_directory=str(place / "working"),
+        ),
+        sink=lambda frame, batch: _sink(place, frame, batch),
+    )
+
+
+def _settings(deployment: Deployment) -> Settings:
+    targets = dict.fromkeys(deployment.stores, deployment.revision)
+    return Settings(targets=targets, write_on_read=deployment.write_on_read)
+
+
+def _plans(deployment: Deployment, layout: Layout) -> dict[str, StorePlan]:
+    committed = last_committed(layout)
+    stored = {} if committed is None else committed.stored_stores()
+    processor = Obedient(deployment.kinds, deployment.revision)
+    return {
+        each.store: plan_store(
+            each, lineage(each.store), stored.get(each.store), _settings(deployment)
+        )
+        for each in declared_variables(processor, EmbeddedHandle)
+    }
+
+
+def _rows(place: Path, session: Session, batch: int) -> Rows:
+    commands = json.loads((place / "input" / str(batch)).read_text())
+    return Rows(session, (tuple((key, json.dumps(each)) for key, each in commands),))
+
+
+def _sink(place: Path, frame: Any, batch: int) -> None:
+    rows = sorted((row["key"], json.loads(row["read"])) for row in frame.rows())
+    (place / "output" / str(batch)).write_text(json.dumps(rows))
+
+
+@contextmanager
+def _locked(layout: Layout, working: Path) -> Iterator[None]:
+    locks = [DirectoryLock(layout.lock, "the checkpoint")]
+    locks.append(DirectoryLock(working / "lock", "the working directory"))
+    remove_leftovers(working)
+    layout.heartbeat.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for lock in locks:
+            lock.release()
+
+
+prepare()
