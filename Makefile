@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs bench compat java chromium clean
+.PHONY: demo test soak lint docs bench compat java chromium clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -15,6 +15,13 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) java chromium $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+# Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
+ENGINE ?= embedded
+MINUTES ?= 10
+soak: $(STAMP) java
+	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
+		$(if $(SEED),--seed $(SEED))
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

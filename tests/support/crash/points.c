@@ -2,7 +2,7 @@
 
    Preloaded (LD_PRELOAD), so that it also sees what RocksDB does. It sleeps until
    crash_points_arm is called. Each operation that changes files is counted, and written to a
-   journal from which what a loss of power leaves can be worked out (see journal.py).
+   journal (as NOTHING where it failed) from which what a loss of power leaves can be worked out (see journal.py).
    sendfile and copy_file_range are refused: their callers then read and write. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -157,7 +157,7 @@ static int opened(int folder, const char *name, int flags, mode_t mode,
   if (kind == OPEN) return real(folder, name, flags, mode);
   if (enter(kind, path, 1)) return failed();
   int fd = real(folder, name, flags, mode);
-  if (fd >= 0) put(kind, inode_of_file(fd), 0, path, "", 0);
+  put(fd >= 0 ? kind : NOTHING, fd >= 0 ? inode_of_file(fd) : 0, 0, path, "", 0);
   leave(kind, path);
   return fd;
 }
@@ -195,7 +195,7 @@ static ssize_t written(int fd, const void *data, size_t size, off_t offset, int 
     offset = (flags & O_APPEND) && !fstat(fd, &found) ? found.st_size : lseek(fd, 0, SEEK_CUR);
   }
   ssize_t n = at ? syscall(SYS_pwrite64, fd, data, size, offset) : syscall(SYS_write, fd, data, size);
-  if (n > 0) put(WRITE, inode_of_file(fd), (uint64_t)offset, path, data, (size_t)n);
+  put(n > 0 ? WRITE : NOTHING, inode_of_file(fd), (uint64_t)offset, path, data, n > 0 ? (size_t)n : 0);
   if (how == 2) die(WRITE, path);
   leave(WRITE, path);
   return n;
@@ -223,6 +223,7 @@ static ssize_t got(int fd, void *data, size_t size, off_t offset, int at) {
   char path[PATH_MAX];
   if (reads && of_file(fd, path)) {
     if (enter(READ, path, 0)) return failed();
+    put(READ, 0, 0, path, "", 0);
     leave(READ, path);
   }
   return at ? syscall(SYS_pread64, fd, data, size, offset) : syscall(SYS_read, fd, data, size);
@@ -237,7 +238,7 @@ ssize_t pread64(int fd, void *data, size_t size, off64_t offset) { return got(fd
   if (!of_file(fd, path)) return call; \
   if (enter(kind, path, space)) return failed(); \
   int result = call; \
-  if (!result) put(kind, inode_of_file(fd), length, path, "", 0); \
+  put(result ? NOTHING : kind, inode_of_file(fd), length, path, "", 0); \
   leave(kind, path); \
   return result
 
@@ -261,7 +262,7 @@ int fallocate64(int fd, int mode, off64_t offset, off64_t size) { return falloca
   if (!of_path(folder, name, path)) return call; \
   if (enter(kind, path, space)) return failed(); \
   int result = call; \
-  if (!result) put(kind, inode_of(path), 0, path, "", 0); \
+  put(result ? NOTHING : kind, inode_of(path), 0, path, "", 0); \
   leave(kind, path); \
   return result
 
@@ -282,7 +283,7 @@ int truncate(const char *name, off_t size) {
   if (!of_path(AT_FDCWD, name, path)) return (int)syscall(SYS_truncate, name, size);
   if (enter(TRUNCATE, path, 0)) return failed();
   int result = (int)syscall(SYS_truncate, name, size);
-  if (!result) put(TRUNCATE, inode_of(path), (uint64_t)size, path, "", 0);
+  put(result ? NOTHING : TRUNCATE, inode_of(path), (uint64_t)size, path, "", 0);
   leave(TRUNCATE, path);
   return result;
 }
@@ -296,7 +297,7 @@ static int moved(enum kind kind, int from, const char *a, int to, const char *b,
   long result = kind == LINK ? syscall(SYS_linkat, from, a, to, b, flags)
                              : syscall(SYS_renameat2, from, a, to, b, flags);
   if (!inside) return (int)result;
-  if (!result) put(kind, inode_of(second), 0, first, second, strlen(second));
+  put(result ? NOTHING : kind, inode_of(second), 0, first, second, strlen(second));
   leave(kind, second);
   return (int)result;
 }

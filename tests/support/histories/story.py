@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from support.crash.journal import operations, stopped_at
+from support.crash.journal import Operation, operations, stopped_at
 from support.crash.library import Point
 from support.crash.nursery import Life, Nursery
 from support.crash.power import Disk, Rule
@@ -17,7 +17,7 @@ from support.histories.commands import Batch, from_json, to_json
 from support.histories.lives import Deployment
 from support.histories.model import Model
 
-Verb = Literal["run", "backfill"]
+Verb = Literal["run", "backfill", "run_believing"]
 _LIVES = "support.histories.lives"
 _FOLDERS = ("checkpoint/commits", "checkpoint/statemigrate", "working", "input", "output")
 
@@ -48,6 +48,7 @@ class Story:
         self.version = -1
         self.values = 0
         self.turn = 0
+        self._before: tuple[Model, int] = (Model(), -1)
         for name in _FOLDERS:
             (root / name).mkdir(parents=True, exist_ok=True)
 
@@ -57,6 +58,7 @@ class Story:
         shutil.copytree(self.root, root)
         other = Story(root, self.nurseries)
         other.model, other.version, other.turn = self.model.copied(), self.version, self.turn
+        other._before = self._before
         return other
 
     def feed(self, *batches: Batch) -> None:
@@ -65,12 +67,17 @@ class Story:
         for batch in batches:
             (folder / str(len(list(folder.iterdir())))).write_text(json.dumps(to_json(batch)))
 
-    def count(self, verb: Verb, deployment: Deployment, scratch: Path, *, reads: bool = False) -> int:
-        """How many file operations a life makes; tried on a copy."""
+    def trace(
+        self, verb: Verb, deployment: Deployment, scratch: Path, *, reads: bool = False
+    ) -> list[Operation]:
+        """The file operations that a life makes; tried on a copy."""
         other = self.copied(scratch)
         life = other._live(verb, deployment, other._point(reads=reads))
-        assert life.ended == "returned", life.error
-        return life.counted
+        if life.ended != "returned":
+            raise WrongError(f"{verb} {life.ended}: {life.error}")
+        found = list(operations(scratch / "journal"))
+        assert len(found) == life.counted
+        return found
 
     def goes_on(self, verb: Verb, deployment: Deployment) -> None:
         """A life without trouble; state and output are right, also without the working copy."""
@@ -78,8 +85,9 @@ class Story:
         if life.ended != "returned":
             raise WrongError(f"{verb} {life.ended}: {life.error}")
         before = self.version
-        answers = self._settle(verb, deployment, str(self.root / "working"))
-        self._settle("run", deployment, None)
+        self._before = (self.model.copied(), before)
+        answers = self._settle(verb, deployment, working=True)
+        self._settle("run", deployment, working=False)
         for batch in range(before + 1, self.version + 1):
             self._compare_output(batch, answers[batch])
 
@@ -96,10 +104,14 @@ class Story:
             disk.lay_out(power.rule, power.seed)
         try:
             self._check_end(life)
-            self._settle(verb, deployment, None)
+            self._settle(verb, deployment, working=False)
         except WrongError as wrong:
             raise WrongError(f"{stopped_at(Path(point.journal))}: {wrong}") from wrong
         return life
+
+    def rewind(self) -> None:
+        """The model goes back to before the last life, as Spark's log was made to."""
+        self.model, self.version = self._before[0].copied(), self._before[1]
 
     def point(self, number: int, form: Any, *, error: int = 0, reads: bool = False) -> Point:
         """The ``number``-th operation of a life here."""
@@ -115,9 +127,7 @@ class Story:
         # Each life in a process with another hash seed.
         self.turn += 1
         nursery = self.nurseries[self.turn % len(self.nurseries)]
-        return nursery.run(
-            f"{_LIVES}:{verb}", str(self.root), deployment.to_json(), point=point
-        )
+        return nursery.run(f"{_LIVES}:{verb}", str(self.root), deployment.to_json(), point=point)
 
     @staticmethod
     def _check_end(life: Life) -> None:
@@ -126,7 +136,7 @@ class Story:
         if life.ended == "raised" and not life.kind.startswith("package:"):
             raise WrongError(f"a bare error: {life.error}")
 
-    def _settle(self, verb: Verb, deployment: Deployment, where: str | None) -> dict[int, Any]:
+    def _settle(self, verb: Verb, deployment: Deployment, *, working: bool) -> dict[int, Any]:
         """Compare the last committed version with the model, and take it for what is known."""
         committed = self._committed()
         answers = {}
@@ -136,7 +146,7 @@ class Story:
             self.model.may_migrate(deployment.stores, deployment.revision)
         self.version = committed
         if committed >= 0:
-            self._compare(where)
+            self._compare(working=working)
         return answers
 
     def _expect(self, batch: int, deployment: Deployment) -> Any:
@@ -148,13 +158,16 @@ class Story:
             self.model.may_migrate(deployment.stores, deployment.revision)
         return answers
 
-    def _compare(self, where: str | None) -> None:
-        fresh = self.root / "fresh"
-        shutil.rmtree(fresh, ignore_errors=True)
+    def _compare(self, *, working: bool) -> None:
+        looked = self.root / "looked"
+        shutil.rmtree(looked, ignore_errors=True)
+        if working:
+            # Looking would take the proof from the working copy itself.
+            shutil.copytree(self.root / "working", looked)
         self.turn += 1
         nursery = self.nurseries[self.turn % len(self.nurseries)]
-        life = nursery.run(f"{_LIVES}:look", str(self.root), where or str(fresh))
-        through = "the working copy" if where else "durable files alone"
+        life = nursery.run(f"{_LIVES}:look", str(self.root), str(looked))
+        through = "the working copy" if working else "durable files alone"
         if life.ended != "returned":
             raise WrongError(f"version {self.version} from {through} {life.ended}: {life.error}")
         entries = [tuple(each) for each in life.value["entries"]]

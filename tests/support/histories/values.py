@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
 
@@ -131,6 +132,6 @@ def lineage(store: str) -> Lineage:
             checksum=target * 32,
             path=f"versions/{target}.py",
         )
-        for source, target in zip(REVISIONS, REVISIONS[1:], strict=False)
+        for source, target in pairwise(REVISIONS)
     ]
     return Lineage.build(store, migrations)

@@ -67,7 +67,7 @@ class Rows:
     def _results(self, run: Callable[..., Iterator[Any]]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for number, part in enumerate(self.partitions):
-            with _task(number):
+            with _Task(number):
                 for batch in run(self._arrow(part)):
                     found.extend(batch.to_pylist())
         return found
@@ -103,9 +103,7 @@ class Computed:
         return Computed(self.sparkSession, lambda: [row for row in self.rows() if holds(row)])
 
     def select(self, column: str) -> Computed:
-        return Computed(
-            self.sparkSession, lambda: [{column: row[column]} for row in self.rows()]
-        )
+        return Computed(self.sparkSession, lambda: [{column: row[column]} for row in self.rows()])
 
     def drop(self, column: str) -> Computed:
         return Computed(
@@ -122,7 +120,7 @@ class Computed:
         return self._found
 
 
-class _task:
+class _Task:
     """The context of a task of one partition."""
 
     def __init__(self, number: int) -> None:

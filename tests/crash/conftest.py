@@ -1,0 +1,33 @@
+"""Prepared processes, each with a hash seed of its own, and a place for short-lived files."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.crash.library import compiler
+from support.crash.nursery import Nursery
+
+LIVES = ["support.histories.lives"]
+
+
+@pytest.fixture(scope="session")
+def nurseries() -> Iterator[list[Nursery]]:
+    if compiler() is None:
+        pytest.skip("no C compiler (cc) here: nothing ends a process at a file operation")
+    # Spark's workers have the seed 0; a set's order is another one with each of the three.
+    made = [Nursery(seed, LIVES) for seed in (0, 3, 5)]
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="module")
+def places() -> Iterator[Path]:
+    """A directory in memory, where there is such a place: syncing a disk takes its time."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+    directory = Path(tempfile.mkdtemp(prefix="statemigrate-crash-", dir=memory))
+    yield directory
+    shutil.rmtree(directory)
