@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from statemigrate.embedded.durable import unwritable
@@ -32,10 +33,20 @@ class DirectoryLock:
                 next_action="stop that query first, or give this one its own directory",
                 path=str(path.parent),
             ) from error
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
+        try:
+            with unwritable(path.parent):
+                self._file.truncate(0)
+                self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+                self._file.flush()
+        except BaseException:
+            self._discard()
+            raise
 
     def release(self) -> None:
         """Let the next query in."""
         self._file.close()
+
+    def _discard(self) -> None:
+        # Closing writes what is buffered first; where that fails, the file is closed all the same.
+        with suppress(OSError):
+            self._file.close()

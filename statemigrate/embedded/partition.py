@@ -13,6 +13,7 @@ from typing import Any
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.changelog import ChangelogWriter
 from statemigrate.embedded.database import META
+from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.families import RocksFamily, count, family_class, is_empty, records
 from statemigrate.embedded.manifest import (
     CountedBase,
@@ -101,6 +102,10 @@ class Partition:
 
     def commit(self, *, snapshot: bool) -> PartitionState:
         """Publish the batch's changes and close; the state the next batch starts from."""
+        with unwritable(self._place.directory):
+            return self._commit(snapshot=snapshot)
+
+    def _commit(self, *, snapshot: bool) -> PartitionState:
         for family in self._counted.values():
             self._settle(family)
         file = self._log.publish()

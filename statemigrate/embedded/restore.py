@@ -8,7 +8,7 @@ from typing import Any
 
 from statemigrate.embedded.changelog import read_changelog
 from statemigrate.embedded.database import META, Database
-from statemigrate.embedded.durable import RESTORE_COPY
+from statemigrate.embedded.durable import RESTORE_COPY, unwritable
 from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import (
     EMPTY_STATE,
@@ -32,10 +32,11 @@ def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
     While another attempt of the same task holds it, here or in another
     process, a private copy is made instead.
     """
-    try:
-        return _open_held(wanted, directory, working)
-    except CheckpointInUseError:
-        return _open_verified(wanted, directory, _private(working))
+    with unwritable(working.parent):
+        try:
+            return _open_held(wanted, directory, working)
+        except CheckpointInUseError:
+            return _open_verified(wanted, directory, _private(working))
 
 
 def is_private(path: Path) -> bool:

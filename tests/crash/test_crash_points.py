@@ -6,7 +6,6 @@ output are compared, through the working copy and without it.
 """
 
 import errno
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -64,10 +63,10 @@ def _matters(operation: Operation) -> bool:
 
 
 @pytest.fixture(scope="module", params=STAGES)
-def staged(request, nurseries, places) -> Iterator[Staged]:
+def staged(request, nurseries, places) -> Staged:
     story = Story(places / request.param, nurseries)
     scene = STAGES[request.param](story, STORES[request.param])
-    yield Staged(story, scene, story.trace(scene.verb, scene.deployment, places / "scratch"))
+    return Staged(story, scene, story.trace(scene.verb, scene.deployment, places / "scratch"))
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -92,7 +92,7 @@ def run_believing(root: str, deployed: dict[str, Any]) -> None:
     from statemigrate.embedded import restore
 
     restore.withdraw = lambda _copy: None
-    restore.proven_state = lambda copy: _claimed(copy)
+    restore.proven_state = _claimed
     run(root, deployed)
 
 
