@@ -171,7 +171,10 @@ def _plain_datetime(value: Any) -> datetime:
     """Return an equal plain ``datetime``; a subclass may be finer than microseconds."""
     if not isinstance(value, datetime):
         raise Refusal("")
-    plain = datetime.combine(value.date(), value.timetz())
+    try:
+        plain = datetime.combine(value.date(), value.timetz())
+    except ValueError as error:
+        raise Refusal("which is no moment at all") from error
     if plain != value:
         raise Refusal("which is finer than a microsecond")
     return plain

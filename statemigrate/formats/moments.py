@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXACT = 4e9
+"""Seconds from 1970, some 127 years, within which a float has room for microseconds."""
 _WALL_EPOCH = datetime(1970, 1, 1)  # a clock on the wall, in no zone
 # As far as an offset may go, in whole minutes.
 _FAR_EAST = timezone(timedelta(hours=23, minutes=59))
@@ -28,9 +30,14 @@ def utc_of(moment: datetime) -> datetime:
     a day beyond the years 1 to 9999.
     """
     try:
-        return moment.astimezone(UTC)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+        # Not by `astimezone`, which leaves the hour that clocks skip by the other side of it.
+        seconds = moment.timestamp()
     except (OverflowError, ValueError):
         return aware_of(microseconds_of(moment))
+    exact = -_EXACT < seconds < _EXACT
+    return datetime.fromtimestamp(seconds, UTC) if exact else aware_of(microseconds_of(moment))
 
 
 def local_of(moment: datetime) -> datetime:
@@ -38,11 +45,8 @@ def local_of(moment: datetime) -> datetime:
 
     Where local time has no year for it, the moment itself.
     """
-    try:
-        local = moment.astimezone().replace(tzinfo=None)
-    except (OverflowError, ValueError):
-        return _far_local(moment)
-    return local if _naive_microseconds(local) == microseconds_of(moment) else local.replace(fold=1)
+    seconds = moment.timestamp()
+    return datetime.fromtimestamp(seconds) if -_EXACT < seconds < _EXACT else _far_local(moment)
 
 
 def microseconds_of(moment: datetime) -> int:
@@ -65,21 +69,19 @@ def aware_of(microseconds: int) -> datetime:
 
 def _naive_microseconds(moment: datetime) -> int:
     try:
-        return (moment.astimezone(UTC) - _EPOCH) // MICROSECOND
+        seconds = round(moment.timestamp() - moment.microsecond / 1_000_000)
     except (OverflowError, ValueError):
-        return (moment - _WALL_EPOCH) // MICROSECOND - _offset_of_wall(moment) * 1_000_000
-
-
-def _offset_of_wall(moment: datetime) -> int:
-    # `localtime` knows years that `datetime` does not.
-    seconds = calendar.timegm(moment.timetuple())
-    return time.localtime(seconds - time.localtime(seconds).tm_gmtoff).tm_gmtoff
+        # `localtime` knows years that `datetime` does not.
+        wall = calendar.timegm(moment.timetuple())
+        seconds = wall - time.localtime(wall - time.localtime(wall).tm_gmtoff).tm_gmtoff
+    return seconds * 1_000_000 + moment.microsecond
 
 
 def _far_local(moment: datetime) -> datetime:
     microseconds = microseconds_of(moment)
     offset = timedelta(seconds=time.localtime(microseconds // 1_000_000).tm_gmtoff)
     try:
-        return _WALL_EPOCH + (timedelta(microseconds=microseconds) + offset)
+        local = _WALL_EPOCH + (timedelta(microseconds=microseconds) + offset)
     except OverflowError:
         return moment
+    return local if _naive_microseconds(local) == microseconds else local.replace(fold=1)

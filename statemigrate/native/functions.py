@@ -12,7 +12,8 @@ from statemigrate.native.control import MARKER, Arrived
 from statemigrate.native.deployed import Deployed, Undeployable
 from statemigrate.native.envelope import Envelope, EnvelopeFamily
 from statemigrate.native.group_state import MigratedGroupState
-from statemigrate.processor.rows import RowCodec, without_numpy
+from statemigrate.processor.intake import python_value
+from statemigrate.processor.rows import RowCodec
 
 Function = Callable[[Any, Any, Any], Any]
 
@@ -98,7 +99,7 @@ class _OpenStore:
     def visit(self, key: tuple[Any, ...], group: Any) -> MigratedGroupState:
         """The state of another key. Raises `StartupError` if no way leads from its revision."""
         self._visits += 1
-        self._key = tuple(without_numpy(list(key)))
+        self._key = tuple(map(python_value, key))
         self.envelope.open(group, self._key)
         if self.envelope.revision is not None and self.envelope.revision not in self._readable:
             raise _unreadable(self._plan, self.envelope.revision, self._key)

@@ -10,7 +10,7 @@ from statemigrate.access import DualAccess
 from statemigrate.formats import Value
 from statemigrate.native.envelope import Envelope
 from statemigrate.processor.rows import RowCodec
-from statemigrate.processor.variables import written
+from statemigrate.processor.variables import put_row
 
 
 class MigratedGroupState(GroupState):
@@ -49,7 +49,7 @@ class MigratedGroupState(GroupState):
         """Write the key's value. Raises `ValueMismatchError` if the target cannot hold it."""
         if newValue is None:
             self._group.update(newValue)
-        written(self._access.put, self._rows, self._key, _without_pandas(newValue))
+        put_row(self._access, self._rows, self._key, newValue)
         self._envelope.claim()
 
     def remove(self) -> None:
@@ -87,15 +87,3 @@ class MigratedGroupState(GroupState):
     def json(self) -> str:
         """Spark's own."""
         return str(self._group.json())
-
-
-def _without_pandas(row: Any) -> Any:
-    if not isinstance(row, list | tuple):
-        return row
-    return tuple([_without_pandas_scalar(value) for value in row])
-
-
-def _without_pandas_scalar(value: Any) -> Any:
-    if hasattr(value, "to_pydatetime"):
-        return value.to_pydatetime()
-    return value.to_pytimedelta() if hasattr(value, "to_pytimedelta") else value

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Value
 from statemigrate.formats.moments import local_of, utc_of
+from statemigrate.processor.intake import row_taker
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -53,6 +55,14 @@ class RowCodec:
                 value[name] = convert(value[name])
         return value
 
+    def take(self, row: Any) -> Any:
+        """A row as PySpark would take it, in Python's own values; see `row_taker`."""
+        return self._taker(row)
+
+    @cached_property
+    def _taker(self) -> Convert:
+        return row_taker(self.schema)
+
     def _by_name(self, row: Sequence[Any] | Value) -> Value:
         if isinstance(row, dict) and row.keys() == self._name_set:
             return dict(row)
@@ -75,16 +85,6 @@ class RowCodec:
                 if value[name] is not None:
                     value[name] = convert(value[name])
         return self._pick(value)
-
-
-def without_numpy(value: Any) -> Any:
-    """``value`` with NumPy scalars replaced by Python's, as PySpark does before it writes state."""
-    if isinstance(value, dict):
-        return {without_numpy(key): without_numpy(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_numpy(item) for item in value]
-    is_scalar = type(value).__module__ == "numpy" and hasattr(value, "item")
-    return value.item() if is_scalar else value
 
 
 def _picker(names: tuple[str, ...]) -> Callable[[Value], tuple[Any, ...]]:

@@ -7,6 +7,8 @@ and the return values it knows: tuples in, tuples out, None for what is not ther
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Row
@@ -17,8 +19,9 @@ from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.families import Span
 from statemigrate.formats import Value
+from statemigrate.processor.intake import row_taker
 from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec, without_numpy
+from statemigrate.processor.rows import RowCodec
 
 
 class GroupingKey:
@@ -59,7 +62,7 @@ class DualValueState(ValueState):
 
     def update(self, newValue: tuple[Any, ...]) -> None:
         """Write the key's value."""
-        written(self._access.put, self._rows, self._key.data, newValue)
+        put_row(self._access, self._rows, self._key.data, newValue)
 
     def clear(self) -> None:
         """Remove the key's value."""
@@ -107,12 +110,8 @@ class DualListState(ListState):
         self._access.delete(self._key.data)
 
     def _write(self, write: Callable[[bytes, list[Value]], None], rows: list[Any]) -> None:
-        key = self._key.data
-        values = [self._rows.to_value(row) for row in rows]
-        try:
-            write(key, values)
-        except ValueMismatchError:
-            write(key, without_numpy(values))
+        store = self._access.store
+        _put_rows(store, partial(write, self._key.data), self._rows, list(rows))
 
 
 class DualMapState(MapState):
@@ -124,6 +123,7 @@ class DualMapState(MapState):
         self._access = access
         self._rows = rows
         self._user_keys = user_keys
+        self._take_key = row_taker(user_keys.schema)
         self._key = key
         self._make_row = Row(*rows.names)
 
@@ -145,7 +145,7 @@ class DualMapState(MapState):
 
     def updateValue(self, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
         """Write the value under a user key."""
-        written(self._access.put, self._rows, self._composite(key), value)
+        put_row(self._access, self._rows, self._composite(key), value)
 
     def iterator(self) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         """Every user key with its value, in key order."""
@@ -170,18 +170,49 @@ class DualMapState(MapState):
         self._access.clear(Span.prefix(self._key.data))
 
     def _composite(self, key: tuple[Any, ...]) -> bytes:
-        return self._key.data + self._user_keys.encode(key)
+        try:
+            data = self._user_keys.encode(key)
+        except ValueMismatchError:
+            with _blaming_the_processor(self._access.store):
+                data = self._user_keys.encode(self._take_key(key))
+        return self._key.data + data
 
     def _entries(self) -> Iterator[tuple[bytes, Value]]:
         return self._access.scan(Span.prefix(self._key.data))
 
 
-def written(
-    write: Callable[[bytes, Value], None], rows: RowCodec, key: bytes, row: tuple[Any, ...]
-) -> None:
-    """Write a row; NumPy scalars, which PySpark takes too, are looked for when it does not fit."""
-    value = rows.to_value(row)
+def put_row(access: DualAccess[Value], rows: RowCodec, key: Any, row: Any) -> None:
+    """Write a row; what PySpark would make fit is looked at only where the row does not.
+
+    Raises `ValueMismatchError`, which says that the processor put it, before anything is written.
+    """
     try:
-        write(key, value)
+        access.put(key, rows.to_value(row))
     except ValueMismatchError:
-        write(key, without_numpy(value))
+        with _blaming_the_processor(access.store):
+            access.put(key, rows.to_value(rows.take(row)))
+
+
+def _put_rows(
+    store: str, write: Callable[[list[Value]], None], rows: RowCodec, many: list[Any]
+) -> None:
+    try:
+        write([rows.to_value(row) for row in many])
+    except ValueMismatchError:
+        with _blaming_the_processor(store):
+            write([rows.to_value(rows.take(row)) for row in many])
+
+
+@contextmanager
+def _blaming_the_processor(store: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueMismatchError as error:
+        raise ValueMismatchError(
+            f"The processor put into state {store} what it cannot hold: {error.summary}",
+            expected=error.expected,
+            found=error.found,
+            next_action="put a value of that type, or change the state's format with a migration: "
+            f"`statemigrate new {store} -m MESSAGE`",
+            **{**error.data, "store": store},
+        ) from error
