@@ -1,5 +1,6 @@
 # `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+;
-# `make test` also Chromium.
+# `make test` also Chromium. On Debian as root what is missing is installed, which is said before;
+# NO_INSTALL=1 declines that.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -45,11 +46,13 @@ compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
 		.venv-$$line/bin/python -m pytest $(PARALLEL) $(LEAKS) tests/native $(ARGS) || exit 1; \
 	done
 
-.venv-%/.installed: pyproject.toml
+.venv-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install --quiet --upgrade pip
-	.venv-$*/bin/python -m pip install --quiet --editable '.[dev]' 'pyspark~=$*.0'
+	grep -v -e '^pyspark==' -e '^py4j==' constraints.txt >.venv-$*/constraints.txt
+	.venv-$*/bin/python -m pip install --quiet --constraint .venv-$*/constraints.txt \
+		--editable '.[dev]' 'pyspark~=$*.0'
 	touch $@
 
 java:
@@ -64,11 +67,11 @@ $(VENV)/java/bin/java: scripts/quick_spark.py $(STAMP) | java
 chromium:
 	@sh scripts/ensure-chromium.sh
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 clean:

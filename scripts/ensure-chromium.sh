@@ -13,8 +13,7 @@ browser() {
 if [ -n "$(browser)" ]; then
     exit 0
 fi
-if [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null; then
-    echo "Chromium is missing; installing chromium"
+if sh "$(dirname "$0")/may-install.sh" chromium; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null
     [ -n "$(browser)" ] && exit 0

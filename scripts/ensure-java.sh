@@ -21,8 +21,7 @@ found=$(java_version)
 if [ "${found:-0}" -ge 17 ]; then
     exit 0
 fi
-if [ "$(id -u)" = 0 ] && [ -f /etc/debian_version ] && command -v apt-get >/dev/null; then
-    echo "Java 17 is missing; installing openjdk-17-jre-headless"
+if sh "$(dirname "$0")/may-install.sh" openjdk-17-jre-headless; then
     apt-get update -qq
     apt-get install -y -qq openjdk-17-jre-headless >/dev/null
     found=$(java_version)
