@@ -6,11 +6,42 @@ all of it, one line each, and the same parts stay readable as attributes for pro
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any
+
+NO_VALUES = "STATEMIGRATE_NO_VALUES"
+"""The environment variable that keeps keys and values of state out of errors and reports."""
+HIDDEN = "(not shown)"
+"""Stands in for a key or a value."""
+
+# A key and its secret, which may hold a slash where nobody has escaped it; a name and a password.
+_SECRETS = re.compile(r"(\bs3[an]?://)[^\s\"':/@]+:[^\s\"']*@|(://)[^\s\"':/?#@]*:[^\s\"'/?#@]*@")
+_QUERY = re.compile(r"(://[^\s\"'?]*\?)[^\s\"'?]*=[^\s\"']*")
+
+
+def without_credentials(text: str) -> str:
+    """``text``, in whose URIs ``***`` stands for a password or key and for the query."""
+    if "://" not in text:
+        return text
+    text = _SECRETS.sub(lambda match: f"{match[1] or match[2]}***@", text)
+    return _QUERY.sub(r"\1***", text)
+
+
+def values_hidden() -> bool:
+    """Whether keys and values of state are kept out of what people and logs see."""
+    return os.environ.get(NO_VALUES, "").lower() not in ("", "0", "false", "no")
+
+
+def shown(value: object) -> str:
+    """A key or value of state as an error shows it."""
+    return HIDDEN if values_hidden() else repr(value)
 
 
 class StatemigrateError(Exception):
     """Root of every error this package raises on purpose.
+
+    Its texts show no credentials: those of a URI are replaced.
 
     ``summary`` is one line; ``expected``, ``found`` and ``next_action`` complete the message where
     they apply; every further keyword is data of the error, kept in ``data``.
@@ -25,11 +56,11 @@ class StatemigrateError(Exception):
         next_action: str | None = None,
         **data: Any,
     ) -> None:
-        super().__init__(summary)
-        self.summary = summary
-        self.expected = expected
-        self.found = found
-        self.next_action = next_action
+        self.summary = without_credentials(summary)
+        super().__init__(self.summary)
+        self.expected = _clean(expected)
+        self.found = _clean(found)
+        self.next_action = None if next_action is None else without_credentials(next_action)
         self.data = data
 
     def __str__(self) -> str:
@@ -40,6 +71,10 @@ class StatemigrateError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.summary, self.expected, self.found, self.next_action, self.data)
         return _rebuild, (type(self), *parts)
+
+
+def _clean(part: object) -> object:
+    return without_credentials(part) if isinstance(part, str) else part
 
 
 def _rebuild(

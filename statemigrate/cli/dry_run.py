@@ -16,6 +16,7 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
+from statemigrate.files.whole import replacing
 
 if TYPE_CHECKING:
     from statemigrate.inspect.report import DryRunReport
@@ -151,11 +152,17 @@ def _write(report: DryRunReport, junit: str | None, html: str | None) -> None:
     if junit is not None:
         from statemigrate.inspect.junit import junit_xml
 
-        Path(junit).write_text(junit_xml(report), encoding="utf-8")
+        _write_private(junit, junit_xml(report))
     if html is not None:
         from statemigrate.inspect.html import html_page
 
-        Path(html).write_text(html_page(report), encoding="utf-8")
+        _write_private(html, html_page(report))
+
+
+def _write_private(path: str, text: str) -> None:
+    # A report shows keys and values.
+    with replacing(Path(path), private=True) as stream:
+        stream.write(text.encode())
 
 
 def _print(settings: Settings, report: DryRunReport) -> None:

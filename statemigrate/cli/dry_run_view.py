@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statemigrate.cli.output import console, print_rows
+from statemigrate.errors import values_hidden
 from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTrial
 from statemigrate.inspect.sentences import (
     already,
@@ -34,6 +35,8 @@ def print_report(report: DryRunReport) -> None:
     if report.families:
         _say()
         print_rows(_FAMILIES, [_row(family) for family in report.families])
+    if values_hidden():
+        _say("Keys and values are not shown.")
     for family in report.families:
         _print_family(family)
     _print_costs(report)

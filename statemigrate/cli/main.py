@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from signal import SIGINT
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from statemigrate.cli.options import Settings, shared_options
-from statemigrate.cli.output import print_error
+from statemigrate.cli.output import print_error, print_line, print_unexpected
 from statemigrate.errors import StatemigrateError
 
 VERBS = {
@@ -56,6 +57,11 @@ class Verbs(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run as a program."""
+        sys.excepthook = print_unexpected
+        return super().main(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; exit with 1 after an error of this package or of the file system.
 
@@ -69,7 +75,7 @@ class Verbs(click.Group):
             print_error(error, ctx.ensure_object(Settings))
             ctx.exit(1)
         except KeyboardInterrupt:
-            click.echo("Interrupted.", err=True)
+            print_line("Interrupted.", stderr=True)
             ctx.exit(128 + SIGINT)
 
 

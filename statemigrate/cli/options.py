@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from statemigrate.errors import NO_VALUES, values_hidden
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -28,7 +32,7 @@ class Settings:
 
 
 def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
-    """Give a command --migrations, --json and --debug; the function takes them as Settings.
+    """Give a command what every verb has; the function takes it as Settings.
 
     Only the group reads ``envvar``, so that an option given before the verb outranks it.
     """
@@ -86,18 +90,70 @@ def _targets(
 
 
 def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
-    option = partial(click.option, expose_value=False, callback=_remember)
+    option = partial(click.option, expose_value=False)
     return [
         option(
             "--migrations",
+            callback=_remember,
             metavar="DIR",
             envvar=envvar,
             show_envvar=envvar is not None,
             help="Folder of the migration scripts.  [default: migrations]",
         ),
-        option("--json", is_flag=True, help="Print JSON for machines."),
-        option("--debug", is_flag=True, help="Print a traceback with an error."),
+        option("--json", is_flag=True, callback=_remember, help="Print JSON for machines."),
+        option(
+            "--debug", is_flag=True, callback=_remember, help="Print a traceback with an error."
+        ),
+        option(
+            "--values/--no-values",
+            default=None,
+            callback=_show_values,
+            help="Whether keys and values of state are shown; no for STATEMIGRATE_NO_VALUES=1, or "
+            "`values = false` in [tool.statemigrate] of pyproject.toml.  [default: shown]",
+        ),
     ]
+
+
+def require_values(verb: str) -> None:
+    """Raise `click.UsageError` where ``verb`` could do nothing without showing values."""
+    if values_hidden():
+        raise click.UsageError(
+            f"{verb} shows keys and values, which are hidden here. Add --values."
+        )
+
+
+def _show_values(ctx: click.Context, parameter: click.Parameter, value: bool | None) -> None:  # noqa: ARG001
+    root = ctx.find_root()
+    if value is None and ctx is root and NO_VALUES not in os.environ:
+        value = _configured()
+    if value is None:
+        return
+    # In the environment: what starts from here, Spark and its workers, knows it too.
+    before = os.environ.get(NO_VALUES)
+    root.call_on_close(partial(_set_environment, before))
+    _set_environment("0" if value else "1")
+
+
+def _configured() -> bool | None:
+    """What pyproject.toml of the working directory says."""
+    path = Path("pyproject.toml")
+    if not path.is_file():
+        return None
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        value = found.get("tool", {}).get("statemigrate", {}).get("values")
+    except (ValueError, AttributeError) as error:
+        raise click.UsageError(f"pyproject.toml cannot be read: {error}") from error
+    if value is not None and not isinstance(value, bool):
+        raise click.UsageError("values of [tool.statemigrate] in pyproject.toml is true or false.")
+    return value
+
+
+def _set_environment(value: str | None) -> None:
+    if value is None:
+        os.environ.pop(NO_VALUES, None)
+    else:
+        os.environ[NO_VALUES] = value
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:

@@ -6,14 +6,29 @@ import json
 import sys
 import traceback
 from collections.abc import Iterable
+from types import TracebackType
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from statemigrate.cli.options import Settings
-from statemigrate.errors import StatemigrateError
+from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
+from statemigrate.inspect.text import printable, printable_json
+
+
+class Screen(Console):
+    """A console on which no text can act: an escape stands for each character nobody sees.
+
+    Names, values and the texts of exceptions come from state and from scripts. Colours are the
+    commands' own, and given as styles.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text that is drawn for a string."""
+        return super().render_str(printable(text), **options)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -21,14 +36,24 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     # What is read by another program is not folded to the width of a screen.
     width = None if stream.isatty() else 1000
-    return Console(
+    return Screen(
         file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True
     )
 
 
-def print_json(document: Any) -> None:
+def print_json(document: Any, *, stderr: bool = False) -> None:
     """Print one JSON document."""
-    click.echo(json.dumps(document, indent=2, default=str))
+    print_json_text(json.dumps(document, indent=2, default=str), stderr=stderr)
+
+
+def print_json_text(text: str, *, stderr: bool = False) -> None:
+    """Print what is JSON already."""
+    click.echo(printable_json(text), err=stderr)
+
+
+def print_line(text: str, *, stderr: bool = False) -> None:
+    """Print a line, or several, as they are."""
+    click.echo(printable(text), err=stderr)
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
@@ -44,9 +69,9 @@ def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:
     """Print an error to stderr: as JSON or in lines, with its traceback if asked for."""
     if settings.debug:
-        click.echo("".join(traceback.format_exception(error)), err=True)
+        print_line(_traceback(error), stderr=True)
     if settings.json:
-        click.echo(json.dumps({"error": _document(error)}, indent=2, default=str), err=True)
+        print_json({"error": _document(error)}, stderr=True)
         return
     screen = console(stderr=True)
     parts = _document(error)
@@ -55,6 +80,22 @@ def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:
         if parts[name] is not None:
             screen.print(f"  {name}: ", style="bold", end="")
             screen.print(parts[name].replace("\n", "\n    "))
+
+
+def print_unexpected(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What `sys.excepthook` is while a verb runs: the usual traceback, as text alone."""
+    del kind, trace
+    print_line(_traceback(error).rstrip("\n"), stderr=True)
+
+
+def _traceback(error: BaseException) -> str:
+    if not values_hidden():
+        return "".join(traceback.format_exception(error))
+    # The texts of exceptions may show what is in the state; the places do not.
+    lines = traceback.format_tb(error.__traceback__)
+    return "".join(["Traceback (most recent call last):\n", *lines, f"{type(error).__name__}\n"])
 
 
 def _document(error: StatemigrateError | OSError) -> dict[str, Any]:
@@ -66,8 +107,12 @@ def _document(error: StatemigrateError | OSError) -> dict[str, Any]:
         "expected": None if error.expected is None else str(error.expected),
         "found": None if error.found is None else str(error.found),
         "next": error.next_action,
-        "data": error.data,
+        "data": _data(error.data),
     }
+
+
+def _data(data: dict[str, Any]) -> dict[str, Any]:
+    return {**data, "key": HIDDEN} if values_hidden() and "key" in data else data
 
 
 def _head(error: Exception, summary: str) -> dict[str, Any]:

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_option, shared_options, target_option
-from statemigrate.cli.output import console, print_json
+from statemigrate.cli.options import (
+    Settings,
+    checkpoint_option,
+    require_values,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import console, print_json, print_json_text
 from statemigrate.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -36,6 +42,7 @@ def get(
     of the map's own key; with fewer words, all keys that begin with them are printed. Exit code 1
     if there is none.
     """
+    require_values("get")
     from statemigrate.inspect.keys import key_from_texts
 
     with opened(settings, checkpoint, targets) as reader:
@@ -67,6 +74,7 @@ def export(
 
     Whatever is migrated so far; the query may be running. Each record has a `key` and a `value`.
     """
+    require_values("export")
     from statemigrate.inspect.export import export as write
 
     with (
@@ -101,9 +109,9 @@ def _print_found(settings: Settings, found: list[tuple[Any, Any]], *, whole: boo
 
     if whole:
         for _, value in found:
-            click.echo(json_text(value, indent=2))
+            print_json_text(json_text(value, indent=2))
     elif settings.json:
-        click.echo(json_text([{"key": key, "value": value} for key, value in found], indent=2))
+        print_json_text(json_text([{"key": key, "value": value} for key, value in found], indent=2))
     else:
         for key, value in found:
-            click.echo(json_text({"key": key, "value": value}))
+            print_json_text(json_text({"key": key, "value": value}))

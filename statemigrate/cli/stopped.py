@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,10 +13,12 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_option,
+    require_values,
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.cli.output import console, print_json, print_json_text, print_rows
+from statemigrate.errors import HIDDEN, values_hidden
 
 if TYPE_CHECKING:
     from statemigrate.inspect.quarantine import Quarantined
@@ -73,6 +75,8 @@ def quarantine(
     from statemigrate.cli.session import session_for
     from statemigrate.inspect.quarantine import quarantined
 
+    if path is not None:
+        require_values("quarantine --to")
     failing = 0
     with session_for(checkpoint) as spark:
         found = quarantined(
@@ -108,14 +112,15 @@ def _print_retirement(found: Retirement, checkpoint: str) -> None:
 
 
 def _write(found: Iterator[Quarantined], path: str) -> int:
+    from statemigrate.files.whole import replacing
     from statemigrate.formats.json_values import json_text
 
     written = failing = 0
-    with Path(path).open("w", encoding="utf-8") as stream:
+    with replacing(Path(path), private=True) as stream:
         for each in found:
             written += 1
             failing += each.cause is not None
-            stream.write(json_text(asdict(each)) + "\n")
+            stream.write(f"{json_text(asdict(each))}\n".encode())
     console().print(f"Wrote {written:,} values to {path}")
     return failing
 
@@ -124,14 +129,22 @@ def _print_quarantined(settings: Settings, found: list[Quarantined]) -> None:
     from statemigrate.formats.json_values import json_text
 
     if settings.json:
-        click.echo(json_text([asdict(each) for each in found], indent=2))
+        print_json_text(json_text([_described(each) for each in found], indent=2))
     elif not found:
         console().print("Nothing was left behind")
     else:
         print_rows(
             ("family", "key", "why"),
-            [
-                (each.family, json_text(each.key), each.cause or "would migrate now")
-                for each in found
-            ],
+            [(each.family, _key(each), each.cause or "would migrate now") for each in found],
         )
+
+
+def _described(each: Quarantined) -> dict[str, Any]:
+    hidden = {"key": HIDDEN, "value": HIDDEN} if values_hidden() else {}
+    return {**asdict(each), **hidden}
+
+
+def _key(each: Quarantined) -> str:
+    from statemigrate.formats.json_values import json_text
+
+    return HIDDEN if values_hidden() else json_text(each.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,11 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     It is written under a name that nobody can foresee. ``private`` is for what shows state: only
     its owner can read it. Otherwise a file keeps the rights it had.
     """
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    if _is_stream(path):
+        with path.open("wb") as stream:
+            yield stream
+        return
+    descriptor, name = _unfinished(path)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
@@ -29,6 +34,22 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _is_stream(path: Path) -> bool:
+    # As /dev/stdout is, beside which no file can be made.
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)
+
+
+def _unfinished(path: Path) -> tuple[int, str]:
+    try:
+        return tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def _rights(path: Path) -> int:

@@ -33,7 +33,7 @@ def inner(node: Node) -> tuple[Node, ...]:
         case Array():
             return (node.items,)
         case Map():
-            return (node.values,)
+            return node.keys, node.values
         case Union():
             return node.branches
         case Record():

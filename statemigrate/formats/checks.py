@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, Protocol
 
-from statemigrate.errors import FormatError, ValueMismatchError
+from statemigrate.errors import FormatError, ValueMismatchError, shown
 from statemigrate.formats import leaves
 from statemigrate.formats.defaults import plain_default
 from statemigrate.formats.leaf import mismatch
@@ -167,8 +167,8 @@ class MapCheck:
         if not isinstance(value, dict):
             mismatch(path, "a dict from strings to values", value)
         return {
-            self.keys.prepare(key, f"{path} key {key!r}"): self.values.prepare(
-                item, f"{path}[{key!r}]"
+            self.keys.prepare(key, f"{path} key {shown(key)}"): self.values.prepare(
+                item, f"{path}[{shown(key)}]"
             )
             for key, item in value.items()
         }

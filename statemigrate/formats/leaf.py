@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from statemigrate.errors import ValueMismatchError
+from statemigrate.errors import ValueMismatchError, values_hidden
 
 
 class Refusal(Exception):  # noqa: N818  # not an error of the program: it carries a reason
@@ -42,19 +42,21 @@ def mismatch(path: str, expected: str, value: object, reason: str = "") -> NoRet
     raise ValueMismatchError(
         f"Field {path} cannot hold this value." if path else "The format cannot hold this value.",
         expected=expected,
-        found=f"{describe(value)}, {reason}" if reason else describe(value),
+        found=f"{describe(value)}, {reason}" if reason and not values_hidden() else describe(value),
         next_action="return a value of that type from the transform, or change the format",
         field=path,
     )
 
 
 def describe(value: object) -> str:
-    """Return the value's type and a short form of the value."""
+    """Return the value's type and a short form of the value, if values are shown."""
     if value is None:
         return "None"
     kind = type(value)
     name = kind.__qualname__
     if kind.__module__ != "builtins":
         name = f"{kind.__module__}.{name}"
+    if values_hidden():
+        return name
     text = repr(value)
     return f"{name} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from fastavro import parse_schema, schemaless_reader
 
-from statemigrate.errors import FormatError
+from statemigrate.errors import HIDDEN, FormatError, values_hidden
 from statemigrate.formats.lifting import lift_of, stored_as
 from statemigrate.formats.schema import Record, avro_json, numbered
 from statemigrate.formats.writing import write_long
@@ -28,16 +28,17 @@ _MARK = os.urandom(8)
 
 def reader_of(record: Record) -> Read:
     """Compile the reader of a record. It raises FormatError if it is not exactly one value."""
-    parsed = parse_schema(avro_json(numbered(stored_as(record))))
+    stored = stored_as(record)
+    parsed = parse_schema(avro_json(numbered(stored)))
     lift = lift_of(record)
     far = _far_reader_of(record)
-    unbounded = holds_such_arrays(record)
+    unbounded = holds_such_arrays(stored)
 
     def read(data: bytes) -> dict[str, Any]:
         buffer = BytesIO(data)
         try:
             if unbounded:
-                check_items(record, data)
+                check_items(stored, data)
             value = schemaless_reader(buffer, parsed, None)
         except EOFError as error:
             # fastavro's own words have an address in memory, or none at all.
@@ -87,7 +88,7 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
     """
     parsed = parse_schema(_marked(stored_as(record)))
     lift = lift_of(record)
-    alone = holds_such_arrays(record)
+    alone = holds_such_arrays(stored_as(record))
 
     def read_at_once(values: Sequence[bytes]) -> list[dict[str, Any]] | None:
         data = bytearray()
@@ -130,9 +131,10 @@ def _marked(record: Record) -> dict[str, Any]:
 
 
 def _undecodable(data: bytes, found: str) -> FormatError:
+    first = HIDDEN if values_hidden() else data[:16].hex()
     return FormatError(
         "These bytes are not one value of this format.",
         expected="the bytes of exactly one value",
-        found=f"{found} (in {len(data)} bytes, the first {data[:16].hex()})",
+        found=f"{found} (in {len(data)} bytes, the first {first})",
         next_action="check that the format is the one the value was written with",
     )

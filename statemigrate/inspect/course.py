@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.deployment import StoredFamily, StorePlan
+from statemigrate.errors import values_hidden
 from statemigrate.inspect.trial import Trial
 from statemigrate.migration import Path
 
@@ -15,17 +16,20 @@ from statemigrate.migration import Path
 class Course:
     """From ``family`` by ``path`` to ``target``, and ``back`` where the scripts know the way.
 
-    It holds everything it needs, and can travel to workers that have no scripts.
+    It holds everything it needs, and can travel to workers that have no scripts; whether
+    ``examples`` of keys and values are noted is decided where it is made.
     """
 
     family: StoredFamily
     target: StoredFamily
     path: Path
     back: Path | None
+    examples: bool = field(default_factory=lambda: not values_hidden())
 
     def trial(self, show: Callable[[Any], Any]) -> Trial:
         """A fresh trial; ``show`` turns a key into what a user knows."""
-        return Trial(self.family.format, self.target.format, self.path, self.back, show)
+        old, new = self.family.format, self.target.format
+        return Trial(old, new, self.path, self.back, show, examples=self.examples)
 
 
 def courses(plan: StorePlan) -> tuple[Course, ...]:

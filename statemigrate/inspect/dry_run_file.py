@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from statemigrate.errors import FormatError, LineageError, StatemigrateError
+from statemigrate.errors import FormatError, LineageError, StatemigrateError, shown, values_hidden
+from statemigrate.files import parse_json
 from statemigrate.formats import Format, Value
 from statemigrate.formats.container import read_container
 from statemigrate.formats.json_values import value_from_json
@@ -51,6 +51,7 @@ def dry_run_file(
         lineage.path(source, target),
         None if back else lineage.path(target, source),
         lambda key: key,
+        examples=not values_hidden(),
     )
     began = time.monotonic()
     values = _values(Path(path), lineage.format_of(source))
@@ -129,12 +130,12 @@ def _json_lines(path: Path) -> Iterator[Any]:
 
 def _parsed(path: Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
+        return parse_json(line)
     except ValueError as error:
         raise FormatError(
             f"{path}, line {number} is not JSON",
             expected="one JSON value a line",
-            found=f"{line.strip()[:60]!r} ({error})",
+            found=f"{shown(line.strip()[:60])} ({error})",
             next_action="correct the line, or name an Avro file that ends in .avro",
             path=str(path),
         ) from error

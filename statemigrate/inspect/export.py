@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.errors import StatemigrateError
+from statemigrate.files.whole import replacing
 from statemigrate.formats import Struct
 from statemigrate.formats.json_values import json_text
 from statemigrate.inspect.reader import StateReader
@@ -35,8 +36,8 @@ def export(
 
     The ending of ``path`` says in which form: ``.parquet``, ``.avro`` or ``.jsonl``. Each record
     has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
-    The file appears when it is complete, and replaces one of that name. Raises `ExportError`, and
-    what `StateReader.entries` does.
+    The file is its owner's alone, appears when it is complete, and replaces one of that name.
+    Raises `ExportError`, and what `StateReader.entries` does.
     """
     target = Path(path)
     write = _WRITERS.get(target.suffix)
@@ -44,13 +45,8 @@ def export(
         raise _unusable(target)
     schema = record_type(reader, store)
     counted = _Counted(_records(reader, store), tick)
-    unfinished = target.with_name(f".{target.name}.unfinished")
-    try:
-        with unfinished.open("wb") as stream:
-            write(stream, schema, iter(counted))
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with replacing(target, private=True) as stream:
+        write(stream, schema, iter(counted))
     return counted.number
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+from statemigrate.errors import without_credentials
+
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-# Control characters, what turns the direction of the text around it, and what XML does not allow.
-_UNSEEN = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+# Control characters, what turns the direction of the text around it, tags that nobody sees, and
+# what XML does not allow.
+_CLASS = (
+    r"\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    r"\ufffe\uffff\U000e0000-\U000e007f"
 )
+_UNSEEN = re.compile(rf"[\x00-\x1f{_CLASS}]")
+_UNSEEN_IN_LINES = re.compile(rf"[\x00-\x08\x0b-\x1f{_CLASS}]")
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
@@ -19,7 +25,17 @@ def visible(text: object) -> str:
     Keys and values come from state: what is not seen could steer a terminal, break XML, or show
     the characters around it in another order.
     """
-    return _UNSEEN.sub(_escape, str(text))
+    return _UNSEEN.sub(_escape, without_credentials(str(text)))
+
+
+def printable(text: str) -> str:
+    """The text in its lines, everything else as `visible` shows it."""
+    return _UNSEEN_IN_LINES.sub(_escape, without_credentials(text))
+
+
+def printable_json(text: str) -> str:
+    """A JSON text that says the same, with JSON's own escape for each character nobody sees."""
+    return _UNSEEN_IN_LINES.sub(_json_escape, without_credentials(text))
 
 
 def visible_lines(text: str) -> list[str]:
@@ -60,4 +76,14 @@ def duration(seconds: float) -> str:
 def _escape(match: re.Match[str]) -> str:
     found = match.group()
     code = ord(found)
+    if code > 0xFFFF:
+        return f"\\U{code:08x}"
     return _SHORT.get(found) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    # Beyond the first plane JSON has two halves.
+    halves = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(
+        f"\\u{int.from_bytes(halves[i : i + 2], 'big'):04x}" for i in range(0, len(halves), 2)
+    )

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.errors import HIDDEN, TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.effects import changes, shown
 from statemigrate.inspect.findings import Findings, Group
@@ -23,7 +23,8 @@ class Trial:
     """Values of one family, each migrated to the target and, where there is a way, back again.
 
     ``old`` and ``new`` are the formats at the path's ends; ``back`` is None where there is no way
-    back. ``show`` turns a key as the caller has it into what a user knows.
+    back. ``show`` turns a key as the caller has it into what a user knows. Without ``examples`` no
+    key and no value is noted.
     """
 
     def __init__(
@@ -33,8 +34,11 @@ class Trial:
         path: Path,
         back: Path | None,
         show: Callable[[Any], Any],
+        *,
+        examples: bool = True,
     ) -> None:
         self.findings = Findings()
+        self._examples = examples
         self._old, self._new = old, new
         self._path, self._back = path, back
         self._show = show
@@ -75,7 +79,7 @@ class Trial:
 
     def __repr__(self) -> str:
         """The key, for an error's message: shown only when it is needed."""
-        return repr(self._show(self._key))
+        return repr(self._show(self._key)) if self._examples else HIDDEN
 
     def _return(self, back: Path, data: bytes, migrated: Value) -> None:
         try:
@@ -101,7 +105,7 @@ class Trial:
         for effect, path, old, new in changes(before, migrated, self._old.schema, self._new.schema):
             group = self.findings.group(self.findings.fields, f"{effect} {path}")
             group.values += 1
-            if effect != "kept" and group.wants_example:
+            if effect != "kept" and self._wants_example(group):
                 group.examples.append(self._example(effect, old, new))
 
     def _example(self, effect: str, old: Any, new: Any) -> tuple[str, str | None, str | None]:
@@ -112,14 +116,19 @@ class Trial:
     def _fail(self, error: TransformError | ValueMismatchError) -> None:
         self.findings.failed += 1
         group = self._note(self.findings.failures, cause_of(error))
+        if not self._examples:
+            return
         if group.wants_key:
             group.keys.append(shown(self._show(self._key)))
         group.note = group.note or f"{error.found}"[:_NOTE]
 
+    def _wants_example(self, group: Group) -> bool:
+        return self._examples and group.wants_example
+
     def _note(self, groups: dict[str, Group], name: str, *sides: Any) -> Group:
         group = self.findings.group(groups, name)
         group.values += 1
-        if sides and group.wants_example:
+        if sides and self._wants_example(group):
             group.examples.append(self._example("changed", *sides))
         return group
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
 from statemigrate.formats import Format, Value
 from statemigrate.migration.migration import TimeToLive, Transform
 
@@ -40,7 +40,10 @@ class Step:
             raise self._failure(key, problem, cause) from cause
 
     def _failure(self, key: object, problem: str, cause: Exception) -> TransformError:
-        return self._error(key, problem, None, f"{type(cause).__name__}: {cause}")
+        # The format's own errors know what they may show; anyone else's may show the value.
+        said = isinstance(cause, ValueMismatchError) or not values_hidden()
+        text = f"{type(cause).__name__}: {cause}" if said else type(cause).__name__
+        return self._error(key, problem, None, text)
 
     def _no_dict(self, key: object, result: object) -> TransformError:
         hint = "None; is a `return` missing?" if result is None else type(result).__name__
@@ -49,7 +52,7 @@ class Step:
     def _error(self, key: object, problem: str, expected: str | None, found: str) -> TransformError:
         script = self.script or "the script"
         return TransformError(
-            f"Store '{self.store}', key {key!r}: the transform from revision {self.source} "
+            f"Store '{self.store}', key {shown(key)}: the transform from revision {self.source} "
             f"to {self.target} {problem}.",
             expected=expected,
             found=found,

@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import CheckpointError, FormatError
+from statemigrate.errors import CheckpointError, FormatError, shown
 from statemigrate.families import Span
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ class EnvelopeFamily:
             return self.format.decode(self._envelope.payload)
         except FormatError as error:
             raise CheckpointError(
-                f"family {self.name}, key {self._envelope.key!r}: the payload is not a value of "
-                f"revision {self.revision}",
+                f"family {self.name}, key {shown(self._envelope.key)}: the payload is not a "
+                f"value of revision {self.revision}",
                 expected=str(self.format),
                 found=error.summary,
                 next_action="restore the script as it was when the state was written, or the "
@@ -160,7 +160,7 @@ def _checked(state: tuple[Any, ...], key: object) -> tuple[str, bytes, int | Non
         case (str() as revision, bytes() | bytearray() as payload, int() | None as timeout):
             return revision, bytes(payload), timeout
     raise CheckpointError(
-        f"key {key!r}: the state is not an envelope",
+        f"key {shown(key)}: the state is not an envelope",
         expected=f"{ENVELOPE}, revision and payload filled in",
         found=f"{state!r:.200}",
         next_action="pass statemigrate.ENVELOPE as stateStructType, and start with a checkpoint "

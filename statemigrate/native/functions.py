@@ -7,7 +7,7 @@ from functools import update_wrapper
 from typing import Any
 
 from statemigrate.deployment import Settings, StorePlan, check_targets, dual_access, no_way
-from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError
+from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError, shown
 from statemigrate.native.control import MARKER, Arrived
 from statemigrate.native.deployed import Deployed, Undeployable
 from statemigrate.native.envelope import Envelope, EnvelopeFamily
@@ -173,7 +173,8 @@ def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> Startup
     lineage, target = plan.lineage, plan.target.revision
     if revision not in lineage:
         return StartupError(
-            f"store {lineage.store}, key {key!r}: the state has the unknown revision {revision}",
+            f"store {lineage.store}, key {shown(key)}: the state has the unknown "
+            f"revision {revision}",
             expected=f"one of {', '.join(lineage.revisions)}",
             found=revision,
             next_action="check out the scripts this checkpoint was last run with; "

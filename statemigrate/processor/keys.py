@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import UnsupportedError, ValueMismatchError
+from statemigrate.errors import UnsupportedError, ValueMismatchError, shown
 from statemigrate.formats.moments import MICROSECOND, aware_of, local_of, microseconds_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class KeyCodec:
             )
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ValueMismatchError(
-                f"the key {key!r} does not fit its columns",
+                f"the key {shown(key)} does not fit its columns",
                 expected=self.schema.simpleString(),
                 found=str(error),
                 next_action="pass a key with one value a column, of the column's type",

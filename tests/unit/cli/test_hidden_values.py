@@ -1,0 +1,193 @@
+"""With values hidden no key and no value is in a report, in an error or on the screen."""
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from statemigrate import ScriptFolder
+from statemigrate.cli.main import main
+from statemigrate.errors import NO_VALUES, StatemigrateError
+from statemigrate.formats import Struct
+from statemigrate.migration.path import Step
+
+SECRETS = ("secret-key", "secret-name", "secret-text", "SECRET-TEXT", "secret-number", "secret-map")
+"""Parts of the keys and values of the file."""
+SCRIPT = '''"""Names to numbers."""
+from statemigrate.formats import Struct
+
+revision = "dddd00000001"
+down_revision = None
+branch_labels = ("items",)
+store = "items"
+old = Struct("name STRING, kept STRING")
+new = Struct("name BIGINT, kept STRING")
+
+
+def upgrade(value):
+    kept = value["kept"].upper()
+    if value["name"].startswith("secret-name"):
+        return {"name": value["name"], "kept": kept}
+    return {"name": int(value["name"]), "kept": kept}
+
+
+def downgrade(value):
+    return {"name": str(value["name"]), "kept": value["kept"]}
+'''
+RECORDS = [
+    {"key": {"id": f"secret-key-{name}"}, "value": {"name": name, "kept": "secret-text"}}
+    for name in ("1", "secret-name", "secret-number")
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    scripts = ScriptFolder.create(tmp_path / "migrations")
+    (scripts.versions / "numbers.py").write_text(SCRIPT)
+    (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(NO_VALUES, raising=False)
+    return tmp_path
+
+
+def dry_run(*options: str) -> Result:
+    arguments = ["dry-run", "items", "--from-file", "items.jsonl", *options]
+    return CliRunner().invoke(main, arguments)
+
+
+def secrets(text: str) -> list[str]:
+    return [each for each in SECRETS if each in text]
+
+
+def test_by_default_a_report_shows_keys_and_values(folder: Path) -> None:
+    found = dry_run("--html", "report.html", "--junit", "report.xml")
+    assert found.exit_code == 1
+    assert {"secret-key", "secret-name", "secret-number"} <= set(secrets(found.output))
+    assert "secret-key" in (folder / "report.html").read_text()
+    assert "secret-key" in (folder / "report.xml").read_text()
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_without_values_no_report_shows_any(folder: Path, as_json: bool) -> None:
+    options = ["--no-values", "--html", "report.html", "--junit", "report.xml"]
+    found = dry_run(*options, *(["--json"] if as_json else []))
+    assert found.exit_code == 1
+    for text in (
+        found.output,
+        *((folder / f"report.{end}").read_text() for end in ("html", "xml")),
+    ):
+        assert "name" in text
+        assert secrets(text) == []
+    if as_json:
+        (family,) = json.loads(found.stdout)["families"]
+        assert (family["tried"], family["failed"], family["differing"]) == (3, 2, 1)
+        assert sorted((each["cause"], each["values"]) for each in family["failures"]) == [
+            (
+                "base to dddd00000001: ValueError in line 16: "
+                'return {"name": int(value["name"]), "kept": kept}',
+                1,
+            ),
+            (
+                "the new format cannot hold name: expected long, an int from "
+                "-9223372036854775808 to 9223372036854775807",
+                1,
+            ),
+        ]
+    else:
+        assert "Keys and values are not shown." in found.output
+
+
+@pytest.mark.parametrize(
+    ("project", "environment", "option", "hidden"),
+    [
+        ("values = false", None, None, True),
+        ("values = true", None, None, False),
+        (None, "1", None, True),
+        ("values = true", "1", None, True),
+        ("values = false", "0", None, False),
+        ("values = false", "1", "--values", False),
+        ("values = true", "0", "--no-values", True),
+        (None, None, None, False),
+    ],
+)
+def test_the_option_outranks_the_environment_and_that_the_project(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    project: str | None,
+    environment: str | None,
+    option: str | None,
+    hidden: bool,
+) -> None:
+    if project:
+        (folder / "pyproject.toml").write_text(f"[tool.statemigrate]\n{project}\n")
+    if environment:
+        monkeypatch.setenv(NO_VALUES, environment)
+    found = dry_run(*([option] if option else []))
+    assert ("secret-key" not in found.output) is hidden
+    assert os.environ.get(NO_VALUES) == environment
+
+
+@pytest.mark.parametrize(
+    "text", ["values = ", "[tool]\nstatemigrate = 3", 'tool.statemigrate.values = "no"']
+)
+def test_a_project_file_that_does_not_say_it_is_bad_usage(folder: Path, text: str) -> None:
+    (folder / "pyproject.toml").write_text(text)
+    found = dry_run()
+    assert found.exit_code == 2
+    assert "pyproject.toml" in found.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["get", "items", "1", "--checkpoint", "checkpoint"],
+        ["export", "items", "--checkpoint", "checkpoint", "--to", "items.avro"],
+        ["quarantine", "items", "--checkpoint", "checkpoint", "--to", "items.jsonl"],
+    ],
+)
+def test_what_is_there_to_show_values_is_refused(folder: Path, words: list[str]) -> None:
+    found = CliRunner().invoke(main, [*words, "--no-values"])
+    assert (found.exit_code, "--values" in found.output) == (2, True)
+
+
+def test_reports_are_their_owners_alone(folder: Path) -> None:
+    (folder / "report.html").write_text("before")
+    (folder / "report.html").chmod(0o644)
+    dry_run("--html", "report.html", "--junit", "report.xml")
+    for name in ("report.html", "report.xml"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+
+
+MAP = Struct("m MAP<STRING, BIGINT>")
+ERRORS: dict[str, Callable[[], object]] = {
+    "a value": lambda: Struct("a BIGINT").encode({"a": "secret-text"}),
+    "a number too large": lambda: Struct("a TINYINT").encode({"a": 987654321}),
+    "a map's key": lambda: MAP.encode({"m": {"secret-map": "secret-text"}}),
+    "bytes": lambda: Struct("a BIGINT NOT NULL").decode(b"secret-text" * 3),
+    "a transform": lambda: _step("secret-key", ValueError("secret-text")),
+}
+
+
+def _step(key: str, error: Exception) -> object:
+    def upgrade(_: object) -> dict[str, object]:
+        raise error
+
+    return Step("items", "base", "dddd", upgrade, MAP).run({}, key)
+
+
+@pytest.mark.parametrize("fail", ERRORS.values(), ids=ERRORS)
+def test_no_error_shows_a_value(
+    monkeypatch: pytest.MonkeyPatch, fail: Callable[[], object]
+) -> None:
+    hidden = [*SECRETS, "987654321", b"secret-text".hex()]
+    with pytest.raises(StatemigrateError) as shown:
+        fail()
+    assert any(each in str(shown.value) for each in hidden)
+    monkeypatch.setenv(NO_VALUES, "1")
+    with pytest.raises(StatemigrateError) as found:
+        fail()
+    assert not [each for each in hidden if each in str(found.value)]
