@@ -8,13 +8,15 @@ from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTr
 from statemigrate.inspect.sentences import (
     already,
     backfill,
+    constant,
     growth,
     headline,
+    loss,
     round_trips,
     sample,
-    verdict,
 )
 from statemigrate.inspect.text import counted, duration, visible, visible_lines
+from statemigrate.inspect.verdict import verdict
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
 _FAMILIES = ("family\n  revision", "stored", "tried", "passed", "failed", "differing")
@@ -52,6 +54,7 @@ def _print_family(family: FamilyTrial) -> None:
         _say(f"Failures: {counted(family.failed, 'value')}", "bold red")
     for failure in family.failures:
         _print_failure(failure)
+    _print_fates(family)
     _say(f"Round trips: {round_trips(family)}")
     _print_differences(family)
     if family.fields:
@@ -68,6 +71,15 @@ def _print_failure(failure: Failure) -> None:
         _data(f"    {line}")
     for key in failure.keys:
         _data(f"    key {visible(key)}")
+
+
+def _print_fates(family: FamilyTrial) -> None:
+    for each in family.losses:
+        style = None if each.meant else "bold red"
+        _say(f"Lost: {visible(each.field)} {visible(loss(each))}", style)
+    for one in family.constants:
+        style = None if one.meant else "bold yellow"
+        _say(f"Constant: {visible(one.field)} {visible(constant(one))}", style)
 
 
 def _print_differences(family: FamilyTrial) -> None:

@@ -105,7 +105,10 @@ def _tried(
         in_target=sum(counts.get(plan.target.name, {}).values()),
         families=tuple(
             found.get(each.family.name, Findings()).described(
-                each.family.name, each.family.revision, reversible=each.back is not None
+                each.family.name,
+                each.family.revision,
+                reversible=each.back is not None,
+                steps=each.path.steps,
             )
             for each in to_try
         ),

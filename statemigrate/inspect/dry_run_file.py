@@ -45,10 +45,11 @@ def dry_run_file(
     target = lineage.resolve((targets or {}).get(store, "head"))
     source = lineage.resolve(revision) if revision else _before(lineage, target)
     back = lineage.missing_downgrade(target, source)
+    path_there = lineage.path(source, target)
     trial = Trial(
         lineage.format_of(source),
         lineage.format_of(target),
-        lineage.path(source, target),
+        path_there,
         None if back else lineage.path(target, source),
         lambda key: key,
         examples=not values_hidden(),
@@ -67,7 +68,11 @@ def dry_run_file(
         target=target,
         sample=sample,
         in_target=0,
-        families=(found.described(Path(path).name, source, reversible=back is None),),
+        families=(
+            found.described(
+                Path(path).name, source, reversible=back is None, steps=path_there.steps
+            ),
+        ),
         seconds=time.monotonic() - began,
         backfill=None,
     )

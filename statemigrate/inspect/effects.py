@@ -44,7 +44,8 @@ def _common(before: Any, after: Any, old: Node, new: Node, path: str) -> Iterato
     else:
         # 1 == 1.0 == True, yet a field that changed its type has changed.
         same = before == after and type(before) is type(after)
-        yield ("kept" if same else "changed"), path, before, after
+        emptied = after is None and before is not None
+        yield ("kept" if same else "emptied" if emptied else "changed"), path, before, after
 
 
 def _record(node: Node) -> Record | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from statemigrate.inspect.fates import Fate
+from statemigrate.inspect.losses import constants, losses
 from statemigrate.inspect.report import Difference, Example, Failure, FamilyTrial, FieldEffect
+from statemigrate.migration import Step
 
 _KEYS = 5
 _EXAMPLES = 3
@@ -50,7 +53,8 @@ class Findings:
     """Of one family: the counts of `FamilyTrial`, and its groups by name.
 
     ``seconds`` is how long reading and trying took, added up over the partitions.
-    The names of ``fields`` are an effect and a path, as in ``changed price``.
+    The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``fates``
+    the number of a step and a path.
     """
 
     stored: int = 0
@@ -66,6 +70,7 @@ class Findings:
     failures: dict[str, Group] = field(default_factory=dict)
     differences: dict[str, Group] = field(default_factory=dict)
     fields: dict[str, Group] = field(default_factory=dict)
+    fates: dict[str, Fate] = field(default_factory=dict)
 
     def group(self, groups: dict[str, Group], name: str) -> Group:
         """The group of that name; past a number of groups, one for all others."""
@@ -86,6 +91,8 @@ class Findings:
             mine, theirs = getattr(self, name), getattr(other, name)
             for each, group in theirs.items():
                 self.group(mine, each).add(group)
+        for name, fate in other.fates.items():
+            self.fates.setdefault(name, Fate()).add(fate)
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels."""
@@ -99,10 +106,17 @@ class Findings:
             named[name] = {each: Group(**group) for each, group in document[name].items()}
         for name in ("sizes_before", "sizes_after"):
             named[name] = {int(size): values for size, values in document[name].items()}
+        named["fates"] = {each: Fate.from_json(fate) for each, fate in document["fates"].items()}
         return cls(**named)
 
-    def described(self, family: str, revision: str, *, reversible: bool) -> FamilyTrial:
-        """The family's part of a report, the most frequent things first."""
+    def described(
+        self, family: str, revision: str, *, reversible: bool, steps: Sequence[Step] = ()
+    ) -> FamilyTrial:
+        """The family's part of a report, the most frequent things first.
+
+        ``steps`` are those that its values took.
+        """
+        fates = {_step_and_path(name): fate for name, fate in self.fates.items()}
         return FamilyTrial(
             family=family,
             revision=revision,
@@ -125,6 +139,9 @@ class Findings:
             bytes_after=self.bytes_after,
             sizes_before=dict(sorted(self.sizes_before.items())),
             sizes_after=dict(sorted(self.sizes_after.items())),
+            direction=steps[0].direction if steps else "upgrade",
+            losses=losses(steps, fates),
+            constants=constants(steps, fates),
         )
 
 
@@ -135,6 +152,11 @@ def added(documents: Iterable[dict[str, Any]]) -> dict[str, Findings]:
         for family, found in document.items():
             total.setdefault(family, Findings()).add(Findings.from_json(found))
     return total
+
+
+def _step_and_path(name: str) -> tuple[int, str]:
+    number, _, path = name.partition(" ")
+    return int(number), path
 
 
 def _ordered(groups: Iterable[tuple[str, Group]]) -> list[tuple[str, Group]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.inspect import html_charts, sentences, text
 from statemigrate.inspect.report import DryRunReport
+from statemigrate.inspect.verdict import verdict
 
 if TYPE_CHECKING:
     from mako.lookup import TemplateLookup
@@ -33,6 +34,7 @@ def html_page(report: DryRunReport) -> str:
             policy=_policy(style),
             charts=html_charts,
             sentences=sentences,
+            verdict=verdict(report),
             text=text,
         )
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statemigrate.inspect.report import DryRunReport, FamilyTrial, FieldEffect
 from statemigrate.inspect.text import counted, size
 
-_EFFECTS = ("kept", "changed", "added", "removed")
+_EFFECTS = ("kept", "changed", "emptied", "added", "removed")
 
 
 @dataclass(frozen=True)

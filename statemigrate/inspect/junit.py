@@ -7,7 +7,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial
-from statemigrate.inspect.sentences import headline, round_trips
+from statemigrate.inspect.sentences import headline, keep, listed, loss, round_trips
 from statemigrate.inspect.text import counted, visible, visible_lines
 
 
@@ -23,9 +23,10 @@ class _Case:
 def junit_xml(report: DryRunReport) -> str:
     """The report as one suite, with a case for each family and check.
 
-    A family's values migrate or not; where there is a way back, its round trips come back the same
-    or not. A family outside the sample is skipped. The time of the run is shared out to the
-    families by the number of values tried. Characters that XML forbids are shown as escapes.
+    A family's values migrate or not; its fields keep values or not; where there is a way back, its
+    round trips come back the same or not. A family outside the sample is skipped. The time of the
+    run is shared out to the families by the number of values tried. Characters that XML forbids
+    are shown as escapes.
     """
     cases = _cases(report)
     counts = {
@@ -56,6 +57,7 @@ def _cases(report: DryRunReport) -> list[_Case]:
     cases = []
     for family, share in zip(report.families, shares, strict=True):
         cases.append(_values_migrate(family, report.target, share))
+        cases.append(_no_field_is_lost(family))
         if family.reversible:
             cases.append(_round_trips_are_equal(family))
     return cases
@@ -90,6 +92,21 @@ def _round_trips_are_equal(family: FamilyTrial) -> _Case:
     if not family.differing:
         return _Case(name)
     return _Case(name, failure=round_trips(family), details="\n".join(_differences(family)))
+
+
+def _no_field_is_lost(family: FamilyTrial) -> _Case:
+    name = f"{_named(family)}: no field is lost"
+    if family.stored and not family.passed:
+        return _Case(name, skipped="no value was compared")
+    if not family.lost:
+        return _Case(name)
+    message = f"{listed([visible(each.field) for each in family.lost])} would be lost"
+    details = [
+        line
+        for each in family.lost
+        for line in (f"{visible(each.field)} {visible(loss(each))}", f"  next: {keep(each)}")
+    ]
+    return _Case(name, failure=message, details="\n".join(map(visible, details)))
 
 
 def _failure(failure: Failure) -> list[str]:
@@ -129,6 +146,7 @@ def _properties(report: DryRunReport) -> dict[str, object]:
         "passed": report.passed,
         "failed": report.failed,
         "differing": report.differing,
+        "lost": report.lost,
         "in_target": report.in_target,
     }
 

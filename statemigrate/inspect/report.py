@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from statemigrate.deployment import Kind
+from statemigrate.migration import Direction
 
-Effect = Literal["kept", "changed", "added", "removed"]
+Effect = Literal["kept", "changed", "emptied", "added", "removed"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,34 @@ class FieldEffect:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """A field that had values before a script's function, and of which nothing is left after it.
+
+    ``meant`` says that the script's `drops` names it; ``before`` shows one of the values. The
+    function is that of the script of ``revision``, in the file ``script``.
+    """
+
+    field: str
+    direction: Direction
+    revision: str
+    script: str
+    meant: bool
+    before: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A field whose values differed, and of which all are ``after`` after a script's function."""
+
+    field: str
+    direction: Direction
+    revision: str
+    script: str
+    meant: bool
+    after: str
+
+
+@dataclass(frozen=True)
 class FamilyTrial:
     """The values of one family, taken through the transforms to the target.
 
@@ -56,7 +85,10 @@ class FamilyTrial:
     it was taken: the rest lies outside the sample. ``reversible`` says whether a way back exists;
     ``differing`` values came back other than they were. Of ``looked_at`` values the fields were
     compared. Sizes are bytes as Avro, of the values that passed; the keys of ``sizes_before`` and
-    ``sizes_after`` are powers of two, their numbers the values of at most that size.
+    ``sizes_after`` are powers of two, their numbers the values of at most that size. ``direction``
+    names the function that takes the values to the target. What a field has is compared in every
+    value that passed: ``losses`` are the fields of which nothing is left, ``constants`` those that
+    have one value only.
     """
 
     family: str
@@ -74,6 +106,14 @@ class FamilyTrial:
     bytes_after: int
     sizes_before: Mapping[int, int]
     sizes_after: Mapping[int, int]
+    direction: Direction = "upgrade"
+    losses: tuple[Loss, ...] = ()
+    constants: tuple[Constant, ...] = ()
+
+    @property
+    def lost(self) -> tuple[Loss, ...]:
+        """The losses that the scripts do not say are meant."""
+        return tuple(each for each in self.losses if not each.meant)
 
     @property
     def passed(self) -> int:
@@ -133,6 +173,16 @@ class DryRunReport:
         return sum(each.differing for each in self.families)
 
     @property
+    def lost(self) -> int:
+        """The fields of which nothing is left, and no script says that this is meant."""
+        return sum(len(each.lost) for each in self.families)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every value that was tried migrates, and no field is lost unless it is meant."""
+        return not (self.failed or self.lost)
+
+    @property
     def stored(self) -> int:
         """The values that are not in the target's format yet."""
         return sum(each.stored for each in self.families)
@@ -144,5 +194,5 @@ class DryRunReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON holds it, with its sums."""
-        sums = ("stored", "tried", "passed", "failed", "differing", "rate")
+        sums = ("stored", "tried", "passed", "failed", "differing", "lost", "rate")
         return {**asdict(self), **{name: getattr(self, name) for name in sums}}

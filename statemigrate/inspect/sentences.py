@@ -1,21 +1,13 @@
-"""What a dry run found in plain sentences, and what to do next."""
+"""What a dry run found in plain sentences."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
-from statemigrate.inspect.report import DryRunReport, FamilyTrial
+from statemigrate.inspect.report import Constant, DryRunReport, FamilyTrial, Loss
 from statemigrate.inspect.text import counted, duration, size
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the migration can be deployed: in one word, in a sentence, and what to do next."""
-
-    grade: Literal["good", "doubtful", "bad"]
-    text: str
-    next_action: str
+_NAMED = 4
 
 
 def headline(report: DryRunReport) -> str:
@@ -33,7 +25,8 @@ def headline(report: DryRunReport) -> str:
             f"{report.failed:,} {fail}{reasons}."
         )
     tried = " that were tried" if report.tried < report.stored else ""
-    return f"All {counted(report.tried, 'value')}{tried} migrate."
+    but = f", but {listed(lost_fields(report))} would be lost" if report.lost else ""
+    return f"All {counted(report.tried, 'value')}{tried} migrate{but}."
 
 
 def sentences(report: DryRunReport) -> tuple[str, ...]:
@@ -49,37 +42,6 @@ def sentences(report: DryRunReport) -> tuple[str, ...]:
     return tuple(sentence for sentence in found if sentence)
 
 
-def verdict(report: DryRunReport) -> Verdict:
-    """Whether the migration can be deployed."""
-    if report.failed:
-        return Verdict(
-            "bad",
-            f"Not ready: {counted(report.failed, 'value')} would not migrate.",
-            "correct the migration script so that it takes these values, then run the dry run "
-            "again.",
-        )
-    if report.differing:
-        return Verdict(
-            "doubtful",
-            f"Migrates, but a rollback would change {counted(report.differing, 'value')}.",
-            "correct the script's downgrade and run the dry run again, or deploy knowing that a "
-            "rollback changes these values.",
-        )
-    if report.tried < report.stored:
-        return Verdict(
-            "doubtful",
-            f"Good so far: {counted(report.stored - report.tried, 'value')} not tried.",
-            "run the dry run again on all values before you deploy.",
-        )
-    if not report.stored:
-        return Verdict("good", "Nothing to do.", "nothing; the store needs no migration.")
-    return Verdict(
-        "good",
-        "Ready to deploy: every value migrates.",
-        f"deploy the code that is written for revision {report.target}.",
-    )
-
-
 def round_trips(family: FamilyTrial) -> str:
     """How a family's values came back."""
     if not family.reversible:
@@ -88,10 +50,40 @@ def round_trips(family: FamilyTrial) -> str:
         return "No value made a round trip."
     if not family.differing:
         return f"{counted(family.passed, 'value')} went there and back and came out the same."
+    back = "upgrade" if family.direction == "downgrade" else "downgrade"
     return (
         f"{family.differing:,} of {counted(family.passed, 'value')} came back from "
-        "downgrade(upgrade(value)) other than before."
+        f"{back}({family.direction}(value)) other than before."
     )
+
+
+def loss(each: Loss) -> str:
+    """What became of a field of which nothing is left."""
+    meant = "; the script says that this is meant" if each.meant else ""
+    value = f", such as {each.before}" if each.before else ""
+    return f"had values{value}: nothing is left of them after {each.direction}{meant}"
+
+
+def constant(each: Constant) -> str:
+    """What became of a field that has one value only."""
+    meant = "; the script says that this is meant" if each.meant else ""
+    return f"had different values: all are {each.after} after {each.direction}{meant}"
+
+
+def keep(each: Loss) -> str:
+    """What to do about a field of which nothing is left."""
+    script = each.script or f"the script of revision {each.revision}"
+    return (
+        f"correct `{each.direction}` in {script} so that it keeps {each.field}; if it is meant to "
+        f"be lost, add {each.field!r} to `drops` in that script."
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: all of a few, the first of many."""
+    if len(names) > _NAMED:
+        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def growth(before: int, after: int) -> str:
@@ -128,6 +120,11 @@ def backfill(report: DryRunReport) -> str:
         f"{duration(estimate.seconds)}, {estimate.batches:,} "
         f"{'batch' if estimate.batches == 1 else 'batches'}."
     )
+
+
+def lost_fields(report: DryRunReport) -> list[str]:
+    """The fields that are lost without being meant to be."""
+    return list(dict.fromkeys(each.field for family in report.families for each in family.lost))
 
 
 def _round_trips(report: DryRunReport) -> str:

@@ -12,6 +12,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.effects import changes, shown
 from statemigrate.inspect.findings import Findings, Group
 from statemigrate.inspect.sizes import Sizes
+from statemigrate.inspect.stages import Stages
 from statemigrate.migration import Path
 
 _NOTE = 200
@@ -40,7 +41,8 @@ class Trial:
         self.findings = Findings()
         self._examples = examples
         self._old, self._new = old, new
-        self._path, self._back = path, back
+        self._back = back
+        self._stages = Stages(old, path)
         self._show = show
         self._key: Any = None
         self._began = time.monotonic()
@@ -54,17 +56,23 @@ class Trial:
         found = self.findings
         found.tried += 1
         self._key = key
+        looked_at = found.tried % _LOOK_AT == 1
+        wanted = looked_at or self._stages.wants(value)
         try:
             # What the target's family stores is what its format writes; that also validates.
             # What comes back is as the next reader finds it: defaults filled in, numbers converted.
-            written, migrated = self._new.encode_conformed(self._path.apply(value, self))
+            reached, noted = self._stages.apply(value, self)
+            written, migrated = self._new.encode_conformed(reached)
         except (TransformError, ValueMismatchError) as error:
             self._fail(error)
             return
+        self._stages.arrived(noted, migrated)
         self._before.note(len(data))
         self._after.note(len(written))
-        if found.tried % _LOOK_AT == 1:
+        if looked_at:
             self._look(data, migrated)
+        if wanted:
+            self._stages.look(data)
         if self._back is not None:
             self._return(self._back, data, migrated)
 
@@ -75,6 +83,7 @@ class Trial:
         found.seconds = time.monotonic() - self._began
         found.bytes_before, found.sizes_before = self._before.counted()
         found.bytes_after, found.sizes_after = self._after.counted()
+        found.fates = {f"{number} {path}": fate for number, path, fate in self._stages.fates()}
         return found
 
     def __repr__(self) -> str:

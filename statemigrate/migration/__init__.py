@@ -7,6 +7,7 @@ from a folder of scripts; the engines only ever see what is here.
 from statemigrate.migration.lineage import Lineage
 from statemigrate.migration.migration import (
     BASE,
+    Direction,
     ExampleValue,
     Migration,
     Question,
@@ -18,6 +19,7 @@ from statemigrate.migration.path import Path, Step
 
 __all__ = [
     "BASE",
+    "Direction",
     "ExampleValue",
     "Lineage",
     "Migration",

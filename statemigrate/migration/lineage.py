@@ -149,6 +149,8 @@ class Lineage:
             self.formats[end],
             migration.path,
             migration.time_to_live,
+            "upgrade" if start < end else "downgrade",
+            migration.drops,
         )
 
     def _named(self, name: str) -> str:

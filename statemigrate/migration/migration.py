@@ -14,6 +14,9 @@ BASE = "base"
 TimeToLive = Literal["keep", "restart"]
 """What migrating does to a value that expires: it keeps its time, or its time starts again."""
 
+Direction = Literal["upgrade", "downgrade"]
+"""Which of a script's two functions: the way to its revision, or back from it."""
+
 Transform = Callable[[Value], Value]
 """Takes a plain value by field name and returns one; it may change the value it was given."""
 
@@ -47,7 +50,8 @@ class Migration:
     ``old`` is None in a *baseline*: the first script of a store, which only records the format the
     state has today and so has nothing to transform. ``downgrade`` is None where the way back does
     not exist. ``checksum`` is 64 hex characters over the script's text; ``path`` is for display.
-    `statemigrate check` tries the ``examples`` and refuses open ``questions``.
+    `statemigrate check` tries the ``examples`` and refuses open ``questions``. ``drops`` are the
+    paths of fields that ``upgrade`` or ``downgrade`` loses on purpose.
     """
 
     revision: str
@@ -63,6 +67,7 @@ class Migration:
     time_to_live: TimeToLive = "keep"
     examples: tuple[ExampleValue, ...] = ()
     questions: tuple[Question, ...] = ()
+    drops: tuple[str, ...] = ()
 
     @property
     def is_baseline(self) -> bool:

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
 from statemigrate.formats import Format, Value
-from statemigrate.migration.migration import TimeToLive, Transform
+from statemigrate.migration.migration import Direction, TimeToLive, Transform
 
 
 @dataclass(frozen=True)
 class Step:
-    """One transform: from ``source`` to ``target``, whose values have ``format``."""
+    """One transform: from ``source`` to ``target``, whose values have ``format``.
+
+    ``direction`` names the function in ``script``, ``drops`` what it loses on purpose.
+    """
 
     store: str
     source: str
@@ -20,6 +23,8 @@ class Step:
     format: Format
     script: str = ""
     time_to_live: TimeToLive = "keep"
+    direction: Direction = "upgrade"
+    drops: tuple[str, ...] = ()
 
     def run(self, value: Value, key: object) -> Value:
         """Transform ``value``. TransformError if the transform raises or returns no dict."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
+from statemigrate.formats.places import places
 from statemigrate.migration import (
     ExampleValue,
     Migration,
@@ -61,12 +62,13 @@ def read(script: Script) -> Migration:
         downgrade=_downgrade(script),
         time_to_live=_time_to_live(script),
         examples=_examples(script),
+        drops=_drops(script),
     )
 
 
 def faults_in(script: Script) -> Iterator[ScriptError]:
     """All that `read` would refuse, an error for each part of the script."""
-    for part in (store_of, _old, _new, _upgrade, _downgrade, _time_to_live, _examples):
+    for part in (store_of, _old, _new, _upgrade, _downgrade, _time_to_live, _examples, _drops):
         try:
             part(script)
         except ScriptError as fault:
@@ -207,6 +209,31 @@ def _not_examples(script: Script, found: str) -> ScriptError:
         "value); of a baseline, dicts in the format `new`",
         found=found,
         next_action="correct `examples`, or leave them out",
+    )
+
+
+def _drops(script: Script) -> tuple[str, ...]:
+    names: Any = script.get("drops", ())
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise _no_fields(script, f"drops = {names!r:.200}")
+    if names and _is_baseline(script):
+        raise _no_fields(script, f"drops = {names!r:.200} in a baseline, which transforms nothing")
+    formats = [fmt for fmt in (script.get("old"), script.get("new")) if isinstance(fmt, Format)]
+    known = {place.path for fmt in formats for place in places(fmt.schema)}
+    # A format that is not filled in yet may have the field; it is a fault of its own.
+    unknown = [name for name in names if name not in known] if len(formats) == 2 else []
+    if unknown:
+        raise _no_fields(script, f"{', '.join(map(repr, unknown))}, in neither format")
+    return tuple(names)
+
+
+def _no_fields(script: Script, found: str) -> ScriptError:
+    return _error(
+        script,
+        "`drops` names what is no field.",
+        expected='a tuple of fields of `old` or `new`, as in drops = ("note", "items[].price")',
+        found=found,
+        next_action="correct `drops`, or leave it out",
     )
 
 

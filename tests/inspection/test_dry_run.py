@@ -150,6 +150,23 @@ def test_a_chain_goes_through_every_script(plain, scripts):
     assert {(each.before, each.after) for each in difference.examples} == {("0", "1111")}
 
 
+def test_a_field_that_no_value_keeps_is_lost_unless_the_script_drops_it(plain, scripts):
+    losing = AMOUNTS_SCRIPT.replace('"last": value["last"]', '"last": None')
+    assert losing != AMOUNTS_SCRIPT
+    report = plain.dry_run(scripts.write(losing))
+    (loss,) = report.families[0].losses
+    assert (report.passed, report.lost, report.in_order) == (KEYS, 1, False)
+    assert (loss.field, loss.direction, loss.revision, loss.meant) == (
+        "last",
+        "upgrade",
+        AMOUNTS,
+        False,
+    )
+    said = plain.dry_run(scripts.write(f'{losing}\n\ndrops = ("last",)\n'))
+    assert [(each.field, each.meant) for each in said.families[0].losses] == [("last", True)]
+    assert (said.lost, said.in_order) == (0, True)
+
+
 def test_what_was_migrated_already_is_left_out(spark, tmp_path, scripts):
     for engine in ("embedded", "native"):
         deployed = Deployed(NativePipeline(spark, tmp_path / engine), engine)

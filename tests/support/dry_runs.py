@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from statemigrate.inspect.report import (
     BackfillEstimate,
+    Constant,
     Difference,
     DryRunReport,
     Example,
     Failure,
     FamilyTrial,
     FieldEffect,
+    Loss,
 )
 
 AUCTIONS = FamilyTrial(
@@ -108,6 +110,8 @@ NASTY_FAMILY = replace(
         ),
         FieldEffect(LONG_KEY[:300], "added", 3, (Example(RIGHT_TO_LEFT, None, CONTROL),)),
     ),
+    losses=(Loss(f"loss {TAG}", "upgrade", "a1", f"{QUOTES}.py", False, CONTROL),),
+    constants=(Constant(f"constant {TAG}", "upgrade", "a1", MAKO, False, CONTROL),),
 )
 NASTY = replace(
     REPORT,
@@ -129,6 +133,17 @@ GOOD_FAMILY = replace(
     sizes_after={64: 640_000, 128: 359_993, 512: 7},
 )
 GOOD = replace(REPORT, sample=None, families=(GOOD_FAMILY,))
+LOSING_FAMILY = replace(
+    GOOD_FAMILY,
+    losses=(
+        Loss("note", "upgrade", "a1", "m/versions/a1.py", False, '"blue"'),
+        Loss("item.colour", "upgrade", "a1", "m/versions/a1.py", False, ""),
+        Loss("seller", "upgrade", "a1", "m/versions/a1.py", True, '"Ann"'),
+    ),
+    constants=(Constant("total", "upgrade", "a1", "m/versions/a1.py", False, "0"),),
+)
+LOSING = replace(GOOD, families=(LOSING_FAMILY,))
+CONSTANT = replace(GOOD, families=(replace(LOSING_FAMILY, losses=LOSING_FAMILY.losses[2:]),))
 EMPTY = replace(REPORT, families=(), sample=None, seconds=0.25, backfill=None)
 NOT_SAMPLED = replace(
     LATER,

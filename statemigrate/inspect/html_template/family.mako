@@ -18,6 +18,11 @@
 ${parts.causes(family.failures, charts.cause_bars(family))}
 % endif
 
+% if family.losses or family.constants:
+<h3>Lost and constant fields</h3>
+${parts.fates(family)}
+% endif
+
 <h3>Round trips</h3>
 <p>${sentences.round_trips(family)}</p>
 % if family.differences:
@@ -27,7 +32,7 @@ ${parts.differences(family.differences)}
 <h3>Fields</h3>
 % if family.fields:
 <p>Compared in ${counted(family.looked_at, "value")}.</p>
-${parts.chart("Effect on each field", charts.field_bars(family), ("kept", "changed", "added", "removed"))}
+${parts.chart("Effect on each field", charts.field_bars(family), ("kept", "changed", "emptied", "added", "removed"))}
 % if charts.with_examples(family.fields):
 ${parts.effects(charts.with_examples(family.fields))}
 % endif

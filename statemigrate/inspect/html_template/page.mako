@@ -1,7 +1,6 @@
 <%namespace name="parts" file="parts.mako"/>\
 <%
     counted, duration = text.counted, text.duration
-    verdict = sentences.verdict(report)
 %>\
 <!DOCTYPE html>
 <html lang="en">

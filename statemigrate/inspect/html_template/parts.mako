@@ -80,6 +80,17 @@ ${drawn(bar)}
 </figure>
 </%def>
 
+<%def name="fates(family)">
+<ul class="fates">
+% for each in family.losses:
+<li class="${"quiet" if each.meant else "lost"}"><strong><bdi dir="ltr">${each.field}</bdi></strong> <bdi dir="ltr">${sentences.loss(each)}</bdi></li>
+% endfor
+% for each in family.constants:
+<li class="${"quiet" if each.meant else "constant"}"><strong><bdi dir="ltr">${each.field}</bdi></strong> <bdi dir="ltr">${sentences.constant(each)}</bdi></li>
+% endfor
+</ul>
+</%def>
+
 <%def name="differences(differences)">
 <div class="scroll" tabindex="0" role="region" aria-label="Differences of round trips">
 <table class="examples">

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from statemigrate.formats.nullability import holds_none, without_none
 from statemigrate.formats.schema import NULL, Array, Field, Map, Node, Record
 from statemigrate.scripts.inference import questions
 from statemigrate.scripts.inference.conversions import conversion
@@ -18,8 +19,7 @@ from statemigrate.scripts.inference.expressions import (
 )
 from statemigrate.scripts.inference.functions import Functions
 from statemigrate.scripts.inference.layout import Doc, flat
-from statemigrate.scripts.inference.matching import Pair, Path, Reason
-from statemigrate.scripts.inference.nullability import holds_none, without_none
+from statemigrate.scripts.inference.matching import Pair, Path, Reason, unpaired
 from statemigrate.scripts.inference.scope import ARGUMENT, LOOP_NAMES, Scope
 from statemigrate.scripts.inference.zeros import default_of, zero_item, zero_of
 
@@ -36,9 +36,8 @@ class Converter:
         """Write the direction's own function."""
         scope = Scope(old)
         entries = self._entries(scope, old, new, "")
-        self.functions.define(
-            self.functions.direction, dict_literal(entries), statements=scope.statements
-        )
+        result = dict_literal(entries, self._lost(old, new, ""))
+        self.functions.define(self.functions.direction, result, statements=scope.statements)
 
     def _entries(self, scope: Scope, old: Record, new: Record, where: str) -> list[Entry]:
         pairs = {pair.new: pair for pair in self.functions.pairs(old, new)}
@@ -55,11 +54,20 @@ class Converter:
 
     def _filled(self, field: Field, label: str) -> Entry:
         value = default_of(field)
-        if not self.functions.forward:
-            return Entry(field.name, value, (questions.removed(label, value),))
-        if field.has_default or holds_none(field.type):
-            return Entry(field.name, value)
-        return Entry(field.name, value, (questions.added(label, value),))
+        ask = questions.added if self.functions.forward else questions.removed
+        return Entry(field.name, value, (ask(label, value),))
+
+    def _lost(self, old: Record, new: Record, where: str) -> list[Doc]:
+        """Ask about each old field that becomes nothing; on the way back note it instead.
+
+        What `upgrade` adds has no place to go back to: there is nothing to decide about it.
+        """
+        taken = [pair.old for pair in self.functions.pairs(old, new)]
+        lost = [_label(where, *path) for path in unpaired(old, taken)]
+        if self.functions.forward:
+            return [questions.lost(label) for label in lost]
+        self.functions.drops += lost
+        return []
 
     def _carried(self, scope: Scope, pair: Pair, field: Field, where: str) -> Entry:
         source, old = scope.find(pair.old)
@@ -124,11 +132,12 @@ class Converter:
         name = self.functions.reserve(label)
         scope = Scope(old)
         entries = self._entries(scope, old, new, label)
+        lost = self._lost(old, new, label)
         if _is_unchanged(old, entries):
             self.functions.forget(name)
             asked += [question for entry in entries for question in entry.questions]
             return source
-        self.functions.define(name, dict_literal(entries), statements=scope.statements)
+        self.functions.define(name, dict_literal(entries, lost), statements=scope.statements)
         return call(name, source)
 
     def _on_one_line(self, value: Doc, label: str) -> Doc:

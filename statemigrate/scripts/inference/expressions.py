@@ -55,9 +55,10 @@ def dict_of(value: Doc, each: str, items: Doc) -> Doc:
     return _within("{", loop, "}")
 
 
-def dict_literal(entries: Sequence[Entry]) -> Doc:
-    """``{"name": value, ...}``, one line a field."""
-    return _lines("{", (line for entry in entries for line in _entry(entry)), "}")
+def dict_literal(entries: Sequence[Entry], remarks: Sequence[Doc] = ()) -> Doc:
+    """``{"name": value, ...}``, one line a field, and below them ``remarks``, comments."""
+    lines = [line for entry in entries for line in _entry(entry)]
+    return _lines("{", [*lines, *remarks], "}")
 
 
 def list_literal(items: Sequence[Doc]) -> Doc:

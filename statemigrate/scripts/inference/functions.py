@@ -11,12 +11,16 @@ from statemigrate.scripts.inference.matching import Pair, match_fields
 
 
 class Functions:
-    """``upgrade`` or ``downgrade`` and the private functions it calls, in the order they stand."""
+    """``upgrade`` or ``downgrade`` and the private functions it calls, in the order they stand.
+
+    ``drops`` are the fields it loses without a question.
+    """
 
     def __init__(self, direction: str) -> None:
         self.direction = direction
         self.forward = direction == "upgrade"
         self.sources: dict[str, str] = {direction: ""}
+        self.drops: list[str] = []
 
     def pairs(self, source: Record, target: Record) -> tuple[Pair, ...]:
         """Pair the fields of two records, so that the way back undoes the way there."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statemigrate.formats import Format
 from statemigrate.scripts.inference.converter import Converter
 from statemigrate.scripts.inference.functions import Functions
+from statemigrate.scripts.inference.layout import WIDTH
+from statemigrate.scripts.inference.literals import quoted
 from statemigrate.scripts.inference.questions import MARK
 
 _MODULES = {
@@ -18,7 +21,7 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class Transforms:
-    """``source`` holds ``upgrade``, ``downgrade`` and what they call; ``imports`` what they need.
+    """``source`` holds ``upgrade``, ``downgrade``, what they call, and ``drops`` if it is needed.
 
     ``imports`` are the lines that import from the standard library, possibly none.
     """
@@ -36,15 +39,25 @@ class Transforms:
 def infer_transforms(old: Format, new: Format) -> Transforms:
     """Return functions that take every value of ``old`` to ``new``, and back.
 
-    Kept fields are copied, added ones filled, removed ones dropped, and types converted where
-    there is an obvious way; renamed and moved fields are found by their names and types. Only a
-    conversion that a question doubts can fail.
+    Kept fields are copied and types converted where there is an obvious way; renamed and moved
+    fields are found by their names and types. What is filled in, and each field of ``old`` that
+    goes nowhere, is a question; what ``downgrade`` loses is in ``drops``. Only a conversion that a
+    question doubts can fail.
     """
     upgrade, downgrade = Functions("upgrade"), Functions("downgrade")
     Converter(upgrade).whole(old.schema, new.schema)
     Converter(downgrade).whole(new.schema, old.schema)
-    source = "\n\n\n".join([*upgrade.sources.values(), *downgrade.sources.values()])
+    drops = [_drops(downgrade.drops)] if downgrade.drops else []
+    source = "\n\n\n".join([*upgrade.sources.values(), *downgrade.sources.values(), *drops])
     return Transforms(source, _imports(source))
+
+
+def _drops(fields: Sequence[str]) -> str:
+    names = [quoted(field) for field in fields]
+    line = f"drops = ({', '.join(names)}{',' if len(names) == 1 else ''})"
+    if len(line) > WIDTH:
+        line = "\n".join(["drops = (", *(f"    {name}," for name in names), ")"])
+    return f"# Fields of `new` that `downgrade` has no place for.\n{line}"
 
 
 def _imports(source: str) -> str:

@@ -10,11 +10,11 @@ from enum import Enum
 from itertools import product
 
 from statemigrate.formats.canonical import fingerprint
+from statemigrate.formats.nullability import without_none
 from statemigrate.formats.resolution import changes_between
 from statemigrate.formats.schema import Array, Field, Map, Node, Record
 from statemigrate.formats.verdict import Verdict
 from statemigrate.scripts.inference.conversions import conversion
-from statemigrate.scripts.inference.nullability import without_none
 
 _SIMILAR = 0.6
 """How much of two names is the same, by difflib, for one to be taken for the other's new form."""
@@ -53,6 +53,22 @@ def match_fields(old: Record, new: Record) -> tuple[Pair, ...]:
     moved = tuple(_moved(removed, added))
     removed, added = _left(removed, [p.old for p in moved]), _left(added, _targets(moved))
     return kept + moved + tuple(_renamed(removed, added))
+
+
+def unpaired(record: Record, taken: Sequence[Path], at: Path = ()) -> Iterator[Path]:
+    """Yield the paths of the fields that are in no pair, those of structs within with them.
+
+    ``taken`` are the paths of this record's side of the pairs.
+    """
+    for field in record.fields:
+        path = (*at, field.name)
+        if path in taken:
+            continue
+        inner = without_none(field.type)
+        if isinstance(inner, Record) and any(each[: len(path)] == path for each in taken):
+            yield from unpaired(inner, taken, path)
+        else:
+            yield path
 
 
 def _targets(pairs: Sequence[Pair]) -> list[Path]:
@@ -123,6 +139,9 @@ def _renamed(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]
 
 
 def _only_pairs(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]:
+    if len(removed) == len(added) == 1 and _readable(removed[0].type, added[0].type):
+        yield Pair((removed[0].name,), (added[0].name,), Reason.RENAMED)
+        return
     before, after = Counter(map(_type_of, removed)), Counter(map(_type_of, added))
     for old, new in product(removed, added):
         kind = _type_of(old)

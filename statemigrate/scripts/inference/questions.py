@@ -19,13 +19,18 @@ def moved(old: str, new: str) -> Comment:
 
 
 def added(name: str, filling: Doc) -> Comment:
-    """Ask for the value of a new field that has no default."""
+    """Ask for the value of a field that nothing old becomes."""
     return _comment(f"`{name}` is new: is {_short(filling)} right?")
 
 
 def removed(name: str, filling: Doc) -> Comment:
     """Ask for the value of a field that ``upgrade`` drops."""
     return _comment(f"`{name}` was removed: is {_short(filling)} right?")
+
+
+def lost(name: str) -> Comment:
+    """Ask whether a field that ``upgrade`` has no use for is meant to be lost."""
+    return _comment(f"`{name}` goes nowhere: is it meant to be lost? Then add it to `drops`.")
 
 
 def without_value(name: str, filling: Doc) -> Comment:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from statemigrate.formats.defaults import plain_default
+from statemigrate.formats.nullability import holds_none, without_none
 from statemigrate.formats.schema import (
     Array,
     Decimals,
@@ -21,7 +22,6 @@ from statemigrate.formats.schema import (
 from statemigrate.scripts.inference.expressions import Entry, dict_literal, list_literal
 from statemigrate.scripts.inference.layout import Doc
 from statemigrate.scripts.inference.literals import leaf_literal
-from statemigrate.scripts.inference.nullability import holds_none, without_none
 
 _LEAVES: dict[str, Any] = {
     "boolean": False,

@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from support.dry_runs import EMPTY, GOOD, LONG_KEY, NASTY, NOT_SAMPLED, REPORT, TAG
+from support.dry_runs import EMPTY, GOOD, LONG_KEY, LOSING, NASTY, NOT_SAMPLED, REPORT, TAG
 
 from statemigrate.cli.dry_run_view import print_report
 
@@ -54,8 +54,8 @@ Tried 1,000,420 values in 41.7 s, 23,991 a second.
 A backfill of 1,250,420 values would take about 25 min 30 s, 1,251 batches.
 Reckoned from: 1,000 values a batch, a batch in 1.2 s
 Not ready: 3 values would not migrate.
-Next: correct the migration script so that it takes these values, then run the
-dry run again.
+Next: correct `upgrade` so that it takes these values, then run the dry run
+again.
 """
 
 
@@ -89,8 +89,7 @@ def test_a_pipe_gets_every_sentence_on_a_line_of_its_own(printed):
     lines = printed(REPORT, io.StringIO)
     assert " ".join(lines).split() == WHOLE.split()
     assert lines[-1] == (
-        "Next: correct the migration script so that it takes these values, then run the dry run "
-        "again."
+        "Next: correct `upgrade` so that it takes these values, then run the dry run again."
     )
 
 
@@ -102,6 +101,25 @@ def test_a_good_run_ends_with_what_to_deploy(printed):
     assert lines[-2:] == [
         "Ready to deploy: every value migrates.",
         "Next: deploy the code that is written for revision 9f2d6c1b7e05.",
+    ]
+
+
+def test_lost_and_constant_fields_are_named_with_the_function_and_what_to_do(printed):
+    lines = printed(LOSING)
+    assert lines[1] == "All 1,000,000 values migrate, but note and item.colour would be lost."
+    start = lines.index("auctions (base)") + 1
+    assert lines[start : start + 5] == [
+        'Lost: note had values, such as "blue": nothing is left of them after upgrade',
+        "Lost: item.colour had values: nothing is left of them after upgrade",
+        'Lost: seller had values, such as "Ann": nothing is left of them after upgrade;',
+        "the script says that this is meant",
+        "Constant: total had different values: all are 0 after upgrade",
+    ]
+    assert lines[-4:] == [
+        "Not ready: note and item.colour would be lost.",
+        "Next: correct `upgrade` in m/versions/a1.py so that it keeps note; if it is",
+        "meant to be lost, add 'note' to `drops` in that script. 1 more above. Then run",
+        "the dry run again.",
     ]
 
 

@@ -88,8 +88,8 @@ def test_the_headline_the_verdict_and_the_next_step_come_first():
         "The values that migrate take 58.2 MiB before and 63.4 MiB after (+9.0%). "
         "5,112 values are in the target's format already. "
         "A backfill of 1,250,420 values would take about 25 min 30 s, 1,251 batches. "
-        "Next: correct the migration script so that it takes these values, then run the dry run "
-        "again. Families"
+        "Next: correct `upgrade` so that it takes these values, then run the dry run again. "
+        "Families"
     )
     assert text[: len(expected)] == expected
 

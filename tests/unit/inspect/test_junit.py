@@ -6,6 +6,7 @@ from support.dry_runs import (
     EMPTY,
     GOOD,
     LONG_KEY,
+    LOSING,
     NASTY,
     NOT_SAMPLED,
     QUOTES,
@@ -75,7 +76,9 @@ def test_a_case_is_a_family_and_a_check():
     cases = cases_of(REPORT)
     assert {name: case.get("time") for name, case in cases.items()} == {
         "auctions_04cb3bbb72d2 (04cb3bbb72d2): values migrate to 9f2d6c1b7e05": "0.018",
+        "auctions_04cb3bbb72d2 (04cb3bbb72d2): no field is lost": "0.000",
         "auctions (base): values migrate to 9f2d6c1b7e05": "41.682",
+        "auctions (base): no field is lost": "0.000",
         "auctions (base): round trips come back the same": "0.000",
     }
     assert {case.get("classname") for case in cases.values()} == {"statemigrate.auctions"}
@@ -105,6 +108,20 @@ def test_a_round_trip_that_differs_is_a_failure_of_its_own():
     ]
 
 
+def test_a_lost_field_is_a_failure_that_names_the_function_and_what_to_do():
+    case = cases_of(LOSING)["auctions (base): no field is lost"]
+    failure = case.find("failure")
+    assert failure.get("message") == "note and item.colour would be lost"
+    assert failure.text.splitlines() == [
+        'note had values, such as "blue": nothing is left of them after upgrade',
+        "  next: correct `upgrade` in m/versions/a1.py so that it keeps note; if it is meant to be "
+        "lost, add 'note' to `drops` in that script.",
+        "item.colour had values: nothing is left of them after upgrade",
+        "  next: correct `upgrade` in m/versions/a1.py so that it keeps item.colour; if it is "
+        "meant to be lost, add 'item.colour' to `drops` in that script.",
+    ]
+
+
 def test_the_run_is_in_the_properties():
     properties = {each.get("name"): each.get("value") for each in suite_of(REPORT).iter("property")}
     assert properties == {
@@ -119,13 +136,14 @@ def test_the_run_is_in_the_properties():
         "passed": "1000417",
         "failed": "3",
         "differing": "12",
+        "lost": "0",
         "in_target": "5112",
     }
 
 
 def test_a_good_run_has_no_failure():
     assert suite_of(GOOD).get("failures") == "0"
-    assert [len(case) for case in cases_of(GOOD).values()] == [0, 0]
+    assert [len(case) for case in cases_of(GOOD).values()] == [0, 0, 0]
 
 
 def test_a_store_without_other_families_still_has_a_case():
@@ -136,9 +154,10 @@ def test_a_store_without_other_families_still_has_a_case():
 
 def test_a_family_outside_the_sample_is_skipped():
     suite = suite_of(replace(GOOD, families=(NOT_SAMPLED,)))
-    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("2", "2", "0")
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("3", "3", "0")
     assert [each.get("message") for each in suite.iter("skipped")] == [
         "none of 420 values was in the sample",
+        "no value was compared",
         "no value made a round trip",
     ]
 
@@ -146,7 +165,7 @@ def test_a_family_outside_the_sample_is_skipped():
 def test_a_drained_family_passes():
     drained = replace(NOT_SAMPLED, stored=0)
     suite = suite_of(replace(GOOD, families=(drained,)))
-    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("2", "0", "0")
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("3", "0", "0")
 
 
 def test_nasty_texts_are_escaped_and_none_is_lost():
@@ -154,7 +173,7 @@ def test_nasty_texts_are_escaped_and_none_is_lost():
     assert "<img" not in text
     text.encode("utf-8")
     suite = suite_of(NASTY)
-    values, trips = suite.findall("testcase")
+    values, fields, trips = suite.findall("testcase")
     assert suite.get("name") == f"store {TAG}"
     revision = f"revision {QUOTES}"
     rtl = RIGHT_TO_LEFT.replace("\u202e", r"\u202e").replace("\u202c", r"\u202c")
@@ -168,6 +187,8 @@ def test_nasty_texts_are_escaped_and_none_is_lost():
     assert f"  key: {CONTROL_SHOWN}" in lines
     assert f"  key: {LONG_KEY}" in lines
     assert f"  key: {rtl}" in lines
+    lost = fields.find("failure").text
+    assert f"loss {TAG} had values, such as {CONTROL_SHOWN}: nothing is left" in lost
     came_back = trips.find("failure").text
     assert f"  key: {QUOTES}: {QUOTES} came back as {QUOTES}" in came_back
     assert not set("\x00\x07\x1b\x85\udc80\ufffe\u202e\u202c") & set(text)

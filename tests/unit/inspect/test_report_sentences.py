@@ -1,8 +1,18 @@
 from dataclasses import replace
 
-from support.dry_runs import EMPTY, GOOD, GOOD_FAMILY, LATER, NOT_SAMPLED, REPORT
+from support.dry_runs import (
+    CONSTANT,
+    EMPTY,
+    GOOD,
+    GOOD_FAMILY,
+    LATER,
+    LOSING,
+    NOT_SAMPLED,
+    REPORT,
+)
 
-from statemigrate.inspect.sentences import headline, sentences, verdict
+from statemigrate.inspect.sentences import headline, round_trips, sentences
+from statemigrate.inspect.verdict import verdict
 
 
 def test_failures_are_counted_with_their_causes():
@@ -53,6 +63,33 @@ def test_a_rollback_that_changes_values_is_doubtful():
     report = replace(GOOD, families=(replace(GOOD_FAMILY, differing=7),))
     assert verdict(report).grade == "doubtful"
     assert verdict(report).text == "Migrates, but a rollback would change 7 values."
+
+
+def test_going_back_names_the_functions_the_other_way_round():
+    family = replace(GOOD_FAMILY, direction="downgrade", differing=7)
+    report = replace(GOOD, families=(family,))
+    assert round_trips(family) == (
+        "7 of 1,000,000 values came back from upgrade(downgrade(value)) other than before."
+    )
+    assert verdict(report).text == "Migrates, but migrating them again would change 7 values."
+    assert verdict(report).next_action.startswith("correct `upgrade` and run the dry run again")
+    failing = replace(report, families=(replace(family, failed=1),))
+    assert verdict(failing).next_action.startswith("correct `downgrade` so that it takes")
+
+
+def test_a_lost_field_is_never_called_ready():
+    assert (verdict(LOSING).grade, LOSING.lost, LOSING.in_order) == ("bad", 2, False)
+    assert verdict(LOSING).text == "Not ready: note and item.colour would be lost."
+    assert "correct `upgrade` in m/versions/a1.py" in verdict(LOSING).next_action
+
+
+def test_a_field_with_one_value_left_is_doubtful():
+    assert (verdict(CONSTANT).grade, CONSTANT.in_order) == ("doubtful", True)
+    assert verdict(CONSTANT).text == "Migrates, but total has one value only afterwards."
+    assert verdict(CONSTANT).next_action == (
+        "make sure that `upgrade` in m/versions/a1.py means it; then add 'total' to `drops` in "
+        "that script, or deploy."
+    )
 
 
 def test_nothing_tried_is_not_called_a_success():
