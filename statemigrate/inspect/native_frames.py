@@ -167,5 +167,7 @@ def _migrated(plan: StorePlan, path: Path, entries: Iterator[Entry]) -> Iterator
 
 def lists(entries: Iterator[Entry]) -> Iterator[Entry]:
     """Entries of list state, an element each, as one entry a key."""
-    for key, elements in groupby(entries, key=lambda entry: entry[0]):
-        yield key, [value for _, value in elements]
+    # Keys as text: a NaN equals nothing, and the two times of a repeated hour equal each other.
+    for _, elements in groupby(entries, key=lambda entry: repr(entry[0])):
+        held = list(elements)
+        yield held[0][0], [value for _, value in held]
