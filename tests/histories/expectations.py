@@ -1,0 +1,81 @@
+"""What may come of a life: a life without an oddity has no excuse, any other may be refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from history import History, Life
+
+_NAMED = re.compile(r"statemigrate\.errors\.(\w+)")
+_WRONG = {"TransformError", "ValueMismatchError"}
+
+
+@dataclass
+class Ledger:
+    """What was done to the checkpoint so far, as far as it excuses a refusal later."""
+
+    newest: dict[str, int] = field(default_factory=dict)
+    variants: dict[str, set[bool]] = field(default_factory=dict)
+    excuses: set[str] = field(default_factory=set)
+    is_tainted: bool = False
+
+    @property
+    def is_migrated(self) -> bool:
+        """Whether any code ever was written for another format than the first."""
+        return any(self.newest.values())
+
+    def started(self, life: Life) -> None:
+        """A life began to run batches, whether or not one was committed."""
+        for store, revision in life.revisions.items():
+            if life.code == "migrated":
+                self.newest[store] = max(revision, self.newest.get(store, 0))
+                self.variants.setdefault(store, set()).add(store in life.edited)
+
+
+def oddities(history: History, life: Life, ledger: Ledger, sources: int | None) -> set[str]:
+    """Why the life may be refused; ``sources`` is how many the offset log has, None for any."""
+    found = set(ledger.excuses)
+    wanted = history.inputs + life.backfill
+    if sources is not None and sources != wanted:
+        found.add("sources")
+    if life.code == "plain":
+        return found | set(_plain(life, ledger))
+    found.update(_wrapped(life))
+    for store in history.types:
+        found.update(_scripts(history, life, ledger, store))
+    return found
+
+
+def _plain(life: Life, ledger: Ledger) -> Iterable[str]:
+    if ledger.is_migrated:
+        yield "plain code after another format"
+    if any(life.revisions.values()):
+        yield "plain code in another format"
+
+
+def _wrapped(life: Life) -> Iterable[str]:
+    if life.checkpoint in ("typo", "other"):
+        yield "wrong checkpoint"
+    if life.early:
+        yield "made early"
+
+
+def _scripts(history: History, life: Life, ledger: Ledger, store: str) -> Iterable[str]:
+    scripts, revision = life.scripts[store], life.revisions[store]
+    newest = ledger.newest.get(store, 0)
+    if scripts < revision or (life.targets == "head" and scripts != revision):
+        yield "code and scripts differ"
+    if scripts < newest:
+        yield "scripts gone"
+    if ledger.variants.get(store, set()) - {store in life.edited}:
+        yield "edited"
+    if any(revision < step <= newest for step in history.one_way.get(store, [])):
+        yield "no way back"
+
+
+def refusals(text: str) -> set[str]:
+    """The names of statemigrate's errors that excuse a life."""
+    names = set(_NAMED.findall(text))
+    return set() if names & _WRONG else names

@@ -1,0 +1,238 @@
+"""A history's lives on Spark's own state: one checkpoint, input files, a sink that remembers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corners import KEYS
+from formats import LAST, STORES, revision_id, write_scripts
+from history import History, Life
+from native_pipeline import NativePipeline
+from processors import Doer, DoerInPandas, PlannedKill
+from session import Session
+
+from statemigrate import migrated, pause_backfill, plan_backfill, with_backfill
+from statemigrate.errors import StatemigrateError
+from statemigrate.native.adoption.commands import adopt, undo_adoption
+
+_OUTPUT = "id BIGINT, files STRING, seen STRING"
+_TOO_LONG = 120  # seconds
+_NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+_LOST = {
+    "commits": "commits",
+    "record": "statemigrate/deployed.json",
+    "statemigrate": "statemigrate",
+    "control log": "sources/1",
+}
+
+
+@dataclass
+class NativeLives:
+    """Deploys lives; ``handed`` has (batch, rows) for every call of the sink in the last one."""
+
+    session: Session
+    root: Path
+    history: History
+    checkpoint: Path = field(init=False)
+    handed: list[tuple[int, list[Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.checkpoint = self.root / "checkpoint"
+        self._fail_at: int | None = None
+        self._files: dict[int, list[Any]] = {}
+        rows = f"{KEYS[self.history.key][0]}, id BIGINT, file BIGINT, seq BIGINT, ops STRING"
+        self._by = [column.split()[0] for column in KEYS[self.history.key][0].split(", ")]
+        self._inputs = [
+            NativePipeline(self.spark, self.root / f"stream{number}", rows, _OUTPUT)
+            for number in range(self.history.inputs)
+        ]
+        self.reference(set())
+
+    @property
+    def spark(self) -> Any:
+        """The session, which may be another one after a kill."""
+        return self.session.spark
+
+    @property
+    def events(self) -> dict[int, list[Any]]:
+        """By file what its rows were: key's number, file's number, place, operations."""
+        return self._files
+
+    def reference(self, edited: set[str]) -> Path:
+        """All scripts, to read with."""
+        steps = dict.fromkeys(self.history.types, LAST)
+        return self._folder(f"reference{''.join(sorted(edited))}", steps, sorted(edited))
+
+    def sources(self) -> int | None:
+        """How many sources the offset log has; None where any number will do."""
+        files = self._numbered("offsets")
+        if not files:
+            return None
+        version, _, *offsets = files[max(files)].read_text().rstrip("\n").split("\n")
+        return len(offsets) if version == "v1" else None
+
+    def committed(self) -> int:
+        """The last committed batch, -1 before the first."""
+        return max(self._numbered("commits"), default=-1)
+
+    def planned(self) -> int:
+        """The last batch in the offset log, -1 before the first."""
+        return max(self._numbered("offsets"), default=-1)
+
+    def is_migrated(self) -> bool:
+        """Whether a variable that plain code does not know holds anything."""
+        if self.committed() < 0:
+            return False
+        reading = NativePipeline(self.spark, self.root / "unused")
+        reading.checkpoint_directory = self.checkpoint
+        names = reading.variables() - set(self.history.types)
+        kinds = {name: STORES[name.partition("@")[0]] for name in names}
+        return any(reading.state(name, kind) for name, kind in kinds.items())
+
+    def feed(self, life: Life) -> None:
+        """Write the life's input files."""
+        keys = KEYS[self.history.key][1]
+        for rows in life.feed:
+            file = len(self._files)
+            self._files[file] = [(key, file, seq, ops) for seq, (key, ops) in enumerate(rows)]
+            self._inputs[file % len(self._inputs)].feed(
+                [
+                    (*keys[key], key, file, seq, json.dumps(ops))
+                    for key, file, seq, ops in self._files[file]
+                ]
+            )
+
+    def prepare(self, life: Life, number: int, action: list[Any]) -> None:
+        """What is done to the checkpoint before a life. Raises statemigrate's own errors."""
+        name, *given = action
+        doing: dict[str, Callable[[], Any]] = {
+            "plan": lambda: plan_backfill(
+                self.checkpoint, migrations=self.scripts(life, number),
+                targets=self._targets(life), keys_per_chunk=given[0], spark=self.spark,
+            ),
+            "pause": lambda: pause_backfill(self.checkpoint),
+            "adopt": lambda: adopt(str(self.checkpoint), apply=True, stopped=True, wait=0),
+            "undo": lambda: undo_adoption(str(self.checkpoint), apply=True, stopped=True, wait=0),
+            "copy": lambda: self._copied(self.root / f"checkpoint{number}"),
+            "backup": self._backed_up,
+            "lose": lambda: _remove(self.checkpoint / _LOST[given[0]]),
+        }  # fmt: skip
+        doing[name]()
+
+    def restore(self) -> bool:
+        """Put the backup in the place of the checkpoint, if there is one."""
+        backup = self.root / "backup"
+        if backup.exists():
+            _remove(self.checkpoint)
+            shutil.copytree(backup, self.checkpoint)
+        return backup.exists()
+
+    def scripts(self, life: Life, number: int) -> Path:
+        """The folder that the life has."""
+        return self._folder(f"scripts{number}", life.scripts, life.edited)
+
+    def processor(self, life: Life, number: int) -> Any:
+        """The life's code, checked if it is."""
+        base = DoerInPandas if self.history.in_pandas else Doer
+        body = {
+            "types": self.history.types, "user_key": self.history.user_key,
+            "revisions": life.revisions, "kill": self._kill(life, number),
+        }  # fmt: skip
+        made: Any = type("Code", (base,), body)
+        if life.code == "plain":
+            return made()
+        places = {"right": self.checkpoint, "none": None, "typo": self.root / "chekpoint",
+                  "other": self._other()}  # fmt: skip
+        options = {
+            "migrations": self.scripts(life, number),
+            "targets": self._targets(life) if life.targets == "named" else None,
+            "checkpoint": places[life.checkpoint],
+            "write_on_read": life.write_on_read,
+            "retire_drained": life.retire,
+        }
+        if life.wrapper == "class":
+            return migrated(**options)(made)()
+        return migrated(made(), **options)
+
+    def run(self, life: Life, processor: Any) -> None:
+        """Process everything that is there. Raises what the start or the query raises."""
+        self.handed = []
+        self._fail_at = life.end[1] if life.end and life.end[0] == "sink" else None
+        self.spark.conf.set(_NAMED, str(self.history.named).lower())
+        stream = self._stream(life)
+        grouped = stream.groupBy(*self._by)
+        in_pandas = self.history.in_pandas
+        call = grouped.transformWithStateInPandas if in_pandas else grouped.transformWithState
+        writer = call(processor, _OUTPUT, "Update", "None").writeStream.outputMode("update")
+        writer = writer.foreachBatch(self._sink).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).start()
+        assert query.awaitTermination(_TOO_LONG), "the query does not end"
+
+    def _stream(self, life: Life) -> Any:
+        streams = [self._read(number) for number in range(len(self._inputs))]
+        stream = streams[0] if len(streams) == 1 else streams[0].union(streams[1])
+        if life.backfill:
+            stream = with_backfill(stream, self._by, checkpoint=self.checkpoint)
+        return stream
+
+    def _read(self, number: int) -> Any:
+        pipeline = self._inputs[number]
+        reader = self.spark.readStream.schema(pipeline.rows).option("maxFilesPerTrigger", 1)
+        if self.history.named:
+            reader = reader.name(f"input{number}")
+        return reader.parquet(f"{pipeline.input}/*.parquet")
+
+    def _sink(self, rows: Any, batch: int) -> None:
+        self.handed.append((batch, [tuple(row) for row in rows.collect()]))
+        if self._fail_at is not None and len(self.handed) == self._fail_at:
+            raise PlannedKill("a planned kill in the sink")
+
+    def _kill(self, life: Life, number: int) -> tuple[int, int, int] | None:
+        if not life.end or life.end[0] == "sink":
+            return None
+        fed = sum(len(each.feed) for each in self.history.lives[:number])
+        return (fed + life.end[1], life.end[2], self.session.process * (life.end[0] == "process"))
+
+    def _targets(self, life: Life) -> dict[str, str]:
+        return {store: revision_id(store, at) for store, at in life.revisions.items()
+                if life.scripts[store]}  # fmt: skip
+
+    def _folder(self, name: str, steps: dict[str, int], edited: list[str]) -> Path:
+        folder = self.root / name
+        if not folder.exists():
+            write_scripts(folder, self.history.types, steps, self.history.one_way, edited)
+        return folder
+
+    def _other(self) -> Path:
+        (self.root / "other").mkdir(exist_ok=True)
+        return self.root / "other"
+
+    def _copied(self, target: Path) -> None:
+        shutil.copytree(self.checkpoint, target)
+        self.checkpoint = target
+
+    def _backed_up(self) -> None:
+        _remove(self.root / "backup")
+        shutil.copytree(self.checkpoint, self.root / "backup")
+
+    def _numbered(self, folder: str) -> dict[int, Path]:
+        at = self.checkpoint / folder
+        files = at.iterdir() if at.is_dir() else ()
+        return {int(each.name): each for each in files if each.name.isdecimal()}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def is_named(error: BaseException) -> bool:
+    """Whether it is one of statemigrate's."""
+    return isinstance(error, StatemigrateError)

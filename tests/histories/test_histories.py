@@ -1,0 +1,55 @@
+"""A sample of the histories that ``make soak ENGINE=native`` goes on with."""
+
+import pytest
+from generate import history
+from history import History, Life
+from session import Session
+from shrinking import shrunk
+from trial import WrongError, run
+
+pytestmark = pytest.mark.spark
+
+SEEDS = [1]
+
+
+@pytest.fixture(scope="module")
+def session(spark, tmp_path_factory):
+    return Session(tmp_path_factory.mktemp("warehouse"), spark)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_history_is_right_in_every_key_after_every_life(session, tmp_path, seed):
+    figures = run(session, tmp_path / "history", history(seed))
+    assert figures.values
+
+
+FEED = [[[0, [["set", 0]]], [1, [["set", 1]]]]]
+
+
+def test_a_value_that_is_lost_is_seen(session, tmp_path, monkeypatch):
+    from model import Model
+
+    keep = Model.shown_store
+    monkeypatch.setattr(
+        Model, "shown_store", lambda self, store, held: keep(self, store, {"profile": None})
+    )
+    life = Life({"profile": 0}, {"profile": 0}, FEED, code="plain")
+    with pytest.raises(WrongError, match="batch 0 said wrong in 2 of 2 keys"):
+        run(session, tmp_path / "history", History({"profile": "BIGINT"}, "string", [life]))
+
+
+def test_a_history_repeats_from_its_seed_and_from_its_line():
+    assert history(7) == history(7)
+    assert History.of(history(7).text()) == history(7)
+
+
+def test_a_failing_history_is_made_as_short_as_it_still_fails():
+    found = next(each for each in map(history, range(100)) if _has_blind(each))
+    short = shrunk(found, _has_blind, seconds=60)
+    assert len(short.lives) == 1
+    assert len(short.lives[0].before) == 0
+    assert _has_blind(short)
+
+
+def _has_blind(made: History) -> bool:
+    return any("blind" in str(life.feed) for life in made.lives[:-1] or made.lives)
