@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     "--code",
     metavar="MODULE:OBJECT",
     multiple=True,
-    help="A processor whose declared schemas are to be compared; may be repeated.",
+    help="A processor whose declared schemas are to be compared, or a function for "
+    "applyInPandasWithState; may be repeated.",
 )
 @target_option
 @click.option(
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Write what --checkpoint says was applied to applied.json, for checks without it.",
 )
+@click.option(
+    "--made-up/--no-made-up",
+    default=True,
+    show_default=True,
+    help="Try each script on values made up from its formats.",
+)
 @shared_options()
 @click.pass_obj
 def check(
@@ -41,12 +48,14 @@ def check(
     checkpoint: str | None,
     *,
     record: bool,
+    made_up: bool,
 ) -> None:
     """Check all scripts, and the code that needs them.
 
     For every commit: needs neither state nor Java. Every script must be complete and the scripts of
-    a store one chain, applied ones unchanged; examples must migrate, and no question may be open.
-    Prints every finding in a line of its own, and exits with 1 if there is any.
+    a store one chain, applied ones unchanged; examples must migrate, `upgrade` may not fail on
+    every value made up from `old`, and no question may be open. Prints every finding in a line of
+    its own, and exits with 1 if there is any; a note is no finding.
     """
     from statemigrate.inspect.applied import record_applied
     from statemigrate.inspect.check import check as check_scripts
@@ -57,7 +66,9 @@ def check(
         path = record_applied(settings.migrations, checkpoint)
         if not settings.json:
             console().print(f"Wrote what was applied to {path}")
-    report = check_scripts(settings.migrations, code=code, targets=targets, checkpoint=checkpoint)
+    report = check_scripts(
+        settings.migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
+    )
     _print(settings, report)
     if not report.passed:
         raise click.exceptions.Exit(1)
@@ -65,9 +76,9 @@ def check(
 
 def _print(settings: Settings, report: CheckReport) -> None:
     if settings.json:
-        print_json([finding.to_json() for finding in report.findings])
+        print_json([finding.to_json() for finding in (*report.findings, *report.notes)])
         return
-    for finding in report.findings:
+    for finding in (*report.findings, *report.notes):
         console().print(str(finding))
     if report.passed:
         console().print(_verdict(report.scripts, report.stores))

@@ -10,6 +10,7 @@ from statemigrate.inspect.applied import applied_by
 from statemigrate.inspect.check_report import CheckReport, Finding
 from statemigrate.inspect.declarations import code_findings, target_findings
 from statemigrate.inspect.examples import example_findings
+from statemigrate.inspect.made_up import made_up_findings
 from statemigrate.inspect.unchanged import unchanged_findings
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import Script
@@ -22,13 +23,16 @@ def check(
     code: Iterable[str] = (),
     targets: Mapping[str, str] | None = None,
     checkpoint: str | None = None,
+    made_up: bool = True,
 ) -> CheckReport:
     """Check a folder of migration scripts, and report everything that is wrong.
 
     Each script must be complete and the scripts of a store one chain; its examples must migrate;
     no question may be open. What was applied, by ``applied.json`` and by ``checkpoint``, must be
-    unchanged. ``code`` names processors, ``MODULE:OBJECT``, whose schemas must be those of the
-    ``targets``: by store the revision that the code is written for, where that is not the head.
+    unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``, whose schemas must be
+    those of their targets: by store the revision that the code is written for, as `migrated` was
+    given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
+    values made up from its formats.
 
     Neither state nor Java is needed. Raises `ScriptError` for what is not a folder of scripts and
     `CheckpointError` for what is not a checkpoint.
@@ -36,6 +40,8 @@ def check(
     folder = ScriptFolder(migrations)
     deployed = applied_by(checkpoint) if checkpoint else {}
     found = survey(folder.versions)
+    migrations_to_try = found.migrations if made_up else ()
+    tried = [each for migration in migrations_to_try for each in made_up_findings(migration)]
     wrong_targets = tuple(target_findings(found, targets or {}))
     findings = (
         *(_fault(found, fault) for fault in found.faults),
@@ -43,9 +49,11 @@ def check(
         *code_findings(found, code, targets or {}, {each.store for each in wrong_targets}),
         *unchanged_findings(found, folder.directory, deployed, checkpoint),
         *(each for migration in found.migrations for each in example_findings(migration)),
+        *(each for each in tried if each.severity == "error"),
         *(each for script in found.scripts for each in _questions(found, script)),
     )
-    return CheckReport(findings, len(found.places), len(found.stores))
+    notes = tuple(each for each in tried if each.severity == "note")
+    return CheckReport(findings, len(found.places), len(found.stores), notes)
 
 
 def _fault(found: Survey, fault: StatemigrateError) -> Finding:

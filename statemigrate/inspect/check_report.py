@@ -7,13 +7,16 @@ from typing import Any, Literal
 
 from statemigrate.errors import StatemigrateError
 
-FindingKind = Literal["script", "lineage", "target", "code", "applied", "example", "question"]
+FindingKind = Literal[
+    "script", "lineage", "target", "code", "applied", "example", "made-up", "question"
+]
+Severity = Literal["error", "note"]
 _WIDTH = 160
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: where, what, and what to do next.
+    """One thing that is wrong, or a note on what may be: where, what, and what to do next.
 
     ``expected`` and ``found`` may have several lines. ``str()`` gives all of it in one line.
     """
@@ -27,6 +30,7 @@ class Finding:
     revision: str | None = None
     path: str | None = None
     line: int | None = None
+    severity: Severity = "error"
 
     @classmethod
     def of(
@@ -56,12 +60,14 @@ class Finding:
         parts = {"expected": self.expected, "found": self.found}
         told = "; ".join(f"{name} {_short(text)}" for name, text in parts.items() if text)
         what = f"{self.summary} ({told})" if told else self.summary
-        return f"{f'{where}: ' if where else ''}{what}; next: {self.next_action}"
+        note = "note: " if self.severity == "note" else ""
+        return f"{f'{where}: ' if where else ''}{note}{what}; next: {self.next_action}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON holds it."""
         return {
             "kind": self.kind,
+            "severity": self.severity,
             "store": self.store,
             "revision": self.revision,
             "path": self.path,
@@ -75,11 +81,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """All findings, of so many scripts and stores."""
+    """All findings, of so many scripts and stores; ``notes`` are what need not be wrong."""
 
     findings: tuple[Finding, ...]
     scripts: int
     stores: int
+    notes: tuple[Finding, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment import Declared
+from statemigrate.deployment import SETTINGS, Declared, Settings
+from statemigrate.deployment.looking import only_looking
 from statemigrate.errors import StatemigrateError
+from statemigrate.native.functions import MigratedFunction
 from statemigrate.processor.handle import Listening, declared_variables
 
 
@@ -17,20 +21,56 @@ class CodeError(StatemigrateError):
     """Code that cannot be imported, or declares no state. Data: ``reference``."""
 
 
-def declared_in(reference: str) -> tuple[Declared, ...]:
-    """The state variables that ``MODULE:OBJECT`` declares in its ``init``.
+@dataclass(frozen=True)
+class Code:
+    """What an object of the user's code says of its state.
 
-    ``OBJECT`` is a ``StatefulProcessor``: an instance, or a class that is made without arguments.
-    The module is imported as ``python -m`` would from the current directory; of the processor only
-    ``init`` runs, without `migrated`'s checks, so neither a query nor a checkpoint is needed.
+    ``declared`` are a processor's state variables; a function for ``applyInPandasWithState`` has
+    none, and only names its ``store``. ``targets`` are those that `migrated` was given.
+    """
+
+    declared: tuple[Declared, ...]
+    targets: Mapping[str, str]
+    store: str | None = None
+
+
+def code_in(reference: str) -> Code:
+    """What ``MODULE:OBJECT`` says of its state.
+
+    ``OBJECT`` is a ``StatefulProcessor``, an instance, or a class that is made without arguments;
+    or a function that `migrated` was given with ``store=``. The module is imported as
+    ``python -m`` would from the current directory; of a processor only ``init`` runs, without
+    `migrated`'s checks, so neither a query nor a checkpoint is needed.
 
     Raises `CodeError`.
     """
-    found = _imported(reference)
+    with only_looking():
+        found = _imported(reference)
+        settings = getattr(found, SETTINGS, Settings())
+        if isinstance(found, MigratedFunction):
+            return Code((), settings.targets, found.store)
+        return Code(_declared(reference, found), settings.targets)
+
+
+def declared_in(reference: str) -> tuple[Declared, ...]:
+    """The state variables that a processor declares in its ``init``; see `code_in`."""
+    found = code_in(reference)
+    if found.store is None:
+        return found.declared
+    raise _error(
+        reference,
+        "declares no format",
+        expected="a StatefulProcessor, whose init declares the formats of its state",
+        found="a function, whose state has the format of its target",
+        next_action=f"write its next script by hand: `statemigrate new {found.store} -m MESSAGE`",
+    )
+
+
+def _declared(reference: str, found: Any) -> tuple[Declared, ...]:
+    if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
+        raise _not_marked(reference, found)
     try:
-        processor = _instance(found)
-        bare = _Bare(processor)
-        return declared_variables(bare, Listening)
+        return declared_variables(_Bare(_instance(found)), Listening)
     except StatemigrateError:
         raise
     except Exception as cause:
@@ -41,6 +81,17 @@ def declared_in(reference: str) -> tuple[Declared, ...]:
             found=f"{type(cause).__name__}: {cause}",
             next_action="name an instance that the module makes, or correct the code",
         ) from cause
+
+
+def _not_marked(reference: str, found: Any) -> CodeError:
+    return _error(
+        reference,
+        "is no code whose state has migrations",
+        expected="a StatefulProcessor, or a function that migrated(..., store=...) was given",
+        found=f"a {type(found).__name__}",
+        next_action="put @migrated(store=STORE) on a function for applyInPandasWithState, or name "
+        "a processor",
+    )
 
 
 class _Bare:

@@ -15,6 +15,8 @@ from statemigrate.inspect.sizes import Sizes
 from statemigrate.inspect.stages import Stages
 from statemigrate.migration import Path
 
+WAY_BACK = "the way back fails: "
+"""How a difference is named where there is no value to compare."""
 _NOTE = 200
 _LOOK_AT = 16
 """Of so many values one has its fields compared, which costs as much as trying it."""
@@ -95,7 +97,7 @@ class Trial:
             again = self._old.encode(back.apply(migrated, self))
         except (TransformError, ValueMismatchError) as error:
             self.findings.differing += 1
-            self._note(self.findings.differences, f"the way back fails: {cause_of(error)}")
+            self._note(self.findings.differences, f"{WAY_BACK}{cause_of(error)}")
             return
         # The entries of a map may be written in another order.
         if again != data and (found := self._old.decode(again)) != self._old.decode(data):

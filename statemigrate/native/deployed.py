@@ -15,6 +15,7 @@ from statemigrate.deployment import (
     family_name,
     plan_store,
 )
+from statemigrate.deployment.looking import is_only_looking
 from statemigrate.errors import StatemigrateError
 from statemigrate.migration import Lineage
 from statemigrate.native.counts import MigrationCounts
@@ -83,7 +84,7 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     from statemigrate.scripts import ScriptFolder
 
     check_spark_version()
-    if settings.checkpoint is not None and not _is_worker():
+    if settings.checkpoint is not None and not _is_worker() and not is_only_looking():
         from statemigrate.native.startup import checked
 
         return checked(processor, settings, ScriptFolder(settings.migrations).lineages())

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import update_wrapper
 from typing import Any
 
-from statemigrate.deployment import Settings, StorePlan, check_targets, dual_access, no_way
+from statemigrate.deployment import (
+    SETTINGS,
+    Settings,
+    StorePlan,
+    check_targets,
+    dual_access,
+    no_way,
+)
+from statemigrate.deployment.looking import is_only_looking
 from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError, shown
 from statemigrate.native.control import MARKER, Arrived
 from statemigrate.native.deployed import Deployed, Undeployable
@@ -31,6 +39,11 @@ class MigratedFunction:
         self._store = store
         self._found = found
         self._opened: _OpenStore | None = None
+
+    @property
+    def store(self) -> str:
+        """The store that the function keeps."""
+        return self._store
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MigratedFunction, (self._function, self._store, self._found)
@@ -126,13 +139,15 @@ def migrated_function(function: Function, store: str, settings: Settings) -> Mig
 
     Raises what `statemigrate.native.decorator.migrated` says.
     """
-    return MigratedFunction(function, store, _found(store, settings))
+    made = MigratedFunction(function, store, _found(store, settings))
+    setattr(made, SETTINGS, settings)
+    return made
 
 
 def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
     from pyspark import TaskContext
 
-    if settings.checkpoint is not None and TaskContext.get() is None:
+    if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
         return _deployable(store, settings)
     # A worker that imports the function's module gets here, and has neither scripts nor session.
     try:

@@ -37,10 +37,11 @@ def test_every_finding_is_a_line_and_the_exit_code_is_one(run):
 
 def test_findings_can_be_read_by_machines(run):
     script(FOLDER, "a1")
-    script(FOLDER, "a2", "a1", old='Struct("a INT")')
+    script(FOLDER, "a2", "a1", old='Struct("a INT")', upgrade="return value")
     assert json.loads(run("check", "--json", code=1).stdout) == [
         {
             "kind": "lineage",
+            "severity": "error",
             "store": "auctions",
             "revision": "a2",
             "path": "migrations/versions/a2.py",
@@ -60,7 +61,7 @@ def test_findings_can_be_read_by_machines(run):
 
 def test_code_and_targets_are_named_in_options(run, monkeypatch):
     monkeypatch.setattr("sys.path", list(sys.path))
-    script(FOLDER, "a1", new='Struct("b INT")')
+    script(FOLDER, "a1", new='Struct("b INT")', upgrade="return {'b': value['a'] and 1}")
     Path("pipeline_of_check_verb.py").write_text(
         "from pyspark.sql.streaming import StatefulProcessor\n\n\n"
         "class Totals(StatefulProcessor):\n"

@@ -33,7 +33,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))
     script(Path("m"), "a1")
-    script(Path("m"), "a2", "a1", new='Struct("a BIGINT, b INT")', upgrade="return {**value}")
+    script(
+        Path("m"),
+        "a2",
+        "a1",
+        new='Struct("a BIGINT, b INT")',
+        upgrade="return {**value, 'b': None}",
+    )
     script(Path("m"), "b1", store="bids")
     return Path("m")
 
