@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from statemigrate import errors
 from statemigrate.backfill import BackfillOptions, Chunk, Tuner
 from statemigrate.deployment import Settings, StorePlan
+from statemigrate.embedded.continuation import batch_time, continued
 from statemigrate.embedded.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import (
     Manifest,
     PartitionState,
     publish_manifest,
-    read_manifest,
 )
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchPlan, BatchSchema
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Sink = Callable[["DataFrame", int], None]
+Plans = dict[str, StorePlan]
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class Engine:
 class Batches:
     """Runs the micro-batches of one query; its `run` is what ``foreachBatch`` calls."""
 
-    def __init__(self, engine: Engine, stores: dict[str, StorePlan]) -> None:
+    def __init__(self, engine: Engine, planned: Callable[[Manifest | None], Plans]) -> None:
         self._engine = engine
-        self._stores = stores
+        self._planned = planned
+        self._stores: Plans = {}
         self._first = True
         self._batch_ms = 0.0
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
@@ -74,7 +76,10 @@ class Batches:
 
     def _run(self, rows: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        before = self._before(batch)
+        committed = continued(self._engine.layout, batch)
+        if self._first:
+            self._stores = self._planned(committed)
+        before = self._empty() if committed is None else committed
         plan = self._plan(before, batch)
         with _stored(self._stage(rows, plan)) as computed:
             reports = _reports(computed, self._engine.options.partitions)
@@ -86,9 +91,7 @@ class Batches:
         self._batch_ms = without_backfill(elapsed, reports, cores)
         self._after(manifest, plan, reports, elapsed)
 
-    def _before(self, batch: int) -> Manifest:
-        if batch > 0:
-            return read_manifest(self._engine.layout, batch - 1)
+    def _empty(self) -> Manifest:
         states = (PartitionState(),) * self._engine.options.partitions
         return Manifest(-1, self._engine.schema.key.jsonValue(), states, {}, {})
 
@@ -106,7 +109,7 @@ class Batches:
             tuner=tuner_of(self._engine.options.backfill, before.backfill),
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
-            processing_time=time.time_ns() // 1_000_000,
+            processing_time=batch_time(self._engine.layout, batch),
             batch_ms=self._batch_ms,
         )
 

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from statemigrate.checkpoint.offsets import batches_in
+from statemigrate.embedded.continuation import require_versions
 from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, read_manifest
+from statemigrate.embedded.manifest import Manifest, kept_versions, read_manifest
 from statemigrate.errors import CheckpointError
-from statemigrate.files import whole_number
 
 
 def last_committed(layout: Layout) -> Manifest | None:
     """The manifest of the last batch Spark has committed, None before the first.
 
-    Raises `CheckpointError` for a checkpoint that holds batches of something else.
+    Raises `CheckpointError` for a checkpoint that holds batches of something else, and for one
+    whose state is further than Spark's commits.
     """
+    # Before the commits: of a running query they may only get further meanwhile.
+    newest = max(kept_versions(layout), default=-1)
     with unwritable(layout.checkpoint):
         names = [path.name for path in (layout.checkpoint / "commits").glob("*")]
-    numbers = [number for name in names if (number := whole_number(name)) is not None]
-    if not numbers:
-        return None
-    if not layout.versions.is_dir():
+    numbers = batches_in(names)
+    committed = max(numbers, default=-1)
+    if committed >= 0:
+        require_versions(layout, len(numbers))
+    if newest > committed + 1:
         raise CheckpointError(
-            f"{layout.checkpoint} belongs to a query that does not use the embedded engine",
-            expected=f"state versions in {layout.versions}",
-            found=f"{len(numbers)} committed batches and no such directory",
-            next_action="give this query a checkpoint of its own",
-            path=str(layout.checkpoint),
+            f"commits are missing in {layout.checkpoint / 'commits'}",
+            expected=f"the commit of batch {newest - 1}, whose state is there",
+            found=f"commits up to {committed}" if numbers else "none",
+            next_action="start the query: it goes on from its offsets and the newest state; "
+            "where offsets are lost too, restore the whole checkpoint directory from one copy",
+            path=str(layout.checkpoint / "commits"),
         )
-    return read_manifest(layout, max(numbers))
+    return read_manifest(layout, committed) if committed >= 0 else None
 
 
 def require_committed(layout: Layout) -> Manifest:

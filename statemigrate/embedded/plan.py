@@ -27,7 +27,7 @@ class BatchPlan:
     snapshot_every: int
     first_of_run: bool
     processing_time: int
-    """Milliseconds since the epoch, taken once for the whole batch."""
+    """Milliseconds since the epoch: when Spark began the batch for the first time."""
     batch_ms: float = 0.0
     """A partition's part of what the batch before took without backfill; 0 for a run's first."""
 

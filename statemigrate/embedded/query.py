@@ -17,9 +17,9 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.embedded.batches import Batches, Engine, Sink
+from statemigrate.embedded.continuation import continued, next_batch
 from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.heartbeat import beat, with_heartbeat
-from statemigrate.embedded.last import last_committed
 from statemigrate.embedded.layout import Layout, spark_path
 from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import Manifest
@@ -83,11 +83,12 @@ class EmbeddedQuery:
 
     def _start(self, locks: list[DirectoryLock], trigger: dict[str, Any]) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
-        committed = last_committed(self._layout)
+        committed = continued(self._layout, next_batch(self._layout))
         self._check_checkpoint(committed, schema)
+        # Checked now; planned again from the version that the first batch really starts from.
         stores = self._plans(committed)
         _use_this_python(self._stream)
-        batches = Batches(self._engine(schema), stores)
+        batches = Batches(self._engine(schema), self._plans)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
         if committed is not None and any(plan.sources for plan in stores.values()):

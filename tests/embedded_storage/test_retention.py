@@ -177,7 +177,7 @@ def test_clean_up_that_fails_is_told_and_ends_no_batch(layout, caplog):
     path = layout.versions / "4.json"
     path.write_text("damaged")
     engine = Engine(layout, "", None, None, None, EngineOptions(snapshot_every=5, retain=3), None)
-    batches = Batches(engine, {})
+    batches = Batches(engine, lambda _: {})
     before = files(layout.root)
     assert batches._cleaned_up(4)
     assert batches._cleaned_up(5) is False
