@@ -2,16 +2,17 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from support import checkpoints
+from support.waiting import eventually
 
 from statemigrate.cli import main
 
@@ -198,49 +199,69 @@ def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
     return {each: (each.read_bytes(), each.stat().st_mtime_ns) for each in files}
 
 
-def interrupted(root: Path, *arguments: str, once: str) -> tuple[int, str, str]:
-    """Run a verb and press Ctrl-C shortly after ``once`` has appeared in its temporary folder."""
-    # One of its own: tests that run at the same time leave and take away theirs.
-    temporary = root / "temporary"
-    temporary.mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "statemigrate.cli", *arguments],
-        cwd=root,
-        env={**os.environ, "TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while not any(once in name for name in leftovers(temporary)):
+class Held:
+    """A command that comes to a stand where its script says so, until it is interrupted.
+
+    The script tells of it by opening a named pipe for writing, and then waits for ever at another
+    one, which nobody writes to.
+    """
+
+    def __init__(self, root: Path, *arguments: str) -> None:
+        self._root, self._arguments = root, arguments
+        self._reached = root / "reached"
+        for pipe in (self._reached, root / "held"):
+            os.mkfifo(pipe)
+        stand = f"open({str(self._reached)!r}, 'w').close(); open({str(root / 'held')!r}).close()"
+        transform = '    return {"amount"'
+        assert transform in checkpoints.SCRIPT
+        text = checkpoints.SCRIPT.replace(transform, f"    {stand}\n{transform}", 1)
+        (root / "migrations" / "versions" / "amounts.py").write_text(text)
+
+    def interrupted(self) -> tuple[int, str, str]:
+        """Run it, and press Ctrl-C when it stands; its exit code and what it printed."""
+        # A temporary folder of its own: tests that run at the same time leave and take away theirs.
+        temporary = self._root / "temporary"
+        temporary.mkdir()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "statemigrate.cli", *self._arguments],
+            cwd=self._root,
+            env={**os.environ, "TMPDIR": str(temporary)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._wait(process)
+        # A terminal sends it to all processes, Java too.
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=120)
+        assert leftovers(temporary) == set()
+        return process.returncode, output, errors
+
+    def _wait(self, process: subprocess.Popen[str]) -> None:
+        # Opened without waiting, so that a command that ends early is a failure and not a hang.
+        pipe = os.open(self._reached, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            poll = select.poll()
+            poll.register(pipe, select.POLLIN | select.POLLHUP)
+            eventually(lambda: poll.poll(10) or process.poll() is not None)
+        finally:
+            os.close(pipe)
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    time.sleep(0.3)
-    # A terminal sends it to all processes, Java too.
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=120)
-    assert leftovers(temporary) == set()
-    return process.returncode, output, errors
 
 
 def test_ctrl_c_ends_it_cleanly_and_leaves_nothing(root: Path) -> None:
-    path = checkpoints.items(root, 60_000)
-    code, output, errors = interrupted(
-        root, *EXPORT, "--checkpoint", str(path), once="statemigrate-reader-"
-    )
+    path = checkpoints.items(root, 10)
+    code, output, errors = Held(root, *EXPORT, "--checkpoint", str(path)).interrupted()
     assert (code, errors) == (130, "Interrupted.\n"), output
     assert not list(root.glob("*out.jsonl*"))
 
 
 @pytest.mark.spark
 def test_ctrl_c_while_spark_works_ends_it_as_cleanly(root: Path) -> None:
-    path = checkpoints.items(root, 60_000)
+    path = checkpoints.items(root, 10)
     files = contents(path)
-    code, output, errors = interrupted(
-        root, "dry-run", "items", "--checkpoint", str(path), once="statemigrate-ticks-"
-    )
+    code, output, errors = Held(root, "dry-run", "items", "--checkpoint", str(path)).interrupted()
     # Spark says a line or two before it has read how to log.
     assert (code, errors.splitlines()[-1]) == (130, "Interrupted."), output + errors
     assert "Traceback" not in output + errors

@@ -11,12 +11,12 @@ from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 
 HOLDER = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from statemigrate.embedded.lock import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]), "the checkpoint")
 print("held", flush=True)
-time.sleep(60)
+signal.pause()
 """
 
 

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.kill
 
 # The child moves to a process group of its own, as Spark's Python daemon does.
 FAMILY = """
-import os, subprocess, sys, time
-sleep = "import os, time; os.setpgid(0, 0); print('ready', flush=True); time.sleep(100)"
-subprocess.Popen([sys.executable, "-c", sleep])
-time.sleep(100)
+import os, signal, subprocess, sys
+stay = "import os, signal; os.setpgid(0, 0); print('ready', flush=True); signal.pause()"
+subprocess.Popen([sys.executable, "-c", stay])
+signal.pause()
 """
 
 

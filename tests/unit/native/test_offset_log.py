@@ -1,15 +1,14 @@
 """Which offset logs are understood, and that a refusal leaves everything as it was."""
 
-import time
-from contextlib import contextmanager
 from itertools import count
-from threading import Event, Thread
+from types import SimpleNamespace
 
 import pytest
 from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
+from support.waiting import eventually
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError
-from statemigrate.native.adoption import adopt, undo_adoption
+from statemigrate.native.adoption import activity, adopt, undo_adoption
 from statemigrate.native.offsets import OffsetLog, read_offsets
 
 OFFSET = '{"logOffset":2}'
@@ -28,24 +27,27 @@ def refused(root, error=CheckpointError, command=adopt, **options):
     return str(dry.value)
 
 
-@contextmanager
-def writing(folder):
-    """A query at work: another file every tenth of a second."""
-    done = Event()
+@pytest.fixture
+def while_watched(monkeypatch):
+    """Do something in the middle of the time for which a checkpoint is watched; the times."""
+    watched = []
 
-    def write():
-        for number in count():
-            if done.wait(0.1):
-                return
-            (folder / f".{number}.tmp").touch()
+    def during(act):
+        def wait(seconds):
+            watched.append(seconds)
+            act()
 
-    writer = Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        done.set()
-        writer.join()
+        monkeypatch.setattr(activity, "time", SimpleNamespace(sleep=wait))
+        return watched
+
+    return during
+
+
+def write_until_seen(folder):
+    """A query at work: files come until the folder's time tells of one."""
+    before = folder.stat().st_mtime_ns
+    names = (folder / f".{number}.tmp" for number in count())
+    eventually(lambda: next(names).touch() or folder.stat().st_mtime_ns != before)
 
 
 def test_the_newest_two_files_are_read_on_restart_whether_committed_or_not(tmp_path):
@@ -205,22 +207,19 @@ def test_a_batch_without_a_commit_needs_a_word_that_the_query_is_stopped(tmp_pat
 
 
 @pytest.mark.parametrize("folder", ["offsets", "commits", "sources/0", "state/0/1"])
-def test_a_checkpoint_that_changes_is_in_use(tmp_path, folder):
+def test_a_checkpoint_that_changes_is_in_use(tmp_path, folder, while_watched):
     root = checkpoint(tmp_path / "c")
     (root / folder).mkdir(parents=True, exist_ok=True)
     before = tree(root)
-    with (
-        writing(root / folder),
-        pytest.raises(CheckpointInUseError, match=f"found: changes in {root / folder}"),
-    ):
+    while_watched(lambda: write_until_seen(root / folder))
+    with pytest.raises(CheckpointInUseError, match=f"found: changes in {root / folder}"):
         adopt(str(root), apply=True, wait=0.5, stopped=True)
     for left in (root / folder).glob(".*.tmp"):
         left.unlink()
     assert tree(root) == before
 
 
-def test_a_checkpoint_is_watched_for_as_long_as_asked(tmp_path):
-    root = checkpoint(tmp_path / "c")
-    start = time.monotonic()
-    adopt(str(root), apply=True, wait=0.3)
-    assert 0.3 <= time.monotonic() - start < 5
+def test_a_checkpoint_is_watched_for_as_long_as_asked(tmp_path, while_watched):
+    watched = while_watched(lambda: None)
+    adopt(str(checkpoint(tmp_path / "c")), apply=True, wait=0.3)
+    assert watched == [0.3]
