@@ -20,6 +20,7 @@ from statemigrate.embedded.arrow_messages import (
     check_buffers,
     messages,
 )
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import (
     RESTORE_COPY,
     DurableFile,
@@ -114,7 +115,7 @@ def read_changelog(
     """
     verify(path, reference)
     try:
-        with path.open("rb") as file:
+        with confined(path).open() as file:
             for columns in _blocks(file, reference.size):
                 yield from zip(*columns, strict=True)
     except ValueError as error:

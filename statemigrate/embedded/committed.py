@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statemigrate.deployment import Kind, StoredFamily
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.database import META, Database
 from statemigrate.embedded.durable import FileReference, link_or_copy, verify
 from statemigrate.embedded.families import RocksFamily, count, family_class, records
@@ -81,8 +82,8 @@ class CommittedState:
         kept = kept_versions(self.origin)
         for version in [each for each in kept if newest - versions <= each < newest]:
             try:
-                before = manifest_path(self.origin, version).stat().st_mtime
-                now = manifest_path(self.origin, newest).stat().st_mtime
+                before = confined(manifest_path(self.origin, version)).stat().st_mtime
+                now = confined(manifest_path(self.origin, newest)).stat().st_mtime
                 return now - before, read_manifest(self.origin, version)
             except (FileNotFoundError, CorruptFileError):
                 # The query removes old versions; a newer one may still be there.

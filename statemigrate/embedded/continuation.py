@@ -7,11 +7,12 @@ from each other. A batch continues the newest version, or repeats it; everything
 from __future__ import annotations
 
 from statemigrate.checkpoint.offsets import batches_in, parse_offsets, unknown
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, kept_versions, manifest_path, read_manifest
 from statemigrate.errors import CheckpointError
-from statemigrate.files import parse_json
+from statemigrate.files import ConfinedPath, parse_json
 
 _RESTORE = (
     "restore the whole checkpoint directory from one copy: Spark's logs (offsets, commits, "
@@ -50,7 +51,7 @@ def continued(layout: Layout, batch: int) -> Manifest | None:
 
 def require_versions(layout: Layout, batches: int) -> None:
     """Raise `CheckpointError` where Spark has run batches and the engine has no versions."""
-    if layout.versions.is_dir():
+    if confined(layout.versions).is_dir():
         return
     raise CheckpointError(
         f"{layout.checkpoint} belongs to a query that does not use the embedded engine",
@@ -67,7 +68,7 @@ def batch_time(layout: Layout, batch: int) -> int:
     From Spark's own record of the batch, so that it is the same however often the batch runs.
     Raises `CheckpointError` where there is none that says it.
     """
-    path = layout.checkpoint / "offsets" / str(batch)
+    path = ConfinedPath(layout.checkpoint) / f"offsets/{batch}"
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -81,4 +82,4 @@ def batch_time(layout: Layout, batch: int) -> int:
 
 def _names(layout: Layout, folder: str) -> list[str]:
     with unwritable(layout.checkpoint):
-        return [path.name for path in (layout.checkpoint / folder).glob("*")]
+        return [path.name for path in (ConfinedPath(layout.checkpoint) / folder).glob("*")]

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from statemigrate.embedded.confined import confined
 from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files import parse_json
 
 _BLOCK = 1 << 20
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
@@ -80,8 +82,8 @@ class DurableFile:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         with unwritable(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._temporary.open("xb")
+            confined(path).parent.mkdir()
+            self._file = confined(self._temporary).open("xb")
         self.stream = HashingFile(self._file)
 
     def publish(self) -> FileReference:
@@ -103,13 +105,12 @@ class DurableFile:
             # Writes what is buffered, which fails again on a full disk.
             self._file.close()
         finally:
-            self._temporary.unlink(missing_ok=True)
+            confined(self._temporary).unlink(missing_ok=True)
 
 
 def rename(temporary: Path, final: Path) -> None:
     """Rename, and make the renaming itself survive a loss of power."""
-    temporary.replace(final)
-    sync_directory(final.parent)
+    confined(temporary).rename_to(confined(final))
 
 
 def sync_directory(directory: Path) -> None:
@@ -124,7 +125,7 @@ def sync_directory(directory: Path) -> None:
 def linked(source: Path, target: Path) -> bool:
     """Make ``target`` a hard link of ``source``; False where the file system cannot."""
     try:
-        os.link(source, target)
+        confined(source).link_to(confined(target))
     except OSError as error:
         if error.errno in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
             return False
@@ -140,7 +141,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 def copy(source: Path, target: Path) -> None:
     """Copy a file's content to a new file, on disk once this returns."""
-    with source.open("rb") as reading, target.open("xb") as writing:
+    with confined(source).open() as reading, confined(target).open("xb") as writing:
         shutil.copyfileobj(reading, writing, _BLOCK)
         writing.flush()
         os.fsync(writing.fileno())
@@ -165,7 +166,7 @@ def unwritable(directory: Path) -> Iterator[None]:
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, as hex."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with confined(path).open() as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
@@ -173,7 +174,7 @@ def sha256_of(path: Path) -> str:
 
 def verify(path: Path, reference: FileReference) -> None:
     """Raise `CorruptFileError` unless ``path`` holds exactly the referenced bytes."""
-    if not path.is_file():
+    if not confined(path).is_file():
         raise CorruptFileError(
             f"{path} is missing",
             expected=f"a file of {reference.size} bytes with SHA-256 {reference.sha256}",
@@ -181,7 +182,7 @@ def verify(path: Path, reference: FileReference) -> None:
             next_action=RESTORE_COPY,
             path=str(path),
         )
-    size = path.stat().st_size
+    size = confined(path).stat().st_size
     found = sha256_of(path) if size == reference.size else f"{size} bytes"
     if found != reference.sha256:
         raise CorruptFileError(
@@ -204,9 +205,9 @@ def publish_document(path: Path, document: dict[str, Any]) -> FileReference:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Read what `publish_document` wrote; raises `CorruptFileError` when it was altered."""
-    text = path.read_bytes()
+    text = confined(path).read_bytes()
     try:
-        envelope = json.loads(text)
+        envelope = parse_json(text)
         body: dict[str, Any] = envelope["body"]
         expected = envelope["sha256"]
     except (ValueError, KeyError, TypeError) as error:

@@ -8,8 +8,10 @@ never read.
 from __future__ import annotations
 
 import re
+import uuid
 from typing import TYPE_CHECKING
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout, spark_path
 from statemigrate.files import whole_number
@@ -23,7 +25,7 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
     from pyspark.sql.functions import lit
 
     with unwritable(layout.heartbeat):
-        layout.heartbeat.mkdir(parents=True, exist_ok=True)
+        confined(layout.heartbeat).mkdir()
     # As a pattern, since Spark refuses to go on with a directory that was moved, but not with this.
     pattern = f"{_literally(spark_path(layout.heartbeat))}/*.txt"
     beats = stream.sparkSession.readStream.text(pattern)
@@ -33,17 +35,18 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
 
 def beat(layout: Layout, version: int) -> None:
     """Ask for one more batch after ``version``."""
-    path = layout.heartbeat / f"{version}.txt"
+    path = confined(layout.heartbeat / f"{version}.txt")
     with unwritable(layout.heartbeat):
         # A name starting with a dot is invisible to Spark until the renaming.
-        temporary = path.with_name(f".{path.name}")
-        temporary.write_text(f"{version}\n")
-        temporary.replace(path)
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        with temporary.open("xb") as file:
+            file.write(f"{version}\n".encode())
+        temporary.rename_to(path)
 
 
 def remove_old_beats(layout: Layout, newest: int, retain: int) -> None:
     """Remove the files of versions that are no longer retained."""
-    for path in layout.heartbeat.glob("*.txt"):
+    for path in confined(layout.heartbeat).glob("*.txt"):
         version = whole_number(path.stem)
         if version is not None and version <= newest - retain:
             path.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, kept_versions, read_manifest
 from statemigrate.errors import CheckpointError
+from statemigrate.files import ConfinedPath
 
 
 def last_committed(layout: Layout) -> Manifest | None:
@@ -19,7 +20,8 @@ def last_committed(layout: Layout) -> Manifest | None:
     # Before the commits: of a running query they may only get further meanwhile.
     newest = max(kept_versions(layout), default=-1)
     with unwritable(layout.checkpoint):
-        names = [path.name for path in (layout.checkpoint / "commits").glob("*")]
+        commits = ConfinedPath(layout.checkpoint) / "commits"
+        names = [path.name for path in commits.glob("*")]
     numbers = batches_in(names)
     committed = max(numbers, default=-1)
     if committed >= 0:

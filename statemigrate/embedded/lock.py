@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import unwritable
 from statemigrate.errors import CheckpointInUseError
 
@@ -17,9 +18,9 @@ class DirectoryLock:
 
     def __init__(self, path: Path, purpose: str) -> None:
         with unwritable(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            confined(path).parent.mkdir()
             # Opened for appending: a loser must not erase the holder's name.
-            self._file = path.open("a+")
+            self._file = confined(path).open_to_lock()
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Holds, StoredStore
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import (
     RESTORE_COPY,
     FileReference,
@@ -162,14 +163,14 @@ def manifest_path(layout: Layout, version: int) -> Path:
 
 def kept_versions(layout: Layout) -> list[int]:
     """The versions that have a manifest, committed or not, the oldest first."""
-    numbers = (whole_number(path.stem) for path in layout.versions.glob("*.json"))
+    numbers = (whole_number(path.stem) for path in confined(layout.versions).glob("*.json"))
     return sorted(number for number in numbers if number is not None)
 
 
 def read_manifest(layout: Layout, version: int) -> Manifest:
     """The manifest of a committed version. Raises `CorruptFileError` if missing or altered."""
     path = manifest_path(layout, version)
-    if not path.is_file():
+    if not confined(path).is_file():
         raise CorruptFileError(
             f"state version {version} is missing",
             expected=f"the manifest {path}",

@@ -7,12 +7,15 @@ that stands for it was read back.
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, kept_versions, manifest_path, read_manifest
 from statemigrate.embedded.snapshots import snapshot_files
+from statemigrate.files import ConfinedPath
 
 _STATE = re.compile(r"[0-9]{12}-[0-9a-f]{32}\.(changelog|snapshot)|\..+\.tmp")
 _CONTENT = re.compile(r"[0-9a-f]{64}|\..+\.tmp")
@@ -29,7 +32,8 @@ def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
     manifests = _retained(layout, versions, newest - retain)
     kept = {manifest.version for manifest in manifests}
     removed = _unlink(manifest_path(layout, version) for version in versions if version not in kept)
-    removed += _unlink(layout.versions.glob(".*.tmp"))
+    unfinished = confined(layout.versions).glob(".*.tmp")
+    removed += _unlink(path.path for path in unfinished)
     for number in range(len(manifests[0].partitions) if manifests else 0):
         removed += _remove_unreferenced(layout, number, manifests)
     return removed
@@ -59,15 +63,21 @@ def _remove_unreferenced(layout: Layout, number: int, manifests: list[Manifest])
 
 
 def _others(directory: Path, ours: re.Pattern[str], names: set[str]) -> list[Path]:
-    if not directory.is_dir():
+    below = confined(directory)
+    if not below.is_dir():
         return []
-    found = [path for path in directory.iterdir() if path.name not in names]
-    return [path for path in found if ours.fullmatch(path.name) and path.is_file()]
+    found = [path for path in below.iterdir() if path.name not in names]
+    # A link under such a name is removed itself.
+    return [path.path for path in found if ours.fullmatch(path.name) and not _is_directory(path)]
+
+
+def _is_directory(path: ConfinedPath) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)
 
 
 def _unlink(paths: Iterable[Path]) -> int:
     count = 0
     for path in paths:
-        path.unlink(missing_ok=True)
+        confined(path).unlink(missing_ok=True)
         count += 1
     return count

@@ -11,6 +11,7 @@ import shutil
 import uuid
 from pathlib import Path
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.database import Database
 from statemigrate.embedded.durable import (
     DurableFile,
@@ -72,14 +73,15 @@ def _store(path: Path, contents: Path, known: _Hashes) -> tuple[str, FileReferen
     digest = known.of(path) if path.suffix == ".sst" else sha256_of(path)
     size = path.stat().st_size
     stored = contents / digest
-    if not (stored.is_file() and stored.stat().st_size == size):
+    kept = confined(stored)
+    if not (kept.is_file() and kept.stat().st_size == size):
         _store_content(path, stored)
     return path.name, FileReference(digest, digest, size)
 
 
 def _store_content(path: Path, stored: Path) -> None:
     with unwritable(stored.parent):
-        stored.parent.mkdir(parents=True, exist_ok=True)
+        confined(stored).parent.mkdir()
         temporary = stored.with_name(f".{stored.name}.{uuid.uuid4().hex}.tmp")
         if path.suffix == ".sst" and linked(path, temporary):
             rename(temporary, stored)

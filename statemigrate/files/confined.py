@@ -173,18 +173,15 @@ class ConfinedPath:
                 raise with_path(error, self.path) from error
             os.fsync(into)
 
-    def link_to(self, target: Path) -> None:
-        """Give the file a second name outside of the checkpoint."""
-        with self._directory() as directory:
-            os.link(self.name, target, src_dir_fd=directory, follow_symlinks=False)
+    def link_to(self, target: ConfinedPath) -> None:
+        """Give the file a second name, which must be new."""
+        with self._directory() as source, target._directory() as into:
+            os.link(
+                self.name, target.name, src_dir_fd=source, dst_dir_fd=into, follow_symlinks=False
+            )
         if not stat.S_ISREG(target.lstat().st_mode):
             target.unlink()
             raise foreign(self.path, "a symbolic link, or no file of data")
-
-    def link_from(self, source: Path) -> None:
-        """Become a second name of ``source``, a file outside of the checkpoint."""
-        with self._directory() as directory:
-            os.link(source, self.name, dst_dir_fd=directory, follow_symlinks=False)
 
     def _kind(self) -> int | None:
         try:

@@ -129,7 +129,7 @@ def test_a_file_to_lock_that_has_a_second_name_is_refused(root: Path, foreign: P
 def test_a_link_is_not_given_a_second_name_outside(root: Path, foreign: Path) -> None:
     (root / "link").symlink_to(foreign / "file")
     with pytest.raises(ForeignFileError):
-        (ConfinedPath(root) / "link").link_to(root / "copy")
+        (ConfinedPath(root) / "link").link_to(ConfinedPath(root) / "copy")
     assert not os.path.lexists(root / "copy")
 
 
