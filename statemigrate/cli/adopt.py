@@ -50,6 +50,9 @@ def adopt(
     sources. For any other, this adds it to the checkpoint's offset log and keeps a copy of what it
     changes; the next start must be with the control source.
 
+    Spark notes absolute paths in a checkpoint. In one that was moved or copied here they are made
+    its own, without which the query would not start, or read another checkpoint's files.
+
     Stop the query first. Spark keeps no lock, and a query that only waits for input cannot be told
     from a stopped one. Without --apply nothing is changed.
     """
@@ -74,7 +77,10 @@ def _lines(done: Adoption) -> Iterator[str]:
         yield "Next: start the query with the control source, or without it"
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
-    yield f"  sources without it: {done.sources}"
+    if done.state not in ("would relocate", "relocated"):
+        yield f"  sources without it: {done.sources}"
+    for path in done.relocated:
+        yield f"  {path}: name this place instead of {', '.join(done.moved_from)}"
     for file in done.files:
         yield f"  {file.path}: {_change(file)}"
     if done.moved is not None:
@@ -92,12 +98,16 @@ def _change(file: FileChange) -> str:
 _HEADS = {
     "would adopt": "Dry run: would make room for the control source in",
     "adopted": "Made room for the control source in",
+    "would relocate": "Dry run: would make it name its own files, since it was moved to",
+    "relocated": "Made it name its own files, since it was moved to",
     "would undo": "Dry run: would take the control source out of",
     "undone": "Took the control source out of",
 }
 _NEXT = {
     "would adopt": "stop the query, then `statemigrate adopt {} --apply`",
     "adopted": "start the query with the control source as its last source",
+    "would relocate": "stop the query, then `statemigrate adopt {} --apply`",
+    "relocated": "start the query here; never together with one on the place it was copied from",
     "would undo": "stop the query, then `statemigrate adopt {} --undo --apply`",
     "undone": "start the query without the control source",
 }

@@ -11,6 +11,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    operator_option,
     shared_options,
     target_option,
 )
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What a value does that does not migrate (embedded engine).",
 )
+@operator_option
 @shared_options()
 @click.pass_obj
 def backfill(  # noqa: PLR0913 - one parameter an option
@@ -136,6 +138,7 @@ def _plan(
             migrations=settings.migrations,
             targets=targets,
             keys_per_chunk=keys_per_chunk,
+            operator=settings.operator,
             spark=spark,
         )
     if settings.json:
@@ -175,7 +178,11 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
     ChunkFiles(checkpoint).require_query()
     with local_session() as spark:
         status = backfill_status(
-            checkpoint, migrations=settings.migrations, targets=targets, spark=spark
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            operator=settings.operator,
+            spark=spark,
         )
     if settings.json:
         counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}

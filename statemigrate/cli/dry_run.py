@@ -11,6 +11,7 @@ from statemigrate.backfill import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    operator_option,
     shared_options,
     target_option,
 )
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 @click.option("--html", metavar="FILE", help="Write the report as one HTML page.")
 @target_option
 @accept_edited_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def dry_run(  # noqa: PLR0913 - one parameter an option
@@ -124,6 +126,7 @@ def _of_checkpoint(
             sample=sample,
             accept_edited=accept_edited,
             pace=pace,  # type: ignore[arg-type]
+            operator=settings.operator,
             spark=spark,
             tick=move,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, operator_option, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     help="Record the format that the state in this checkpoint has today; without STORE, of each "
     "store that has no script.",
 )
+@operator_option
 @shared_options()
 @click.pass_obj
 def new(
@@ -89,7 +90,14 @@ def _from_checkpoint(
     from statemigrate.inspect.baseline import MESSAGE, baseline
 
     with session_for(checkpoint) as spark:
-        written = baseline(settings.migrations, checkpoint, message or MESSAGE, store, spark=spark)
+        written = baseline(
+            settings.migrations,
+            checkpoint,
+            message or MESSAGE,
+            store,
+            operator=settings.operator,
+            spark=spark,
+        )
     if settings.json:
         print_json([_document(script) for script in written])
         return

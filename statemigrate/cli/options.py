@@ -24,6 +24,7 @@ class Settings:
     migrations: str = "migrations"
     json: bool = False
     debug: bool = False
+    operator: int | None = None
 
     def scripts(self) -> str | None:
         """The folder of scripts; None where the default one does not exist: there may be none."""
@@ -60,6 +61,19 @@ def accept_edited_option(command: Command) -> Command:
         metavar="REVISION",
         multiple=True,
         help="Applied script that was corrected since, as in accept_edited= of the query.",
+    )
+    return option(command)
+
+
+def operator_option(command: Command) -> Command:
+    """Give a command --operator, which Settings keep."""
+    option = click.option(
+        "--operator",
+        metavar="NUMBER",
+        type=click.IntRange(min=0),
+        expose_value=False,
+        callback=_remember,
+        help="Spark's number of the stateful operator, where a query has several.",
     )
     return option(command)
 
@@ -159,5 +173,5 @@ def _set_environment(value: str | None) -> None:
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
     settings = ctx.find_root().ensure_object(Settings)
     ctx.obj = settings
-    if value and parameter.name is not None:
+    if value is not None and value is not False and parameter.name is not None:
         setattr(settings, parameter.name, value)

@@ -11,6 +11,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     checkpoint_option,
+    operator_option,
     require_values,
     shared_options,
     target_option,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 @click.argument("key", nargs=-1, required=True)
 @checkpoint_option
 @target_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def get(
@@ -65,6 +67,7 @@ def get(
     "--to", "path", required=True, metavar="FILE", help="File ending in .parquet, .avro or .jsonl."
 )
 @target_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def export(
@@ -98,7 +101,11 @@ def opened(settings: Settings, checkpoint: str, targets: dict[str, str]) -> Iter
     with (
         session_for(checkpoint) as spark,
         StateReader(
-            checkpoint, migrations=settings.scripts(), targets=targets, spark=spark
+            checkpoint,
+            migrations=settings.scripts(),
+            targets=targets,
+            operator=settings.operator,
+            spark=spark,
         ) as reader,
     ):
         yield reader

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_option, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    checkpoint_option,
+    operator_option,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     help="Seconds between two looks.",
 )
 @target_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def status(
@@ -44,7 +51,14 @@ def status(
 
     scripts = settings.scripts()
     with session_for(checkpoint) as spark:
-        look_again = partial(look, checkpoint, migrations=scripts, targets=targets, spark=spark)
+        look_again = partial(
+            look,
+            checkpoint,
+            migrations=scripts,
+            targets=targets,
+            operator=settings.operator,
+            spark=spark,
+        )
         first = look_again()
         _print(settings, first)
         if watch:

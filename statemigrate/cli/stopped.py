@@ -13,6 +13,7 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_option,
+    operator_option,
     require_values,
     shared_options,
     target_option,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: statemigrate retire --checkpoint /data/checkpoint")
 @checkpoint_option
 @target_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None:
@@ -41,7 +43,13 @@ def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None
     from statemigrate.inspect.stopped import retire as drop
 
     with session_for(checkpoint) as spark:
-        found = drop(checkpoint, migrations=settings.migrations, targets=targets, spark=spark)
+        found = drop(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            operator=settings.operator,
+            spark=spark,
+        )
     if settings.json:
         print_json(asdict(found))
     else:
@@ -56,6 +64,7 @@ def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None
 @click.option("--to", "path", metavar="FILE", help="Write them as JSON lines, for a closer look.")
 @target_option
 @accept_edited_option
+@operator_option
 @shared_options()
 @click.pass_obj
 def quarantine(
@@ -85,6 +94,7 @@ def quarantine(
             migrations=settings.migrations,
             targets=targets,
             accept_edited=accept_edited,
+            operator=settings.operator,
             spark=spark,
         )
         if path is not None:

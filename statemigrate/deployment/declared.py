@@ -28,6 +28,7 @@ class Settings:
     checkpoint: str | None = None
     on_error: Literal["raise", "quarantine"] = "raise"
     retire_drained: bool = True
+    operator: int | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ def baseline(
     message: str = MESSAGE,
     store: str | None = None,
     *,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> tuple[Generated, ...]:
     """Write a baseline for ``store``, or for every store that has no script, as the state is.
@@ -38,7 +39,7 @@ def baseline(
     checkpoint does not hold, or for what is no checkpoint.
     """
     folder = ScriptFolder(migrations)
-    with closing(open_state(str(checkpoint), {}, spark=spark)) as state:
+    with closing(open_state(str(checkpoint), {}, operator=operator, spark=spark)) as state:
         chosen = list(_chosen(folder, state, store))
     return tuple(_written(folder, name, stored, message) for name, stored in chosen)
 

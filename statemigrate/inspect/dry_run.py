@@ -34,6 +34,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     sample: int | None = None,
     accept_edited: Sequence[str] = (),
     pace: Pace | None = None,
+    operator: int | None = None,
     spark: SparkSession | None = None,
     tick: Progress = lambda _done, _total: None,
 ) -> DryRunReport:
@@ -43,7 +44,8 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tries about so many values, spread evenly over families and partitions, instead of all of them.
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. The work is done on ``spark``, the active session unless given; ``tick`` is
+    may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
+    several could be. The work is done on ``spark``, the active session unless given; ``tick`` is
     told from time to time how many values were read, and of how many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
@@ -52,7 +54,9 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     check_sample(sample)
     lineages = read_lineages(migrations, store)
     session = spark or _active(checkpoint)
-    with closing(open_state(str(checkpoint), lineages, targets=targets, spark=session)) as state:
+    with closing(
+        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=session)
+    ) as state:
         plan = planned(state, store, lineages, targets or {}, accept_edited)
         return _tried(state, plan, sample, pace or Pace(), tick)
 

@@ -41,10 +41,12 @@ class EnvelopeState:
         lineages: Mapping[str, Lineage],
         wanted: Mapping[str, str],
         spark: SparkSession,
+        operator: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
-        envelopes = SparkCheckpoint(checkpoint, spark, batch=self.version).envelopes()
+        reader = SparkCheckpoint(checkpoint, spark, batch=self.version, operator=operator)
+        envelopes = reader.envelopes()
         assert envelopes is not None  # noqa: S101 - whoever opens this has looked
         self._envelopes = envelopes
         self._revisions = revisions_in(envelopes)

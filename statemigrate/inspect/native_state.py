@@ -21,7 +21,8 @@ from statemigrate.inspect.native_frames import (
 from statemigrate.inspect.native_rows import Keys
 from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.operators import Variable
 from statemigrate.native.record import StoreRecord, read_record
 from statemigrate.native.stored import committed_state
 
@@ -36,12 +37,16 @@ class NativeState:
     engine = "native"
 
     def __init__(
-        self, checkpoint: str, lineages: Mapping[str, Lineage], spark: SparkSession
+        self,
+        checkpoint: str,
+        lineages: Mapping[str, Lineage],
+        spark: SparkSession,
+        operator: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self._lineages = lineages
         self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
-        self._reader = SparkCheckpoint(checkpoint, spark, batch=self.version)
+        self._reader = SparkCheckpoint(checkpoint, spark, batch=self.version, operator=operator)
         self._variables = self._reader.variables()
 
     @cached_property

@@ -47,11 +47,13 @@ def open_state(
     lineages: Mapping[str, Lineage],
     *,
     targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
     ``spark`` is needed for Spark's own state; the active session is used unless one is given.
+    ``operator`` is Spark's number of the stateful operator, where several could be meant.
     Raises `CheckpointError` where there is nothing to read.
     """
     if engine_of(checkpoint) == "embedded":
@@ -61,9 +63,9 @@ def open_state(
     from statemigrate.native.checkpoint import SparkCheckpoint, active_session
 
     session = spark or active_session(checkpoint)
-    if SparkCheckpoint(checkpoint, session).envelopes() is not None:
-        return EnvelopeState(checkpoint, lineages, targets or {}, session)
-    return NativeState(checkpoint, lineages, session)
+    if SparkCheckpoint(checkpoint, session, operator=operator).envelopes() is not None:
+        return EnvelopeState(checkpoint, lineages, targets or {}, session, operator)
+    return NativeState(checkpoint, lineages, session, operator)
 
 
 def _found(has_commits: bool, exists: bool) -> str:

@@ -41,6 +41,7 @@ def quarantined(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> Iterator[Quarantined]:
     """Every value of ``store`` that was left behind, tried with the scripts as they are now.
@@ -50,7 +51,9 @@ def quarantined(
     scripts that were corrected since. Raises as `dry_run`.
     """
     lineages = ScriptFolder(migrations).lineages()
-    with closing(open_state(str(checkpoint), lineages, targets=targets, spark=spark)) as state:
+    with closing(
+        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
+    ) as state:
         plan = planned(state, store, lineages, targets or {}, accept_edited)
         by_family = {course.family.name: course for course in courses(plan)}
         for family, key, value, marked in state.suspects(plan):

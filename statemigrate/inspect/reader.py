@@ -23,7 +23,8 @@ class StateReader:
     store, the revision to read in, the head unless said otherwise. What is read is the last batch
     that was committed when the reader was made, on either engine; the query may be running, and the
     checkpoint is never written to. Spark's own state is read with ``spark``, the active session
-    unless given. Use it as a context manager, or call `close`.
+    unless given; ``operator`` is Spark's number of the stateful operator, where several could be
+    meant. Use it as a context manager, or call `close`.
 
     Raises `CheckpointError` for what is no checkpoint, or has nothing committed.
     """
@@ -34,12 +35,13 @@ class StateReader:
         *,
         migrations: str | Path | None = None,
         targets: Mapping[str, str] | None = None,
+        operator: int | None = None,
         spark: SparkSession | None = None,
     ) -> None:
         self._targets = dict(targets or {})
         self._lineages = {} if migrations is None else _lineages(migrations)
         self._state = open_state(
-            str(checkpoint), self._lineages, targets=self._targets, spark=spark
+            str(checkpoint), self._lineages, targets=self._targets, operator=operator, spark=spark
         )
 
     def __enter__(self) -> StateReader:

@@ -106,14 +106,16 @@ def status(
     *,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> Status:
     """Count what is left in each store of a checkpoint, as of its last committed batch.
 
     The query may be running. ``migrations`` is the folder of its scripts, None if it has none;
     ``targets`` tells whose state envelopes are, where scripts of several stores fit. Spark's own
-    state is read with ``spark``, the active session unless given. Raises `CheckpointError` for what
-    cannot be read, `ScriptError` or `LineageError` for broken scripts.
+    state is read with ``spark``, the active session unless given. ``operator`` is Spark's number
+    of the stateful operator that is meant, where several could be. Raises `CheckpointError` for
+    what cannot be read, `ScriptError` or `LineageError` for broken scripts.
     """
     from statemigrate.scripts import ScriptFolder
 
@@ -121,7 +123,9 @@ def status(
     for store, target in (targets or {}).items():
         if store in lineages:
             lineages[store].resolve(target)
-    with closing(open_state(str(checkpoint), lineages, targets=targets, spark=spark)) as state:
+    with closing(
+        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
+    ) as state:
         stores = tuple(
             _store(state, name, stored, lineages.get(name)) for name, stored in state.stores.items()
         )

@@ -68,6 +68,7 @@ def retire(
     *,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> Retirement:
     """Drop the drained families of a stopped query, re-checked on its committed state.
@@ -75,7 +76,7 @@ def retire(
     A family that still holds a value is kept and counted. Raises as `backfill_stopped`.
     """
     if engine_of(str(checkpoint)) == "native":
-        return _later(checkpoint, migrations, targets or {}, spark)
+        return _later(checkpoint, migrations, targets or {}, operator, spark)
     layout = Layout.of(checkpoint)
     with stopped(layout) as query:
         plans = _plans(layout, migrations, targets or {})
@@ -88,10 +89,12 @@ def _later(
     checkpoint: str | Path,
     migrations: str | Path,
     targets: Mapping[str, str],
+    operator: int | None,
     spark: SparkSession | None,
 ) -> Retirement:
     lineages = ScriptFolder(migrations).lineages()
-    with closing(open_state(str(checkpoint), lineages, targets=targets, spark=spark)) as state:
+    opened = open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
+    with closing(opened) as state:
         plans = [planned(state, store, lineages, targets) for store in state.stores]
         values = {
             family.name: sum(state.counts(plan.declared.store).get(family.name, {}).values())

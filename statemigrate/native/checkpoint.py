@@ -6,50 +6,43 @@ through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
 
 from __future__ import annotations
 
-import json
 import uuid
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.deployment import Kind
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import whole_number
 from statemigrate.formats.shape import shape_of
+from statemigrate.native.operators import FUNCTION, Operator, Variable, only, operators_in, several
+from statemigrate.native.paths import check_readable
+from statemigrate.native.view import readable_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
-_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 _VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
-_OPERATOR = "transformWithState"
-_ESCAPED = frozenset(' "<>\\^`{|}%#?[]')
-"""What Java's ``URI`` escapes in a path."""
-_FUNCTION = "applyInPandasWithState"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The setting that names the state store, and the store that state variables need."""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A state variable of ``transformWithState``: its name, its kind, whether values expire."""
-
-    name: str
-    kind: Kind
-    expires: bool
 
 
 class SparkCheckpoint:
     """The state of a query, read as of its last committed batch.
 
     ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
-    unless given. With ``batch``, one that is still kept, that one is read instead. Raises
+    unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
+    Spark's number of the stateful operator that is meant, where several could be. Raises
     `CheckpointError` for what is not such a checkpoint.
     """
 
     def __init__(
-        self, path: str, spark: SparkSession | None = None, *, batch: int | None = None
+        self,
+        path: str,
+        spark: SparkSession | None = None,
+        *,
+        batch: int | None = None,
+        operator: int | None = None,
     ) -> None:
         check_readable(path)
         self.path = path
@@ -57,6 +50,7 @@ class SparkCheckpoint:
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
         self._spark.streams  # noqa: B018
         self._batch = batch
+        self._operator = operator
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
@@ -67,16 +61,22 @@ class SparkCheckpoint:
         numbers = (whole_number(each.base_name) for each in system.get_file_info(commits))
         return max((number for number in numbers if number is not None), default=None)
 
+    def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
+        """The query's stateful operators, as of the last batch or of an earlier one still kept."""
+        return operators_in(self._metadata(batch))
+
+    def processor(self, batch: int | None = None) -> Operator:
+        """The ``transformWithState`` that is meant.
+
+        Raises `CheckpointError` where there is none, or where it is not clear which.
+        """
+        found = self.operators(batch)
+        fitting = [each for each in found if each.is_processor]
+        return only(self.path, found, fitting, self._operator)
+
     def variables(self, batch: int | None = None) -> dict[str, Variable]:
         """The state variables by name, as of the last batch or of an earlier one still kept."""
-        found = self._operator(batch).get("stateVariables", [])
-        return {
-            each["stateName"]: Variable(
-                each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
-            )
-            for each in found
-            if each["stateVariableType"] in _KINDS
-        }
+        return dict(self.processor(batch).variables)
 
     def first_batch(self) -> int:
         """The id of the oldest batch whose metadata Spark still keeps."""
@@ -84,11 +84,20 @@ class SparkCheckpoint:
 
     def frame(self, variable: str) -> DataFrame:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
-        return (
-            self._at(self._spark.read.format("statestore"))
-            .option("stateVarName", variable)
-            .load(self.path)
-        )
+        reader = self._state(self._processor_id).option("stateVarName", variable)
+        return reader.load(self._place())
+
+    def _place(self) -> str:
+        """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
+        system, root = file_system(self.path)
+        return readable_place(system, root.rstrip("/"), self.path, self._spark)
+
+    @cached_property
+    def _processor_id(self) -> int:
+        return self.processor().id
+
+    def _state(self, operator: int) -> DataFrameReader:
+        return self._at(self._spark.read.format("statestore")).option("operatorId", operator)
 
     def entries(self, variable: Variable) -> DataFrame:
         """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
@@ -104,17 +113,31 @@ class SparkCheckpoint:
         """The ``key``, ``value`` and ``partition_id`` of ``applyInPandasWithState`` state.
 
         ``value`` has the fields of the envelope. None for state of any other operator, and for
-        state without an envelope. Keys that have only a timeout are left out.
+        state without an envelope. Keys that have only a timeout are left out. Raises
+        `CheckpointError` where it is not clear which operator is meant.
         """
-        mine = {row.operatorId for row in self._metadata() if row.operatorName == _FUNCTION}
-        if len(mine) != 1:
+        found = self.operators()
+        meant = [each for each in found if self._operator in (None, each.id)]
+        held = [(each, self._held_by(each)) for each in meant if each.is_function]
+        envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
+        if not envelopes:
             return None
-        reader = self._at(self._spark.read.format("statestore"))
-        kept = reader.option("operatorId", mine.pop()).load(self.path)
-        held: Any = kept.schema["value"].dataType
-        if "revision" not in held["groupState"].dataType.fieldNames():
-            return None
-        kept = kept.where("value.groupState IS NOT NULL")
+        processors = [each for each in meant if each.is_processor]
+        if len(envelopes) + len(processors) > 1:
+            raise several(self.path, [*processors, *(each for each, _ in envelopes)])
+        return envelopes[0][1]
+
+    def held_by_function(self) -> DataFrame:
+        """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.
+
+        ``value`` is what the function keeps, an envelope or not. Raises as `processor`.
+        """
+        found = self.operators()
+        fitting = [each for each in found if each.is_function]
+        return self._held_by(only(self.path, found, fitting, self._operator, FUNCTION))
+
+    def _held_by(self, function: Operator) -> DataFrame:
+        kept = self._state(function.id).load(self._place()).where("value.groupState IS NOT NULL")
         return kept.selectExpr("key", "value.groupState AS value", "partition_id")
 
     def is_empty(self, variable: str) -> bool:
@@ -169,38 +192,10 @@ class SparkCheckpoint:
         chosen = self._batch if batch is None else batch
         return reader if chosen is None else reader.option("batchId", chosen)
 
-    def _operator(self, batch: int | None) -> dict[str, Any]:
-        rows = self._metadata(batch)
-        names = sorted({row.operatorName for row in rows})
-        mine = {row.operatorId: row for row in rows if row.operatorName.startswith(_OPERATOR)}
-        if len(mine) != 1:
-            raise CheckpointError(
-                f"the state in {self.path} is not that of one transformWithState",
-                expected="exactly one stateful operator transformWithState",
-                found=", ".join(names) or "no stateful operator",
-                next_action="check the path; a query with several needs each in a query of its own",
-                path=self.path,
-            )
-        (row,) = mine.values()
-        document: dict[str, Any] = json.loads(row.operatorProperties)
-        return document
 
-
-def check_readable(path: str) -> None:
-    """Raise `CheckpointError` for a path that Spark's own state readers cannot open.
-
-    They escape the path as a URI, and then look for a directory of the escaped name.
-    """
-    escaped = sorted(_ESCAPED & set(path))
-    if escaped:
-        raise CheckpointError(
-            f"Spark's state readers cannot open {path}",
-            expected="a checkpoint path without characters that a URI escapes",
-            found=", ".join(map(repr, escaped)),
-            next_action="move the stopped query's checkpoint to a directory of another name, or "
-            "migrate by touch, without checkpoint=",
-            path=path,
-        )
+def _has_envelopes(held: DataFrame) -> bool:
+    value: Any = held.schema["value"].dataType
+    return "revision" in value.fieldNames()
 
 
 def file_system(path: str) -> tuple[Any, str]:

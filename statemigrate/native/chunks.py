@@ -46,6 +46,7 @@ def plan_backfill(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     keys_per_chunk: int = 10_000,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.
@@ -54,8 +55,9 @@ def plan_backfill(
     it takes one chunk of about ``keys_per_chunk`` keys a batch. Whatever an earlier plan left is
     withdrawn first, so that planning again is how a paused backfill is resumed. ``migrations`` and
     ``targets`` are those that the query is deployed with. Values that expire are left to do so,
-    unless their scripts say that migrating may restart their time. ``spark`` is the session to read
-    with, the active one unless given.
+    unless their scripts say that migrating may restart their time. ``operator`` is
+    Spark's number of the stateful operator that is meant, where several could be; ``spark`` is the
+    session to read with, the active one unless given.
 
     Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
     `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
@@ -66,7 +68,7 @@ def plan_backfill(
     files, path = ChunkFiles(str(checkpoint)), str(checkpoint)
     query = files.require_query()
     require_control_source(files)
-    reader = SparkCheckpoint(path, spark)
+    reader = SparkCheckpoint(path, spark, operator=operator)
     families = partial(_families, reader, migrations, targets)
     patiently(families, path)
     # Before the state is read: what the query takes in between would be planned again.

@@ -27,6 +27,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     checkpoint: str | Path | None = None,
     on_error: Literal["raise", "quarantine"] = "raise",
     retire_drained: bool = True,
+    operator: int | None = None,
 ) -> Any:
     """Mark a ``StatefulProcessor`` class or instance as one whose stores have migrations.
 
@@ -42,7 +43,9 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     say the same for the embedded engine. With ``checkpoint``, the query's checkpoint directory,
     code, scripts and state are compared before the query starts, only families that still hold
     values are read, and with ``retire_drained`` the others are dropped. ``on_error`` says what the
-    backfill does with a value that does not migrate.
+    backfill does with a value that does not migrate. ``operator`` is Spark's number of the stateful
+    operator, where the query has several that run migrated code: the error that asks for it names
+    them.
 
     Used as ``@migrated``, ``@migrated(...)`` or ``migrated(instance, ...)``; the code stays as it
     is. The scripts are read when an instance is made or a function wrapped, on the driver, and
@@ -58,6 +61,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
         None if checkpoint is None else str(checkpoint),
         on_error,
         retire_drained,
+        operator,
     )
 
     def mark(target: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemigrate.deployment import (
     Declared,
@@ -13,18 +13,13 @@ from statemigrate.deployment import (
     family_name,
     plan_store,
 )
-from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.formats.shape import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.envelope import ENVELOPE
 from statemigrate.native.record import StoreRecord, read_record, write_record
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-_OPERATOR = "applyInPandasWithState"
 
 
 def declared_by(lineage: Lineage, settings: Settings) -> Declared:
@@ -40,11 +35,11 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    checkpoint = SparkCheckpoint(path)
+    checkpoint = SparkCheckpoint(path, operator=settings.operator)
     batch = checkpoint.last_batch()
     record = read_record(path)
     known = record.get(lineage.store, StoreRecord())
-    revisions = [] if batch is None else _revisions(path)
+    revisions = [] if batch is None else _revisions(checkpoint)
     stored = stored_envelopes(lineage, revisions, known)
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
@@ -52,32 +47,12 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     write_record(path, {**record, lineage.store: mine})
 
 
-def _revisions(path: str) -> list[str]:
+def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
     """The revisions that any key's envelope has."""
-    state = _state(path)
+    state = checkpoint.held_by_function().select("value.*")
     if shape_of(state.schema) != shape_of(Struct(ENVELOPE).struct_type()):
-        raise _no_envelope(path, state.schema)
+        raise _no_envelope(checkpoint.path, state.schema)
     return sorted(str(row.revision) for row in state.select("revision").distinct().collect())
-
-
-def _state(path: str) -> DataFrame:
-    """What the function keeps, one row a key. Keys that have only a timeout are left out."""
-    from pyspark.sql import SparkSession
-
-    reader = SparkSession.active().read
-    rows = reader.format("state-metadata").load(path).collect()
-    mine = sorted({row.operatorId for row in rows if row.operatorName == _OPERATOR})
-    if len(mine) != 1:
-        raise CheckpointError(
-            f"the state in {path} is not that of one {_OPERATOR}",
-            expected=f"exactly one stateful operator {_OPERATOR}",
-            found=", ".join(sorted({row.operatorName for row in rows})) or "no stateful operator",
-            next_action="check the path; for a StatefulProcessor leave out store=",
-            path=path,
-        )
-    kept = reader.format("statestore").option("operatorId", mine[0]).load(path)
-    kept = kept.where("value.groupState IS NOT NULL")
-    return kept.select("value.groupState.*")
 
 
 def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:

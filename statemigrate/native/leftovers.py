@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from statemigrate.deployment import family_name, is_family_of, migrates_unasked
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.envelope_leftovers import older_envelopes
+from statemigrate.native.operators import Variable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,7 +12,7 @@ from pathlib import Path
 from statemigrate.checkpoint.file_source import file_offset
 from statemigrate.checkpoint.offsets import Offsets
 from statemigrate.errors import CheckpointError
-from statemigrate.native.adoption.backup import Record, parse_record
+from statemigrate.native.adoptions import Record, parse_record
 from statemigrate.native.chunk_files import CHUNKS, ChunkFiles
 
 
@@ -23,7 +23,7 @@ def require_control_source(files: ChunkFiles) -> None:
     any start.
     """
     offsets = files.offsets()
-    if offsets is None or offsets.named or _has_it(files, offsets):
+    if offsets is None or offsets.named or has_control_source(files, offsets):
         return
     count = len(offsets.lines)
     raise CheckpointError(
@@ -37,7 +37,8 @@ def require_control_source(files: ChunkFiles) -> None:
     )
 
 
-def _has_it(files: ChunkFiles, offsets: Offsets) -> bool:
+def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether the last of the query's sources, which have no names, is the control source."""
     adoption = _newest(files.adoptions())
     if adoption is not None:
         # Spark has given it the line that the adoption made room for.

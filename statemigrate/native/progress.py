@@ -52,6 +52,7 @@ def backfill_status(
     *,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
@@ -62,7 +63,8 @@ def backfill_status(
     files.require_query()
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
-    left, families = keys_left(SparkCheckpoint(str(checkpoint), spark), migrations, targets)
+    reader = SparkCheckpoint(str(checkpoint), spark, operator=operator)
+    left, families = keys_left(reader, migrations, targets)
     mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
     return BackfillStatus(
         keys_left=left,

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
+from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles
 from statemigrate.native.control import MARKER
+from statemigrate.native.paths import check_source_path
 from statemigrate.native.presence import require_control_source
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ _OPTIONS = {
 
 
 def with_backfill(
-    stream: DataFrame, by: str | Sequence[str], *, checkpoint: str | Path
+    stream: DataFrame,
+    by: str | Sequence[str],
+    *,
+    checkpoint: str | Path,
+    operator: int | None = None,
 ) -> DataFrame:
     """The stream together with the control source of the query's backfill.
 
@@ -48,11 +53,14 @@ def with_backfill(
     with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
     `plan_backfill` is then migrated one chunk a batch, beside live rows or while there are none.
 
-    Call it last, after everything that makes the stream. A watermark may be set before or after:
-    rows of the control source have no event time and leave it where it is. Use the result from the
-    query's first start; where the query has run without it, `statemigrate adopt` makes room for the
-    control source, unless the query's sources have names. Where they have (``readStream.name``,
-    with ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), this one has a name too.
+    Call it last, after everything that makes the stream, stateful operators included: what comes
+    before sees the stream alone. ``operator`` is Spark's number of the one that the control rows
+    are for, where the query has several that run migrated code. A watermark may be set before or
+    after: rows of the control source have no event time and leave it where it is. Use the result
+    from the query's first start; where the query has run without it, `statemigrate adopt` makes
+    room for the control source, unless the query's sources have names. Where they have
+    (``readStream.name``, with ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), this
+    one has a name too.
 
     Raises `StartupError` where stream, ``by`` and the checkpoint's state do not fit,
     `CheckpointError` for a directory that is in use for something else, and `UnsupportedError` for
@@ -62,8 +70,8 @@ def with_backfill(
     keys = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, keys)
     files = ChunkFiles(str(checkpoint))
-    _check_path(files.checkpoint)
-    _check_checkpoint(stream, keys, files)
+    check_source_path(files.checkpoint)
+    _check_checkpoint(stream, keys, files, operator)
     files.create()
     return _union(stream, keys, files.location)
 
@@ -144,20 +152,9 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
         )
 
 
-def _check_path(checkpoint: str) -> None:
-    found = sorted(set("*?[]{}\\") & set(checkpoint))
-    if found:
-        raise CheckpointError(
-            f"the control source cannot be below {checkpoint}",
-            expected="a path without any of * ? [ ] { } and backslash, which Spark's file source "
-            "takes as a pattern",
-            found=" ".join(found),
-            next_action="move the checkpoint of the stopped query to a directory without them",
-            path=checkpoint,
-        )
-
-
-def _check_checkpoint(stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles) -> None:
+def _check_checkpoint(
+    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None
+) -> None:
     # Spark names some files of its own with a dot; the folder statemigrate may be there before it.
     entries = {name for name in files.entries() or () if not name.startswith(".")}
     if entries <= {"statemigrate"}:
@@ -165,7 +162,7 @@ def _check_checkpoint(stream: DataFrame, keys: tuple[str, ...], files: ChunkFile
         return
     files.require_query()
     require_control_source(files)
-    checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession)
+    checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession, operator=operator)
     if checkpoint.last_batch() is not None:
         _check_keys(stream, keys, checkpoint)
 

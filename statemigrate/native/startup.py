@@ -33,7 +33,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    checkpoint = SparkCheckpoint(path)
+    checkpoint = SparkCheckpoint(path, operator=settings.operator)
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)

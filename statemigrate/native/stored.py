@@ -17,7 +17,8 @@ from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.shape import shape_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.operators import Variable
 from statemigrate.native.record import StoreRecord
 
 

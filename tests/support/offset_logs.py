@@ -4,6 +4,7 @@ import json
 import zlib
 from pathlib import Path
 
+PROCESSOR = "transformWithStateInPySparkExec"
 METADATA = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
 
 
@@ -11,10 +12,35 @@ def checkpoint(root: Path, *, batches: int = 3, sources: int = 1) -> Path:
     """A query that committed its batches and was stopped."""
     for folder in ("offsets", "commits", "sources/0"):
         (root / folder).mkdir(parents=True)
+    operator(root)
     (root / "metadata").write_text('{"id":"2b9f2f0e-0000-4000-8000-000000000000"}')
     for number in range(batches):
         run_batch(root, number, *[json.dumps({"logOffset": number})] * sources)
     return root
+
+
+def operator(root: Path, number: int = 0, name: str = PROCESSOR, at: Path | None = None) -> None:
+    """Note a stateful operator as Spark does, its schema ``at`` another checkpoint if given."""
+    below = f"state/{number}/_stateSchema/default/0_{number}"
+    put(root / below, "schema")
+    stores = [{"storeName": "default", "stateSchemaFilePaths": [f"file:{at or root}/{below}"]}]
+    document = {"operatorInfo": {"operatorId": number, "operatorName": name}}
+    document |= {"stateStoreInfo": stores, "operatorPropertiesJson": "{}"}
+    put(root / f"state/{number}/_metadata/v2/0", f"v2\n{json.dumps(document)}")
+
+
+def old_operator(root: Path, number: int, name: str, value: dict[str, object]) -> None:
+    """Note one of the operators whose metadata are of version 1, with the schema of its rows."""
+    for each in (root / "state" / str(number)).rglob("*"):
+        if each.is_file():
+            each.unlink()
+    info = {"operatorInfo": {"operatorId": number, "operatorName": name}, "stateStoreInfo": []}
+    put(root / f"state/{number}/_metadata/metadata", f"v1\n{json.dumps(info)}")
+    text = json.dumps(value).encode()
+    schema = b"\0\x02v2" + 2 * (b"\0\0\0\x01" + len(text).to_bytes(2) + text)
+    path = root / f"state/{number}/0/_metadata/schema"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(schema)
 
 
 def run_batch(root: Path, number: int, *offsets: str) -> None:

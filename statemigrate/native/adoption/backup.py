@@ -16,35 +16,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
 
 from statemigrate.embedded.durable import rename
-from statemigrate.errors import CorruptFileError
-from statemigrate.files import parse_json
+from statemigrate.native.adoptions import (
+    FORMAT,
+    Progress,
+    Record,
+    SavedFile,
+    altered,
+    parse_record,
+)
 from statemigrate.native.offsets import OffsetFile
-
-Progress = Literal["adopting", "adopted", "undoing", "undone"]
-
-_FORMAT = 1
-
-
-@dataclass(frozen=True)
-class SavedFile:
-    """An offset file that was changed: its batch, and the SHA-256 (hex) before and after."""
-
-    batch: int
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class Record:
-    """An adoption: how far it is, the number of sources before it, the files, and when (UTC)."""
-
-    progress: Progress
-    sources: int
-    files: tuple[SavedFile, ...]
-    since: str
 
 
 @dataclass(frozen=True)
@@ -66,7 +48,7 @@ class Backup:
                 saved = self.directory / "offsets" / file.path.name
                 data = saved.read_bytes()
                 if sha256(data) != each.before:
-                    raise _altered(saved, f"SHA-256 {each.before}", sha256(data))
+                    raise altered(saved, f"SHA-256 {each.before}", sha256(data))
                 checksum = saved.with_name(file.checksum_file.name)
                 return data, checksum.read_bytes() if checksum.exists() else None
         return None
@@ -74,7 +56,7 @@ class Backup:
     def write(self, progress: Progress) -> Backup:
         """Record how far the adoption is."""
         record = replace(self.record, progress=progress, since=datetime.now(UTC).isoformat())
-        document = json.dumps({"format": _FORMAT, **asdict(record)}, indent=2)
+        document = json.dumps({"format": FORMAT, **asdict(record)}, indent=2)
         write_file(self.directory / "record.json", document.encode())
         return Backup(self.directory, record)
 
@@ -144,31 +126,3 @@ def write_file(path: Path, data: bytes) -> None:
 
 def _root(checkpoint: Path) -> Path:
     return checkpoint / "statemigrate" / "adoption"
-
-
-def parse_record(data: bytes, path: Path) -> Record:
-    """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
-    try:
-        return _record(parse_json(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise _altered(path, f"JSON of format {_FORMAT}", str(error)) from error
-
-
-def _record(document: Any) -> Record:
-    if document["format"] != _FORMAT or document["progress"] not in get_args(Progress):
-        raise ValueError(f"format {document['format']}, progress {document['progress']}")
-    files = tuple(
-        SavedFile(int(each["batch"]), str(each["before"]), str(each["after"]))
-        for each in document["files"]
-    )
-    return Record(document["progress"], int(document["sources"]), files, str(document["since"]))
-
-
-def _altered(path: Path, expected: str, found: str) -> CorruptFileError:
-    return CorruptFileError(
-        f"{path} is not what was written",
-        expected=expected,
-        found=found,
-        next_action="restore the file from a copy of the checkpoint",
-        path=str(path),
-    )

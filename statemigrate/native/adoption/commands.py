@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
 from statemigrate.native.adoption.outcome import Adoption, State
 from statemigrate.native.adoption.plan import Plan, plan_adoption, plan_undoing
-from statemigrate.native.adoption.refusals import has_named_sources, native_log
+from statemigrate.native.adoption.refusals import has_named_sources, has_room, native_log
+from statemigrate.native.adoption.relocation import KEPT, Relocation, plan_relocation
 from statemigrate.native.adoption.steps import adopting, undoing
 from statemigrate.native.offsets import OffsetLog
 
@@ -20,6 +22,9 @@ def adopt(
 ) -> Adoption:
     """Make room for the control source behind the sources of a query that was stopped.
 
+    A checkpoint that was moved or copied here is made to name its own files, which Spark needs to
+    start it; where it has room for the control source already, that is all.
+
     Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
     not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
     first. A run that was interrupted is finished by the next one.
@@ -27,6 +32,10 @@ def adopt(
     Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
     there is nothing to adopt, or what is found is not understood; then nothing was changed.
     """
+    log = native_log(checkpoint)
+    relocation = plan_relocation(log.checkpoint)
+    if relocation.files and has_room(log):
+        return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
     verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
     return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
 
@@ -41,6 +50,25 @@ def undo_adoption(
     """
     verb = _Verb(plan_undoing, undoing, "would undo", "undone")
     return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+
+
+def _relocate(
+    log: OffsetLog, relocation: Relocation, *, apply: bool, stopped: bool, wait: float
+) -> Adoption:
+    described = partial(
+        Adoption,
+        str(log.checkpoint),
+        backup=str(log.checkpoint / KEPT),
+        relocated=relocation.paths,
+        moved_from=relocation.roots,
+    )
+    if not apply:
+        return described("would relocate")
+    require_stopped(log, confirmed=stopped, watched=wait)
+    with _interrupted(log):
+        for _ in plan_relocation(log.checkpoint).steps():
+            pass
+    return described("relocated")
 
 
 @dataclass(frozen=True)

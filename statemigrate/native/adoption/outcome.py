@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-State = Literal["nothing needed", "would adopt", "adopted", "would undo", "undone"]
+State = Literal[
+    "nothing needed",
+    "would adopt",
+    "adopted",
+    "would relocate",
+    "relocated",
+    "would undo",
+    "undone",
+]
 
 
 @dataclass(frozen=True)
@@ -28,7 +36,9 @@ class Adoption:
 
     ``sources`` is the number of the query's sources without the control source, 0 where sources
     have names. ``backup`` is the directory of the originals, ``moved`` the directory that the
-    removed source kept, below the checkpoint.
+    removed source kept, below the checkpoint. Of a checkpoint that was moved, ``relocated`` has the
+    files that named another place, which ``moved_from`` has; nothing else is changed where the
+    state is one of the relocation.
     """
 
     checkpoint: str
@@ -37,3 +47,5 @@ class Adoption:
     files: tuple[FileChange, ...] = ()
     moved: str | None = None
     backup: str | None = None
+    relocated: tuple[str, ...] = ()
+    moved_from: tuple[str, ...] = ()

@@ -10,11 +10,15 @@ from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State
 from statemigrate.native.adoption.refusals import (
     already_adopted,
+    check_control_source,
     check_lines,
+    check_path,
     check_sources,
+    check_state,
     half_undone,
     not_adopted,
 )
+from statemigrate.native.adoption.relocation import Relocation, plan_relocation
 from statemigrate.native.offsets import OffsetFile, OffsetLog
 
 
@@ -47,6 +51,7 @@ class Plan:
     backup: Backup
     changes: tuple[Change, ...]
     moved: Path | None = None
+    relocation: Relocation | None = None
 
     def described(self, state: State) -> Adoption:
         """The plan as its user sees it."""
@@ -58,11 +63,15 @@ class Plan:
             tuple(change.described(root) for change in self.changes),
             None if self.moved is None else self.moved.relative_to(root).as_posix(),
             str(self.backup.directory),
+            () if self.relocation is None else self.relocation.paths,
+            () if self.relocation is None else self.relocation.roots,
         )
 
 
 def plan_adoption(log: OffsetLog) -> Plan:
-    """What is left to do until the log has room for the control source."""
+    """What is left to do until the log has room for the control source, in its present place."""
+    check_path(log)
+    check_state(log)
     files = log.read_on_restart()
     backup = last_backup(log.checkpoint)
     if backup is not None and _is_half_undone(backup, files):
@@ -74,10 +83,12 @@ def plan_adoption(log: OffsetLog) -> Plan:
     if not open_ and begun is not None and begun.record.progress == "adopted":
         raise already_adopted(log, begun)
     if open_:
+        check_control_source(log, begun)
         check_sources(log, sources)
     if begun is None or not begun.covers(open_):
         begun = new_backup(log.checkpoint, sources, open_)
-    return Plan(log, begun, tuple(Change(file, file.with_one_more()) for file in open_))
+    changes = tuple(Change(file, file.with_one_more()) for file in open_)
+    return Plan(log, begun, changes, relocation=plan_relocation(log.checkpoint))
 
 
 def plan_undoing(log: OffsetLog) -> Plan:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from statemigrate.checkpoint.operators import operator_names
+from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.backup import Backup
+from statemigrate.native.checkpoint import file_system
+from statemigrate.native.chunk_files import ChunkFiles
 from statemigrate.native.offsets import OffsetFile, OffsetLog
+from statemigrate.native.operators import FUNCTION, PROCESSOR
+from statemigrate.native.paths import check_readable, check_source_path
+from statemigrate.native.presence import has_control_source
+
+_STATE = "groupState"
+"""The field of a function's rows that holds its own state."""
 
 
 def native_log(checkpoint: str) -> OffsetLog:
@@ -71,6 +83,70 @@ def check_sources(log: OffsetLog, sources: int) -> None:
             "or move that directory away if its source was taken out of the query",
             path=str(log.checkpoint),
         )
+
+
+def check_path(log: OffsetLog) -> None:
+    """Refuse a path that `with_backfill` and `migrated` would refuse next."""
+    check_source_path(str(log.checkpoint))
+    check_readable(str(log.checkpoint))
+
+
+def check_state(log: OffsetLog) -> None:
+    """Refuse state that no backfill can migrate: `with_backfill` and `migrated` would next."""
+    system, root = file_system(str(log.checkpoint))
+    found = operator_names(system, root)
+    functions = [number for number, name in found.items() if name == FUNCTION]
+    if any(name.startswith(PROCESSOR) for name in found.values()):
+        return
+    bare = [number for number in functions if not _has_envelopes(log.checkpoint, number)]
+    if functions and len(bare) < len(functions):
+        return
+    raise CheckpointError(
+        f"the state of {log.checkpoint} cannot be migrated in place",
+        expected=f"state of {PROCESSOR}, or of {FUNCTION} with statemigrate.ENVELOPE",
+        found=f"{FUNCTION} with a state of its own, which Spark lets no one change"
+        if bare
+        else ", ".join(found.values()) or "no stateful operator",
+        next_action="start the query with a new checkpoint: a transformWithState query takes the "
+        "old state as its initialState"
+        if bare
+        else "name the directory that a query of state variables has as its checkpointLocation",
+        path=str(log.checkpoint),
+    )
+
+
+def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
+    """Refuse a query that has had the control source from its first start."""
+    if begun is None and has_room(log):
+        raise CheckpointError(
+            f"the query of {log.checkpoint} has the control source already",
+            expected="a query without it",
+            found="it is the last of the query's sources, though nothing was adopted",
+            next_action="nothing to adopt: start the query with the control source",
+            path=str(log.checkpoint),
+        )
+
+
+def has_room(log: OffsetLog) -> bool:
+    """Whether the query may start with the control source as it is."""
+    files = ChunkFiles(str(log.checkpoint))
+    offsets = files.offsets()
+    return offsets is None or offsets.named or has_control_source(files, offsets)
+
+
+def _has_envelopes(checkpoint: Path, operator: int) -> bool:
+    path = checkpoint / "state" / str(operator) / "0" / "_metadata" / "schema"
+    if not path.is_file():
+        raise CheckpointError(
+            f"{path} is missing, which says what the state's rows are",
+            expected="the file, which Spark writes with the first batch",
+            found="no such file",
+            next_action="copy the whole checkpoint, its folder state included",
+            path=str(path),
+        )
+    state = next((f for f in value_fields(path.read_bytes(), str(path)) if f["name"] == _STATE), {})
+    fields = state["type"]["fields"] if isinstance(state.get("type"), dict) else ()
+    return "revision" in {each["name"] for each in fields}
 
 
 def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:

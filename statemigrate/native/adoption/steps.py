@@ -11,6 +11,8 @@ from statemigrate.native.adoption.plan import Change, Plan
 
 def adopting(plan: Plan) -> Iterator[str]:
     """Adopt step by step; between any two, a crash leaves what the next run can finish."""
+    if plan.relocation is not None:
+        yield from plan.relocation.steps()
     backup = plan.backup
     if not (backup.directory / "record.json").exists():
         yield from backup.save(change.file for change in plan.changes)

@@ -55,6 +55,8 @@ def test_json_has_the_same(run, root):
         ],
         "moved": None,
         "backup": f"{root}/statemigrate/adoption/1",
+        "relocated": [],
+        "moved_from": [],
     }
 
 

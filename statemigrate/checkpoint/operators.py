@@ -1,0 +1,143 @@
+"""What Spark notes of a stateful operator: ``state/<operator>/_metadata``.
+
+Version 1 is one file, ``metadata``. Version 2, of ``transformWithState`` and newer joins, is a file
+for each batch that changed something, ``v2/<batch>``, and names the files that hold the schemas of
+the operator's stores **by absolute path**: a checkpoint that was copied or moved goes on pointing
+into the place where it was written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlparse
+
+from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.errors import CheckpointError
+from statemigrate.files import parse_json
+
+LARGEST = 16 * 1024 * 1024
+"""Bytes that such a file may have; Spark's have some hundred for a state variable."""
+_MOST = 10_000
+_SCHEMA = re.compile(r"(?P<root>.*)/(?P<below>state/[0-9]+/_stateSchema/[^/]+/[^/]+)")
+
+
+@dataclass(frozen=True)
+class OperatorFile:
+    """A file of version 2: its ``path`` below the checkpoint, and its content."""
+
+    path: str
+    data: bytes
+
+    @property
+    def roots(self) -> set[str]:
+        """The checkpoints that it says its schema files are in, as URIs or paths."""
+        return {_split(self.path, each)[0] for each in _schema_paths(self._document)}
+
+    @property
+    def schemas(self) -> tuple[str, ...]:
+        """The schema files, below the checkpoint."""
+        return tuple(_split(self.path, each)[1] for each in _schema_paths(self._document))
+
+    def rooted_at(self, root: str) -> OperatorFile:
+        """The same with every schema file in the checkpoint ``root``."""
+        document = self._document
+        for store in document["stateStoreInfo"]:
+            paths = store.get("stateSchemaFilePaths", [])
+            store["stateSchemaFilePaths"] = [f"{root}/{_split(self.path, p)[1]}" for p in paths]
+        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return OperatorFile(self.path, f"v2\n{text}".encode())
+
+    @property
+    def _document(self) -> Any:
+        version, _, text = self.data.partition(b"\n")
+        try:
+            document = parse_json(text)
+            _schema_paths(document)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unknown(self.path, f"{text[:60]!r}") from error
+        if version != b"v2":
+            raise _unknown(self.path, f"{version[:60]!r}")
+        return document
+
+
+def operator_files(system: Any, checkpoint: str) -> list[OperatorFile]:
+    """The files of version 2 of all operators. Raises `CheckpointError` for one too large."""
+    return [
+        OperatorFile(path, _content(system, checkpoint, path))
+        for operator in batches_in(names_in(system, f"{checkpoint}/state"))
+        for path in _files(system, checkpoint, f"state/{operator}/_metadata/v2")
+    ]
+
+
+def operator_names(system: Any, checkpoint: str) -> dict[int, str]:
+    """Spark's names of the query's stateful operators, by number; none of a query without state.
+
+    Raises `CheckpointError` for metadata that are not understood.
+    """
+    found = {}
+    for operator in batches_in(names_in(system, f"{checkpoint}/state")):
+        directory = f"state/{operator}/_metadata"
+        newest = _files(system, checkpoint, f"{directory}/v2")[-1:]
+        has_first = "metadata" in names_in(system, f"{checkpoint}/{directory}")
+        for path in newest or ([f"{directory}/metadata"] if has_first else []):
+            found[operator] = _name(path, _content(system, checkpoint, path))
+    return found
+
+
+def _name(path: str, data: bytes) -> str:
+    try:
+        return str(parse_json(data.partition(b"\n")[2])["operatorInfo"]["operatorName"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unknown(path, f"{data[:60]!r}") from error
+
+
+def is_at(root: str, place: str) -> bool:
+    """Whether two URIs or paths are certainly one place."""
+    return _place(root) == _place(place)
+
+
+def _place(text: str) -> tuple[str, str]:
+    parsed = urlparse(text)
+    scheme = "" if parsed.scheme == "file" else f"{parsed.scheme}://{parsed.netloc}"
+    return (scheme if parsed.scheme else ""), "/" + parsed.path.strip("/")
+
+
+def _files(system: Any, checkpoint: str, directory: str) -> list[str]:
+    batches = batches_in(names_in(system, f"{checkpoint}/{directory}"))
+    if len(batches) > _MOST:
+        raise _unknown(directory, f"{len(batches)} files")
+    return [f"{directory}/{batch}" for batch in sorted(batches)]
+
+
+def _content(system: Any, checkpoint: str, path: str) -> bytes:
+    with system.open_input_stream(f"{checkpoint}/{path}") as stream:
+        data = bytes(stream.read(LARGEST + 1))
+    if len(data) > LARGEST:
+        raise _unknown(path, f"more than {LARGEST:,} bytes")
+    return data
+
+
+def _schema_paths(document: Any) -> list[str]:
+    stores = document["stateStoreInfo"]
+    return [str(path) for store in stores for path in store.get("stateSchemaFilePaths", [])]
+
+
+def _split(path: str, schema: str) -> tuple[str, str]:
+    found = _SCHEMA.fullmatch(schema)
+    if found is None or {".", ".."} & set(found["below"].split("/")):
+        raise _unknown(path, f"the schema file {schema[:200]!r}")
+    return found["root"], found["below"]
+
+
+def _unknown(path: str, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} does not describe a stateful operator as Spark does",
+        expected="version v2 and JSON that names schema files in state/<operator>/_stateSchema, "
+        "in as many and as large files as Spark writes",
+        found=found,
+        next_action="look at the file; restore it from a copy of the checkpoint if it was altered",
+        path=path,
+    )

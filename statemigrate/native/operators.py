@@ -1,0 +1,116 @@
+"""The stateful operators of a query, and which of them is meant.
+
+A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
+``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
+takes operator 0 unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.deployment import Kind
+from statemigrate.errors import CheckpointError
+from statemigrate.files import parse_json
+
+_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
+PROCESSOR = "transformWithState"
+FUNCTION = "applyInPandasWithState"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state variable of ``transformWithState``: its name, its kind, whether values expire."""
+
+    name: str
+    kind: Kind
+    expires: bool
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful operator: Spark's number and name of it, and its state variables by name."""
+
+    id: int
+    name: str
+    variables: Mapping[str, Variable]
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether a ``StatefulProcessor`` runs in it."""
+        return self.name.startswith(PROCESSOR)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a function of ``applyInPandasWithState`` runs in it."""
+        return self.name == FUNCTION
+
+    def __str__(self) -> str:
+        variables = f" with {', '.join(sorted(self.variables))}" if self.variables else ""
+        return f"operator {self.id} ({self.name}{variables})"
+
+
+def operators_in(rows: Iterable[Any]) -> tuple[Operator, ...]:
+    """The operators that rows of ``state-metadata`` tell of, by number."""
+    found = {row.operatorId: row for row in rows}
+    return tuple(
+        Operator(number, row.operatorName, _variables(row)) for number, row in sorted(found.items())
+    )
+
+
+def only(
+    path: str,
+    operators: Sequence[Operator],
+    fitting: Sequence[Operator],
+    chosen: int | None,
+    kind: str = PROCESSOR,
+) -> Operator:
+    """The one of ``fitting`` that is meant: the chosen one, or the only one.
+
+    Raises `CheckpointError`, which lists the ``operators`` that there are.
+    """
+    meant = [each for each in fitting if chosen in (None, each.id)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise several(path, meant)
+    raise CheckpointError(
+        f"the state in {path} is not that of a {kind}"
+        if chosen is None
+        else f"operator {chosen} of {path} is no {kind}",
+        expected=f"a stateful operator {kind}",
+        found="; ".join(map(str, operators)) or "no stateful operator",
+        next_action="check the path"
+        + ("" if chosen is None else ", and the operator's number")
+        + "; a function of applyInPandasWithState needs store= of migrated, a StatefulProcessor "
+        "none",
+        path=path,
+    )
+
+
+def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
+    """More than one operator could be meant."""
+    numbers = " or ".join(str(each.id) for each in meant)
+    return CheckpointError(
+        f"the query of {path} has {len(meant)} operators whose state could be meant",
+        expected="one, or the number of one of them",
+        found="; ".join(map(str, meant)),
+        next_action=f"say which: --operator {numbers} on the command line, operator= in Python",
+        path=path,
+        operators=[each.id for each in meant],
+    )
+
+
+def _variables(row: Any) -> dict[str, Variable]:
+    if not row.operatorName.startswith(PROCESSOR):
+        return {}
+    found = parse_json(row.operatorProperties).get("stateVariables", [])
+    return {
+        each["stateName"]: Variable(
+            each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
+        )
+        for each in found
+        if each["stateVariableType"] in _KINDS
+    }

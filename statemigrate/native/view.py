@@ -1,0 +1,78 @@
+"""A checkpoint that was copied or moved, shown to Spark's state reader with paths that are right.
+
+Spark's own metadata names schema files by absolute path, so that of a copy Spark reads the
+original's, or fails where that is gone. The copy is never changed for reading. What Spark is given
+instead is a place of Hadoop's view file system: everything in it is the copy's own, but for the
+operators' metadata, which come from a private temporary directory where the paths are rewritten.
+Only the driver reads those; tasks read the copy, wherever they run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTING = "fs.viewfs.mounttable"
+
+
+def readable_place(system: Any, root: str, checkpoint: str, spark: SparkSession) -> str:
+    """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
+
+    ``root`` is its path in the file system ``system``. Raises `CheckpointError` for metadata that
+    are not understood.
+    """
+    files = operator_files(system, root)
+    uri = uri_of(checkpoint)
+    if all(is_at(each, uri) for file in files for each in file.roots):
+        return checkpoint
+    view = _view(uri, tuple(files))
+    view.mount(spark)
+    return view.location
+
+
+def uri_of(checkpoint: str) -> str:
+    """The checkpoint's place as Spark writes it into metadata."""
+    has_scheme = "://" in checkpoint or checkpoint.startswith("file:")
+    return checkpoint.rstrip("/") if has_scheme else f"file:{Path(checkpoint).absolute()}"
+
+
+class _View:
+    """Its directory goes with the process, or earlier: only finding the schemas needs it."""
+
+    def __init__(self, checkpoint: str, files: Sequence[OperatorFile]) -> None:
+        name = f"statemigrate-{uuid.uuid4().hex}"
+        self.location = f"viewfs://{name}/"
+        self._table = f"{_SETTING}.{name}"
+        self._checkpoint = checkpoint
+        directory = Path(tempfile.mkdtemp(prefix="statemigrate-view-"))
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self._links: dict[str, str] = {}
+        for file in files:
+            path = directory / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.rooted_at(checkpoint).data)
+            below = file.path.partition("/v2/")[0]
+            self._links[below] = (directory / below).as_uri()
+
+    def mount(self, spark: SparkSession) -> None:
+        """Tell the session of it; its settings travel with every read."""
+        spark.conf.set(f"{self._table}.linkFallback", self._checkpoint)
+        for below, uri in self._links.items():
+            spark.conf.set(f"{self._table}.link./{below}", uri)
+
+
+@lru_cache(maxsize=64)
+def _view(checkpoint: str, files: tuple[OperatorFile, ...]) -> _View:
+    """One view for each state of the metadata, however often it is asked for."""
+    return _View(checkpoint, files)
