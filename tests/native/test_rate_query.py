@@ -131,7 +131,7 @@ def test_a_copy_is_read_from_its_own_files_and_never_changed(ran, copy, tmp_path
     (store,) = status(copy, **named).stores
     assert (store.store, store.target, store.left) == ("tally", AMOUNTS, untouched)
     report = dry_run("tally", copy, **named)
-    assert (report.families[0].values, report.failed) == (untouched, False)
+    assert (report.families[0].tried, report.failed) == (untouched, False)
     fresh = ScriptFolder.create(tmp_path / "fresh")
     (written,) = baseline(tmp_path / "fresh", copy, store="seen", operator=SEEN, spark=ran.spark)
     assert "n BIGINT" in written.path.read_text()
