@@ -20,6 +20,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.envelope import ENVELOPE
 from statemigrate.native.record import StoreRecord, read_record, write_record
+from statemigrate.native.stored import applied_scripts
 
 
 def declared_by(lineage: Lineage, settings: Settings) -> Declared:
@@ -56,9 +57,13 @@ def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
 
 
 def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:
-    """What the checkpoint holds, by the revisions that any key's envelope has."""
+    """What the checkpoint holds, by the revisions that any key's envelope has.
+
+    A script was applied if a value was stored with it, or with a later one: that it was deployed,
+    as the record says, is not enough, since its first batch may have failed.
+    """
     families = tuple(_family(lineage, revision) for revision in revisions)
-    return StoredStore("value", families, known.applied)
+    return StoredStore("value", families, applied_scripts(lineage, families, known))
 
 
 def _family(lineage: Lineage, revision: str) -> StoredFamily:

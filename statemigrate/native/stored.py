@@ -81,7 +81,7 @@ class _Reading:
         return StoredStore(
             listed[0].kind,
             (*families, *self._unlisted(lineage, record)),
-            _applied(lineage, families, record),
+            applied_scripts(lineage, families, record),
             self._checkpoint.user_key(listed[0], declared.user_key),
         )
 
@@ -130,7 +130,7 @@ def _revision(lineage: Lineage, name: str) -> str:
     return name.partition("@")[2] or lineage.oldest
 
 
-def _applied(
+def applied_scripts(
     lineage: Lineage, families: Sequence[StoredFamily], record: StoreRecord
 ) -> dict[str, str]:
     """The checksums of the scripts that led to the newest family."""
