@@ -22,13 +22,15 @@ from urllib.parse import unquote
 from statemigrate.checkpoint.offsets import (
     Offsets,
     committed_offsets,
+    directories_in,
     names_in,
     newest_offsets,
 )
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
+from statemigrate.files.shapes import check_shape
 
-_LOG_FILE = re.compile(r"([0-9]+)(\.compact)?")
+_LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
 _ATTEMPTS = 5
 
 
@@ -101,7 +103,7 @@ def files_taken(system: Any, checkpoint: str, source: str) -> dict[str, int]:
 
 def _file_sources(system: Any, checkpoint: str) -> list[str]:
     """The sources that may be files, the last first: the control source comes after the others."""
-    found = names_in(system, f"{checkpoint}/sources")
+    found = directories_in(system, f"{checkpoint}/sources")
     return sorted(found, key=lambda name: (name.isdecimal(), name.zfill(9)), reverse=True)
 
 
@@ -126,9 +128,10 @@ def _entries(system: Any, directory: str, *, is_certain: bool) -> Iterator[tuple
 def _entry(line: str) -> tuple[str, int] | None:
     try:
         entry = parse_json(line)
-        return unquote(entry["path"]), int(entry["batchId"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        check_shape(entry, {"path": str, "batchId": int})
+    except ValueError:
         return None
+    return unquote(entry["path"]), entry["batchId"]
 
 
 def _corrupt(path: str, line: str) -> CorruptFileError:

@@ -75,10 +75,15 @@ def committed_offsets(system: Any, checkpoint: str) -> Offsets | None:
 
 def names_in(system: Any, directory: str) -> list[str]:
     """The names in a directory, in order; none where there is no such directory."""
+    return sorted(each.base_name for each in _listed(system, directory))
+
+
+def directories_in(system: Any, directory: str) -> list[str]:
+    """The names of the directories in a directory, in order."""
     from pyarrow import fs
 
-    found = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
-    return sorted(each.base_name for each in found)
+    found = _listed(system, directory)
+    return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
 
 
 def unknown(path: str, expected: str, found: str) -> CheckpointError:
@@ -90,6 +95,13 @@ def unknown(path: str, expected: str, found: str) -> CheckpointError:
         next_action=_COPY,
         path=path,
     )
+
+
+def _listed(system: Any, directory: str) -> list[Any]:
+    from pyarrow import fs
+
+    found: list[Any] = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+    return found
 
 
 def _of_newest(system: Any, checkpoint: str, folder: str) -> Offsets | None:

@@ -9,17 +9,21 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from statemigrate.embedded.confined import confined
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
 from statemigrate.files import parse_json
+from statemigrate.files.shapes import OBJECT, check_shape
 
 _BLOCK = 1 << 20
+FILE = {"name": str, "sha256": str, "size": int}
+"""The shape of a `FileReference` in JSON."""
+Made = TypeVar("Made")
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
@@ -208,15 +212,24 @@ def read_document(path: Path) -> dict[str, Any]:
     text = confined(path).read_bytes()
     try:
         envelope = parse_json(text)
-        body: dict[str, Any] = envelope["body"]
-        expected = envelope["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+        check_shape(envelope, {"body": OBJECT, "sha256": str})
+    except ValueError as error:
         raise _altered(path, "a JSON document with its checksum", str(error)) from error
+    body: dict[str, Any] = envelope["body"]
+    expected = envelope["sha256"]
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     found = hashlib.sha256(canonical.encode()).hexdigest()
     if found != expected:
         raise _altered(path, f"SHA-256 {expected}", found)
     return body
+
+
+def understood(path: Path, what: str, make: Callable[[], Made]) -> Made:
+    """What ``make`` makes of the document in ``path``; `CorruptFileError` where it is not one."""
+    try:
+        return make()
+    except (ValueError, FormatError) as error:
+        raise _altered(path, f"{what} with all its parts", str(error)) from error
 
 
 def _altered(path: Path, expected: str, found: str) -> CorruptFileError:

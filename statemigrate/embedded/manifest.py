@@ -15,17 +15,45 @@ from typing import Any
 from statemigrate.deployment import Holds, StoredStore
 from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import (
+    FILE,
     RESTORE_COPY,
     FileReference,
     publish_document,
     read_document,
+    understood,
 )
 from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import whole_number
+from statemigrate.files.shapes import OBJECT, Maybe, OneOf, Table, check_shape
 
 FORMAT_VERSION = 1
 EMPTY_STATE = "empty"
+
+_CHANGELOG = {"file": FILE, "state": str}
+_SNAPSHOT = {"file": FILE, "state": str, "records": Maybe(Table(int), missing=True)}
+_CHAIN = {"snapshot": Maybe(_SNAPSHOT), "changelogs": [_CHANGELOG]}
+_STATE = {
+    **_CHAIN,
+    "state": str,
+    "entries": Table(Maybe(int)),
+    "quarantined": Table(int),
+    "base": Maybe({**_CHAIN, "written": int}, missing=True),
+}
+_FAMILY = {"name": str, "revision": str, "format": OBJECT}
+_STORE = {
+    "kind": OneOf(("value", "list", "map")),
+    "families": [_FAMILY],
+    "applied": Table(str),
+    "user_key": Maybe(OBJECT),
+}
+_COLUMN = {"name": str, "type": object, "nullable": bool}
+_MANIFEST = {
+    "key": {"type": OneOf(("struct",)), "fields": [_COLUMN]},
+    "partitions": [_STATE],
+    "stores": Table(_STORE),
+    "backfill": OBJECT,
+}
 
 
 @dataclass(frozen=True)
@@ -96,7 +124,7 @@ class PartitionState:
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
         """Read what `dataclasses.asdict` gave."""
         # The first release noted no base: the one snapshot, and what came since.
-        base = document.get("base", {**document, "written": 0})
+        base = document.get("base") or {**document, "written": 0}
         return cls(
             document["state"],
             _snapshot(document["snapshot"]),
@@ -188,6 +216,11 @@ def read_manifest(layout: Layout, version: int) -> Manifest:
             next_action="use the release of statemigrate that wrote it, or restore the file",
             path=str(path),
         )
+    return understood(path, "a manifest", lambda: _manifest(version, document))
+
+
+def _manifest(version: int, document: dict[str, Any]) -> Manifest:
+    check_shape(document, _MANIFEST)
     return Manifest(
         version,
         document["key"],

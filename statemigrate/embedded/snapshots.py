@@ -14,6 +14,7 @@ from pathlib import Path
 from statemigrate.embedded.confined import confined
 from statemigrate.embedded.database import Database
 from statemigrate.embedded.durable import (
+    FILE,
     DurableFile,
     FileReference,
     copy,
@@ -23,9 +24,11 @@ from statemigrate.embedded.durable import (
     read_document,
     rename,
     sha256_of,
+    understood,
     unwritable,
     verify,
 )
+from statemigrate.files.shapes import check_shape
 
 _HASHES = "statemigrate-hashes.json"
 
@@ -62,10 +65,11 @@ def snapshot_files(reference: FileReference, directory: Path) -> list[tuple[str,
     """The files of a snapshot: the name in the database, and the stored content."""
     listing = reference.within(directory)
     verify(listing, reference)
-    files = read_document(listing)["files"]
+    document = read_document(listing)
+    understood(listing, "a listing", lambda: check_shape(document, {"files": [FILE]}))
     return [
         (each["name"], FileReference(each["sha256"], each["sha256"], each["size"]))
-        for each in files
+        for each in document["files"]
     ]
 
 

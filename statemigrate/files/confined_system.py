@@ -17,6 +17,15 @@ def _refuse(*_: Any) -> NoReturn:
     raise NotImplementedError("nothing in a checkpoint is appended to, copied or emptied")
 
 
+def _is_text(path: ConfinedPath) -> bool:
+    # Neither Spark nor Arrow can have written a name that is no UTF-8, nor could they say it.
+    try:
+        path.name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class ConfinedFiles(fs.FileSystemHandler):  # type: ignore[misc]
     """Files below ``root`` by their absolute paths; no link below it is followed.
 
@@ -91,7 +100,7 @@ class ConfinedFiles(fs.FileSystemHandler):  # type: ignore[misc]
         return ConfinedPath(self._root, Path(path).relative_to(self._root).parts)
 
     def _listed(self, at: ConfinedPath, path: str, *, recursive: bool) -> Iterator[Any]:
-        for each in at.iterdir():
+        for each in filter(_is_text, at.iterdir()):
             found = self._info(each, f"{path.rstrip('/')}/{each.name}")
             if found.type == fs.FileType.NotFound:
                 # Removed since the directory was listed.

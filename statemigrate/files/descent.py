@@ -54,9 +54,7 @@ def open_regular(directory: int, name: str, flags: int, path: Path, mode: int = 
     kind = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(kind):
         os.close(descriptor)
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise foreign(path, "no file of data")
+        raise foreign(path, "a directory" if stat.S_ISDIR(kind) else "no file of data")
     return descriptor
 
 

@@ -14,6 +14,7 @@ from statemigrate.checkpoint.file_source import SourceLog, files_taken
 from statemigrate.checkpoint.offsets import Offsets, names_in, newest_offsets
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import parse_json
+from statemigrate.files.shapes import VERSION, check_shape
 from statemigrate.native.checkpoint import file_system, replace_file
 
 CHUNKS = "statemigrate/control/chunks"
@@ -22,6 +23,7 @@ ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
 _PLAN = "statemigrate/control/plan.json"
 _FORMAT = 1
+_PLAN_SHAPE = {"id": str, "keys": int, "chunks": int, "offset": VERSION}
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,10 @@ class ChunkFiles:
         if document is None:
             return None
         try:
-            found = {_FORMAT: (parsed := parse_json(document))["plan"]}[parsed["format"]]
-            return PlanRecord(**found)
-        except (ValueError, KeyError, TypeError) as error:
+            found = parse_json(document)
+            check_shape(found, {"format": range(_FORMAT, _FORMAT + 1), "plan": _PLAN_SHAPE})
+            return PlanRecord(**{name: found["plan"][name] for name in _PLAN_SHAPE})
+        except ValueError as error:
             raise CorruptFileError(
                 f"{self._root}/{_PLAN} is not a backfill's plan",
                 expected=f"JSON of format {_FORMAT} with id, keys, chunks and offset",

@@ -1,0 +1,212 @@
+"""Every document of a checkpoint, with something wrong in it: read, or refused by name."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statemigrate.deployment import StoredFamily, StoredStore
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import (
+    Manifest,
+    PartitionState,
+    SnapshotReference,
+    publish_manifest,
+    read_manifest,
+)
+from statemigrate.embedded.snapshots import snapshot_files
+from statemigrate.formats import Struct, format_from_json
+from statemigrate.inspect.applied import applied_by, read_applied
+from statemigrate.native.adoption.backup import last_backup
+from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.offsets import OffsetLog
+from statemigrate.native.record import StoreRecord, read_record, write_record
+from tests.support.hostile import bounded, refused_or_read
+from tests.support.mutations import altered, documents, mutated
+
+EXAMPLES = int(os.environ.get("STATEMIGRATE_FUZZ", "40"))
+"""Examples of each document; `make soak` has more."""
+HEX = "a" * 64
+FORMAT = Struct("amount DECIMAL(18,2), tags ARRAY<STRING>, inner STRUCT<a: MAP<STRING, INT>>")
+BACKUP = {
+    "format": 1,
+    "progress": "adopted",
+    "sources": 1,
+    "files": [{"batch": 3, "before": HEX, "after": HEX}],
+    "since": "2026-01-01",
+}
+
+
+def manifest(directory: Path) -> Any:
+    layout = Layout(directory)
+    file = FileReference("000000000001-x.changelog", HEX, 3)
+    state = PartitionState().followed_by(file, 2)
+    state = PartitionState(
+        state.state,
+        SnapshotReference(file, "empty", {"items": 3}),
+        state.changelogs,
+        {"items": 3, "other": None},
+        {"items": 1},
+        state.base,
+    )
+    store = StoredStore("map", (StoredFamily("items", "base", FORMAT),), {"a": HEX}, None)
+    key = Struct("id BIGINT").struct_type().jsonValue()
+    publish_manifest(layout, Manifest(1, key, (state,), {"items": store}, {"share": 0.1}))
+    return json.loads((layout.versions / "1.json").read_text())["body"]
+
+
+def record(directory: Path) -> Any:
+    write_record(str(directory), {"items": StoreRecord(("items",), 3, {"a": HEX})})
+    return json.loads((directory / "statemigrate/deployed.json").read_text())
+
+
+def enveloped(body: Any) -> bytes:
+    """A document with the checksum that vouches for it."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f'{{"sha256":"{digest}","body":{text}}}\n'.encode()
+
+
+def read_listing(directory: Path) -> object:
+    data = (directory / "x.snapshot").read_bytes()
+    reference = FileReference("x.snapshot", hashlib.sha256(data).hexdigest(), len(data))
+    return [file.within(directory) for _, file in snapshot_files(reference, directory)]
+
+
+def read_format(directory: Path) -> object:
+    document = json.loads((directory / "format").read_text())
+    found = format_from_json(document)
+    return found.fingerprint, found.struct_type()
+
+
+LISTING = {"files": [{"name": "000001.sst", "sha256": HEX, "size": 3}]}
+PLAN = {"format": 1, "plan": asdict(PlanRecord("plan", 1, 1, -1))}
+APPLIED = {"format": 1, "applied": {"items": {"a": HEX}}}
+OFFSETS = b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5,"conf":{"a":"b"}}\n{"logOffset":3}\n-'
+SOURCES = (
+    b'v1\n{"path":"file:///cp/statemigrate/control/chunks/a/b.json","timestamp":1,"batchId":0}'
+)
+
+Read = Callable[[Path], object]
+CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] = {
+    "a manifest": (
+        "statemigrate/versions/1.json",
+        lambda at: mutated(manifest(at)).map(enveloped) | altered(enveloped(manifest(at))),
+        lambda at: read_manifest(Layout(at), 1),
+    ),
+    "a listing": ("x.snapshot", lambda _: mutated(LISTING).map(enveloped), read_listing),
+    "the record": (
+        "statemigrate/deployed.json",
+        lambda at: documents(record(at)),
+        lambda at: read_record(str(at)),
+    ),
+    "a plan": (
+        "statemigrate/control/plan.json",
+        lambda _: documents(PLAN),
+        lambda at: ChunkFiles(str(at)).plan(),
+    ),
+    "metadata": (
+        "metadata",
+        lambda _: documents({"id": "x"}),
+        lambda at: ChunkFiles(str(at)).query_id(),
+    ),
+    "a backup": (
+        "statemigrate/adoption/1/record.json",
+        lambda _: documents(BACKUP),
+        last_backup,
+    ),
+    "applied.json": ("applied.json", lambda _: documents(APPLIED), read_applied),
+    "offsets": ("offsets/3", lambda _: altered(OFFSETS), lambda at: ChunkFiles(str(at)).offsets()),
+    "offsets on restart": (
+        "offsets/0",
+        lambda _: altered(OFFSETS),
+        lambda at: OffsetLog(str(at)).read_on_restart(),
+    ),
+    "a source's log": (
+        "sources/0/0",
+        lambda _: altered(SOURCES),
+        lambda at: ChunkFiles(str(at)).log(),
+    ),
+    "a format": (
+        "format",
+        lambda _: mutated(FORMAT.to_json()).map(lambda each: json.dumps(each).encode()),
+        read_format,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_document_with_something_wrong_is_read_or_refused_by_name(
+    tmp_path: Path, case: str
+) -> None:
+    name, make, read = CASES[case]
+    checkpoint = tmp_path / "cp"
+    for folder in ("offsets", "commits", "sources/0"):
+        (checkpoint / folder).mkdir(parents=True)
+    for log in ("offsets/0", "offsets/1", "offsets/3"):
+        (checkpoint / log).write_bytes(OFFSETS)
+    (checkpoint / "metadata").write_text('{"id":"query"}')
+    path = checkpoint / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+    @settings(max_examples=EXAMPLES)
+    @given(make(checkpoint))
+    def run(data: bytes) -> None:
+        path.write_bytes(data)
+        with bounded():
+            refused_or_read(lambda: read(checkpoint))
+
+    run()
+
+
+NAMES = ["²", "1²", "٣", "8 (copy).json", "-1.json", "01", "+1", "1\n", "x" * 200, "..json", ".tmp"]
+BYTES = [b"\xff\xfe.json", b"\x1b[2J.txt", b"7\xff"]
+FOLDERS = (
+    "commits",
+    "offsets",
+    "sources",
+    "sources/0",
+    "statemigrate/versions",
+    "statemigrate/heartbeat",
+    "statemigrate/adoption",
+    "statemigrate/control/chunks",
+    "statemigrate/partitions/0",
+)
+LISTINGS: dict[str, Read] = {
+    "applied": lambda at: applied_by(str(at)),
+    "sources": lambda at: ChunkFiles(str(at)).offsets(),
+    "log": lambda at: ChunkFiles(str(at)).log(),
+    "written": lambda at: ChunkFiles(str(at)).written(),
+    "withdraw": lambda at: ChunkFiles(str(at)).withdraw(),
+    "backup": last_backup,
+    "offsets": lambda at: OffsetLog(str(at)).read_on_restart(),
+}
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize("make", ["files", "directories"])
+def test_names_that_nobody_would_write_are_passed_over(
+    tmp_path: Path, listing: str, make: str
+) -> None:
+    checkpoint = tmp_path / "cp"
+    for folder in FOLDERS:
+        (checkpoint / folder).mkdir(parents=True)
+        for name in [*map(os.fsencode, NAMES), *BYTES]:
+            path = os.fsencode(checkpoint / folder) + b"/" + name
+            if make == "directories":
+                Path(os.fsdecode(path)).mkdir()
+            else:
+                Path(os.fsdecode(path)).touch()
+    for log in ("offsets/0", "commits/0"):
+        (checkpoint / log).write_bytes(OFFSETS)
+    (checkpoint / "metadata").write_text('{"id":"query"}')
+    with bounded():
+        refused_or_read(lambda: LISTINGS[listing](checkpoint))
