@@ -31,6 +31,7 @@ from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -142,7 +143,9 @@ class EmbeddedQuery:
 
         lineages = ScriptFolder(self._settings.migrations).lineages()
         names = {each.store for each in declared}
-        return {name: lineage for name, lineage in lineages.items() if name in names}
+        mine = {name: lineage for name, lineage in lineages.items() if name in names}
+        check_workers(mine)
+        return mine
 
     def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
         if committed is None:

@@ -20,6 +20,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.migration import Lineage
 from statemigrate.native.counts import MigrationCounts
 from statemigrate.native.versions import check_spark_version
+from statemigrate.processor.workers import check_workers
 
 DEPLOYED = "__statemigrate_deployed__"
 
@@ -87,9 +88,13 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     if settings.checkpoint is not None and not _is_worker() and not is_only_looking():
         from statemigrate.native.startup import checked
 
-        return checked(processor, settings, ScriptFolder(settings.migrations).lineages())
+        lineages = ScriptFolder(settings.migrations).lineages()
+        check_workers(lineages)
+        return checked(processor, settings, lineages)
     try:
         lineages = ScriptFolder(settings.migrations).lineages()
+        if not _is_worker() and not is_only_looking():
+            check_workers(lineages)
     except StatemigrateError as error:
         return Undeployable(error)
     return Deployed(settings, lineages, counts=MigrationCounts.of_session())

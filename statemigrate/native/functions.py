@@ -22,6 +22,7 @@ from statemigrate.native.envelope import Envelope, EnvelopeFamily
 from statemigrate.native.group_state import MigratedGroupState
 from statemigrate.processor.intake import python_value
 from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.workers import check_workers
 
 Function = Callable[[Any, Any, Any], Any]
 
@@ -157,6 +158,8 @@ def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
 
 
 def _deployable(store: str, settings: Settings, *, compared: bool = True) -> StorePlans:
+    from pyspark import TaskContext
+
     from statemigrate.native.envelope_startup import compare_with_checkpoint, declared_by
     from statemigrate.scripts import ScriptFolder
 
@@ -169,6 +172,8 @@ def _deployable(store: str, settings: Settings, *, compared: bool = True) -> Sto
             next_action=f"`statemigrate new {store} -m MESSAGE`",
             store=store,
         )
+    if not is_only_looking() and TaskContext.get() is None:
+        check_workers({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
     if compared:

@@ -12,11 +12,13 @@ from functools import cached_property
 from importlib.machinery import SourceFileLoader
 from importlib.util import decode_source, module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError, ScriptError, StatemigrateError
 from statemigrate.migration import Question
+from statemigrate.migration.imports import imported_inside
+from statemigrate.scripts.beside import importable_beside
 
 _CREATED = re.compile(r"^Create Date:\s*(.+?)\s*$", re.MULTILINE)
 _QUESTION = "# QUESTION:"
@@ -86,9 +88,12 @@ def load_scripts(versions: Path) -> list[Script]:
 
 
 def script_files(versions: Path) -> list[Path]:
-    """Return the files of the folder that are scripts, by name."""
+    """Return the files of the folder that are scripts, by name.
+
+    What begins with an underscore is a module that scripts import.
+    """
     files = versions.glob("*.py")
-    return sorted(path for path in files if not path.name.startswith((".", "__init__")))
+    return sorted(path for path in files if not path.name.startswith((".", "_")))
 
 
 def load(path: Path) -> Script:
@@ -101,12 +106,32 @@ def load(path: Path) -> Script:
     module = module_from_spec(spec)
     try:
         source = decode_source(path.read_bytes())
-        loader.exec_module(module)
+        with importable_beside(path.parent) as beside:
+            loader.exec_module(module)
     except FormatError as cause:
         raise _malformed(path, cause) from cause
     except Exception as cause:
         raise _unimportable(path, cause) from cause
+    _check_imports(path, module, beside)
     return Script(path, source, module)
+
+
+def _check_imports(path: Path, module: ModuleType, beside: frozenset[str]) -> None:
+    functions = (each for each in vars(module).values() if isinstance(each, FunctionType))
+    mine = (each for each in functions if each.__module__ == module.__name__)
+    for function in mine:
+        late = sorted(
+            name for name in imported_inside(function) if name.partition(".")[0] in beside
+        )
+        if late:
+            raise ScriptError(
+                f"{path}: {function.__name__} imports {late[0]}, which lies beside the scripts.",
+                expected=f"`import {late[0]}` at the top of the script: what lies beside scripts "
+                "is there only while they are loaded, and travels with what they use of it",
+                found=f"an import inside {function.__name__}",
+                next_action="move the import to the top of the script",
+                path=str(path),
+            )
 
 
 def _malformed(path: Path, cause: FormatError) -> FormatError:

@@ -83,8 +83,14 @@ def _check_present(script: Script, *names: str) -> None:
             f"{', '.join(missing)} missing.",
             expected="`revision`, `down_revision`, `store`, `old`, `new` and `upgrade`",
             found=f"no {' and no '.join(missing)}",
-            next_action=f"add {' and '.join(missing)} to the script",
+            next_action=f"add {' and '.join(missing)} to the script"
+            + (_is_no_script(script) if len(missing) == 3 else ""),
         )
+
+
+def _is_no_script(script: Script) -> str:
+    folder = script.path.parent.parent
+    return f"; a module for scripts to import goes into {folder}, or is named with an underscore"
 
 
 def _check_branch(script: Script, store: str) -> None:
