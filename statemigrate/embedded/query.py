@@ -30,7 +30,7 @@ from statemigrate.embedded.working import private_directory, remove_leftovers
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import check_grouping
 from statemigrate.processor.workers import check_workers
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> Ba
             )
     positions = tuple(names.index(column) for column in by)
     key = StructType([rows.fields[position] for position in positions])
-    KeyCodec(key)
+    check_grouping(key)
     return BatchSchema(rows, key, positions, output)
 
 

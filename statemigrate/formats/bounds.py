@@ -32,6 +32,8 @@ def inner(node: Node) -> tuple[Node, ...]:
     match node:
         case Array():
             return (node.items,)
+        case Map(has_text_keys=False):
+            return (node.keys, node.values)
         case Map():
             return node.keys, node.values
         case Union():

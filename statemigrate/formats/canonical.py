@@ -43,7 +43,8 @@ def layout(node: Node) -> Any:  # noqa: PLR0911  # one return for each kind of n
         case Array():
             return {"type": "array", "items": layout(node.items)}
         case Map():
-            return {"type": "map", "values": layout(node.values)}
+            keys = {} if node.keys == Primitive("string") else {"keys": layout(node.keys)}
+            return {"type": "map", **keys, "values": layout(node.values)}
         case Union():
             return [layout(branch) for branch in node.branches]
         case Record():

@@ -16,6 +16,7 @@ from statemigrate.errors import FormatError, ValueMismatchError, shown
 from statemigrate.formats import leaves
 from statemigrate.formats.defaults import plain_default
 from statemigrate.formats.leaf import mismatch
+from statemigrate.formats.lifting import freezing, thawing
 from statemigrate.formats.schema import (
     NULL,
     Array,
@@ -154,18 +155,34 @@ def _array_accepts(items: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: type(value) is list and all(map(items, value))
 
 
+class KeyCheck:
+    """A map's key: a plain value, but with tuples in place of what cannot be hashed."""
+
+    def __init__(self, node: Node) -> None:
+        self._check = check_of(node)
+        self._thaw, self._freeze = thawing(node), freezing(node)
+        thaw, accepts = self._thaw, self._check.accepts
+        self.accepts: Callable[[Any], bool] = lambda key: accepts(thaw(key))
+
+    def prepare(self, value: Any, path: str) -> Any:
+        """Return a key that can be written, or name what is wrong with it."""
+        return self._freeze(self._check.prepare(self._thaw(value), path))
+
+
 class MapCheck:
-    """A dictionary with strings as keys."""
+    """A dictionary."""
 
     def __init__(self, node: Map) -> None:
-        self.keys = leaves.STRING
+        nested = isinstance(node.keys, Record | Array)
+        self.keys: Check = KeyCheck(node.keys) if nested else check_of(node.keys)
+        self._name = type_name(node.keys) + ("s" if node.has_text_keys else "")
         self.values = check_of(node.values)
         self.accepts = _map_accepts(self.keys.accepts, self.values.accepts)
 
-    def prepare(self, value: Any, path: str) -> dict[str, Any]:
+    def prepare(self, value: Any, path: str) -> dict[Any, Any]:
         """Return a dict of prepared values."""
         if not isinstance(value, dict):
-            mismatch(path, "a dict from strings to values", value)
+            mismatch(path, f"a dict from {self._name} to values", value)
         return {
             self.keys.prepare(key, f"{path} key {shown(key)}"): self.values.prepare(
                 item, f"{path}[{shown(key)}]"

@@ -7,10 +7,12 @@ text goes wrong. The grammar is Spark's ``colTypeList`` and ``dataType``.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError
 from statemigrate.formats.bounds import too_deep
+from statemigrate.formats.collations import COLLATED, as_spark_writes
 
 _ATOMIC = {
     "BOOLEAN": "boolean",
@@ -32,9 +34,12 @@ _ATOMIC = {
     "TIMESTAMP_LTZ": "timestamp",
     "TIMESTAMP_NTZ": "timestamp_ntz",
     "VOID": "void",
+    "VARIANT": "variant",
 }
 _DECIMAL = ("DECIMAL", "DEC", "NUMERIC")
 _BOUNDED = {"CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar"}
+_UNITS = (("DAY", "HOUR", "MINUTE", "SECOND"), ("YEAR", "MONTH"))
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = {
     "byte": "TINYINT",
     "short": "SMALLINT",
@@ -49,23 +54,30 @@ def parse_ddl(text: str) -> dict[str, Any]:
     Raises FormatError with the line and column of the first word that does not fit.
     """
     try:
-        return _Parser(text).struct()
+        struct = _Parser(text).struct()
     except RecursionError as error:
         raise too_deep() from error
+    stored: dict[str, Any] = as_spark_writes(struct)
+    return stored
 
 
 def ddl_of(struct: dict[str, Any]) -> str:
-    """Return the DDL of a struct type in Spark's JSON form."""
+    """Return the DDL of a struct type in Spark's JSON form, collations within the types."""
     return ", ".join(_field_ddl(field, " ") for field in struct["fields"])
 
 
 def _field_ddl(field: dict[str, Any], separator: str) -> str:
     suffix = "" if field["nullable"] else " NOT NULL"
-    return f"{field['name']}{separator}{_type_ddl(field['type'])}{suffix}"
+    name = field["name"]
+    quoted = name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
+    return f"{quoted}{separator}{_type_ddl(field['type'])}{suffix}"
 
 
 def _type_ddl(spark: Any) -> str:
     if isinstance(spark, str):
+        collation = spark.removeprefix(COLLATED)
+        if collation != spark:
+            return f"STRING COLLATE {collation}"
         return _NAMES.get(spark, spark.upper())
     if spark["type"] == "array":
         return f"ARRAY<{_type_ddl(spark['elementType'])}>"
@@ -131,11 +143,13 @@ class _Parser:
             self.position += 1
             token = self._token()
 
-    def _type(self) -> Any:
+    def _type(self) -> Any:  # noqa: PLR0911  # one a kind of type
         word = self._word()
         if word in _ATOMIC:
             self.position += 1
-            return _ATOMIC[word]
+            return self._collated() if word == "STRING" else _ATOMIC[word]
+        if word == "INTERVAL":
+            return self._interval()
         if word in _DECIMAL:
             return self._decimal()
         if word == "TIME":
@@ -145,6 +159,33 @@ class _Parser:
         if word in ("ARRAY", "MAP", "STRUCT"):
             return self._nested(word)
         return self._fail("a type of Spark's")
+
+    def _collated(self) -> str:
+        if not self._take("COLLATE"):
+            return "string"
+        name = self._word()
+        if not name.replace("_", "a").isalnum():
+            self._fail("the name of a collation")
+        self.position += 1
+        return "string" if name == "UTF8_BINARY" else COLLATED + name
+
+    def _interval(self) -> str:
+        self.position += 1
+        units = next((each for each in _UNITS if self._word() in each), None)
+        if units is None:
+            self._fail("DAY, HOUR, MINUTE, SECOND, YEAR or MONTH")
+        start = end = self._unit(units)
+        if self._take("TO"):
+            end = self._unit(units[units.index(start) + 1 :])
+        words = start if start == end else f"{start} TO {end}"
+        return f"interval {words.lower()}"
+
+    def _unit(self, units: tuple[str, ...]) -> str:
+        unit = self._word()
+        if unit not in units:
+            self._fail(f"one of {', '.join(units)}" if units else "no smaller unit")
+        self.position += 1
+        return unit
 
     def _decimal(self) -> str:
         arguments = self._arguments()

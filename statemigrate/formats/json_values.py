@@ -1,7 +1,8 @@
 """Plain values as JSON, and back by their schema.
 
 Numbers, texts and booleans are JSON's own. A decimal is a text of digits, a date, time or timestamp
-is ISO 8601, bytes are base64; a NaN or an infinity is written as Python's ``json`` does.
+is ISO 8601, bytes are base64; a NaN or an infinity is written as Python's ``json`` does. A map with
+other keys than strings is a list of entries, each with its ``key`` and ``value``.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.format import Format, Value
+from statemigrate.formats.moments import MICROSECOND
 from statemigrate.formats.schema import Array, Fixed, Map, Node, Primitive, Record, Union, type_name
+
+_EXACT = Context(prec=40, traps=[Inexact, InvalidOperation])
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
     """Any plain value, or a list of them, as JSON text."""
-    return json.dumps(value, default=_written, ensure_ascii=False, indent=indent)
+    return json.dumps(_entries(value), default=_written, ensure_ascii=False, indent=indent)
 
 
 def value_from_json(fmt: Format, document: Any) -> Value:
@@ -45,7 +49,20 @@ def leaf_from_text(node: Node, text: str, path: str) -> Any:
     return _read(plain, text, path)
 
 
+def _entries(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_entries(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if all(isinstance(key, str) for key in value):
+        return {key: _entries(each) for key, each in value.items()}
+    return [{"key": _entries(key), "value": _entries(each)} for key, each in value.items()]
+
+
 def _written(value: Any) -> Any:
+    if isinstance(value, dt.timedelta):
+        seconds = Decimal(value // MICROSECOND).scaleb(-6, _EXACT)
+        return f"PT{seconds:f}S"
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     if isinstance(value, dt.date | dt.time):
@@ -78,11 +95,35 @@ def _read(node: Node, document: Any, path: str) -> Any:
             found = _record(node, document, f"{path}.")
         case Array(), list():
             found = [_read(node.items, each, f"{path}[]") for each in document]
+        case Map(has_text_keys=False), list() | dict():
+            found = _map(node, document, path)
         case Map(), dict():
             found = {key: _read(node.values, each, f"{path}{{}}") for key, each in document.items()}
         case (Primitive() | Fixed(), str() | int() | float()) if not isinstance(document, bool):
             found = _leaf(node, document, path)
     return found
+
+
+def _map(node: Map, document: Any, path: str) -> Any:
+    entries = document if isinstance(document, list) else []
+    if document and not all(isinstance(e, dict) and e.keys() == {"key", "value"} for e in entries):
+        raise _unfit(path, "a list of entries, each with a key and a value", document)
+    return {
+        _read_key(node.keys, each["key"], f"{path} key"): _read(
+            node.values, each["value"], f"{path}{{}}"
+        )
+        for each in entries
+    }
+
+
+def _read_key(node: Node, document: Any, path: str) -> Any:
+    plain = _without_null(node)
+    if isinstance(plain, Record) and isinstance(document, list):
+        parts = zip(plain.fields, document, strict=False)
+        return tuple([_read_key(field.type, each, path) for field, each in parts])
+    if isinstance(plain, Array) and isinstance(document, list):
+        return tuple([_read_key(plain.items, each, path) for each in document])
+    return _read(node, document, path)
 
 
 def _branch(union: Union, document: Any, path: str) -> Any:
@@ -106,12 +147,14 @@ def _leaf(node: Primitive | Fixed, document: Any, path: str) -> Any:
         raise _unfit(path, type_name(node), document) from error
 
 
-def _from_text(node: Primitive | Fixed, text: str) -> Any:
+def _from_text(node: Primitive | Fixed, text: str) -> Any:  # noqa: PLR0911  # one a kind
     if node.decimals:
         return Decimal(text)
     logical = node.logical or "" if isinstance(node, Primitive) else ""
     if logical == "date":
         return dt.date.fromisoformat(text)
+    if logical == "day-time-interval":
+        return _interval(text)
     if logical.startswith("time-"):
         return dt.time.fromisoformat(text)
     if "timestamp" in logical:
@@ -119,6 +162,13 @@ def _from_text(node: Primitive | Fixed, text: str) -> Any:
     if isinstance(node, Fixed) or node.type == "bytes":
         return base64.b64decode(text, validate=True)
     return float(text) if node.type in ("float", "double") else text
+
+
+def _interval(text: str) -> dt.timedelta:
+    number = Decimal(text.removeprefix("PT").removesuffix("S")).scaleb(6, _EXACT)
+    if not text.startswith("PT") or not text.endswith("S"):
+        raise ValueError("no number of seconds")
+    return int(number) * MICROSECOND
 
 
 def _without_null(node: Node) -> Node:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
 from typing import Any
 
+from statemigrate.formats.collations import COLLATED
 from statemigrate.formats.decimals import decimal_leaf
 from statemigrate.formats.leaf import Leaf, Refusal
-from statemigrate.formats.moments import BEYOND_UTC, utc_of
+from statemigrate.formats.moments import BEYOND_UTC, MICROSECOND, utc_of
 from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Decimals,
@@ -43,7 +44,7 @@ def leaf_of(node: Node) -> Leaf:  # noqa: PLR0911  # one return for each kind of
             return _LOGICAL[logical](node)
         case Primitive(type="int" | "long"):
             return _integer(node)
-        case Primitive(type="string", narrow=str(narrow)):
+        case Primitive(type="string", narrow=str(narrow)) if not narrow.startswith(COLLATED):
             return _bounded_string(narrow)
         case Primitive():
             return _PLAIN[node.type]
@@ -220,6 +221,26 @@ def _local_timestamp(node: Primitive, *, unit: int) -> Leaf:
     )
 
 
+def _day_time_interval(node: Primitive) -> Leaf:
+    low, high = (edge * MICROSECOND for edge in INTEGER_RANGES["long"])
+    return Leaf(
+        f"{node.narrow}, a timedelta",
+        lambda value: type(value) is timedelta and low <= value <= high,
+        _convert_interval,
+    )
+
+
+def _convert_interval(value: Any) -> timedelta:
+    if not isinstance(value, timedelta):
+        raise Refusal("")
+    return timedelta(value.days, value.seconds, value.microseconds)
+
+
+def _year_month_interval(node: Primitive) -> Leaf:
+    months = _integer(Primitive("int"))
+    return Leaf(f"{node.narrow}, an int of months", months.accepts, months.convert)
+
+
 STRING = Leaf("string, a str", _accepts_string, _convert_string)
 _PLAIN = {
     "null": Leaf("null, None", lambda value: value is None, _refuse),
@@ -236,6 +257,8 @@ _PLAIN = {
 _LOGICAL: dict[str, Callable[[Primitive], Leaf]] = {
     "date": _date,
     "time-micros": _time,
+    "day-time-interval": _day_time_interval,
+    "year-month-interval": _year_month_interval,
     "timestamp-millis": partial(_timestamp, unit=1000),
     "timestamp-micros": partial(_timestamp, unit=1),
     "local-timestamp-millis": partial(_local_timestamp, unit=1000),

@@ -86,9 +86,10 @@ def many_reader_of(record: Record, read: Read) -> ReadMany:
     Calling fastavro costs as much as a small value does, so the values are read as one array, each
     with a mark behind it. A value that ends before or behind its own bytes misses its mark.
     """
-    parsed = parse_schema(_marked(stored_as(record)))
+    stored = stored_as(record)
+    parsed = parse_schema(_marked(stored))
     lift = lift_of(record)
-    alone = holds_such_arrays(stored_as(record))
+    alone = holds_such_arrays(stored)
 
     def read_at_once(values: Sequence[bytes]) -> list[dict[str, Any]] | None:
         data = bytearray()

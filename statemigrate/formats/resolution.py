@@ -37,6 +37,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[FieldChange]:
             yield from changes_between(before.items, after.items, f"{path}[]")
         case Map() as before, Map() as after:
             yield from _nullability(old, new, path)
+            yield from _keys(before, after, path)
             yield from changes_between(before.values, after.values, f"{path}{{}}")
         case _:
             outcome = _nullable_or_not(old, new)
@@ -69,6 +70,13 @@ def _nullability(old: Node, new: Node, path: str) -> Iterator[FieldChange]:
         yield FieldChange(path, *names, Verdict.READABLE, "may now be None")
     elif isinstance(old, Union) and isinstance(new, Union) and _null_moved(old, new):
         yield FieldChange(path, *names, Verdict.READABLE, "another order in the union")
+
+
+def _keys(old: Map, new: Map, path: str) -> Iterator[FieldChange]:
+    if layout(old.keys) != layout(new.keys):
+        names = type_name(old.keys), type_name(new.keys)
+        note = "a map's keys are read as they were written"
+        yield FieldChange(f"{path} key", *names, Verdict.TRANSFORM, note)
 
 
 def _null_moved(old: Union, new: Union) -> bool:

@@ -5,8 +5,10 @@ They are those of ``org.apache.spark.sql.avro.SchemaConverters`` in Spark 4, wit
 * CHAR and VARCHAR, which Spark refuses there, are strings with a longest length.
 * A union with a real choice is refused: Spark makes a struct ``member0, member1, ...`` of it, which
   is not the same plain value. Unions of int and long, and of float and double, are kept.
-* Intervals are refused: Spark writes them as bare numbers that no Python value stands for.
+* What Spark cannot write is kept in a form of this package's own: maps whose keys are no strings,
+  as a list of entries, and fields of any name. `check_avro` tells whether a format has such.
 
+A VARIANT is the record of its two parts.
 TINYINT and SMALLINT are written as int, and Spark leaves no mark that would bring them back.
 A Spark type is given in the JSON form of ``StructType.jsonValue()``.
 """
@@ -14,9 +16,11 @@ A Spark type is given in the JSON form of ``StructType.jsonValue()``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError
+from statemigrate.formats.collations import COLLATED
 from statemigrate.formats.parsing import check_name
 from statemigrate.formats.schema import (
     NULL,
@@ -36,6 +40,9 @@ from statemigrate.formats.schema import (
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _BOUNDED = re.compile(r"(?:var)?char\(\d+\)")
+_INTERVAL = re.compile(
+    r"interval (?P<start>day|hour|minute|second|year|month)(?: to (?:hour|minute|second|month))?"
+)
 _TIME = re.compile(r"time\([0-6]\)")
 _TO_AVRO = {
     "boolean": Primitive("boolean"),
@@ -75,18 +82,11 @@ def record_of(struct: dict[str, Any], name: str = "topLevelRecord", place: str =
     fields: list[Field] = []
     for field in struct["fields"]:
         inner = f"{place}.{field['name']}" if place else field["name"]
-        check_name(field["name"], f"field {inner}")
         if any(field["name"] == other.name for other in fields):
             _refuse(inner, "each field name once in a struct", field["name"])
-        _check_metadata(field.get("metadata") or {}, inner)
         node = _node(field["type"], field["nullable"], f"{name}.{field['name']}", inner)
         fields.append(Field(field["name"], node))
     return Record(name, tuple(fields))
-
-
-def _check_metadata(metadata: dict[str, Any], place: str) -> None:
-    if "__COLLATIONS" in metadata:
-        _refuse(place, "a string with the default collation", metadata["__COLLATIONS"])
 
 
 def _node(spark: Any, nullable: bool, name: str, place: str) -> Node:
@@ -101,21 +101,60 @@ def _complex(spark: dict[str, Any], name: str, place: str) -> Node:
         return Array(_node(spark["elementType"], spark["containsNull"], name, f"{place}[]"))
     if spark["type"] != "map":
         _refuse(place, "a type of Spark's own, not a user-defined one", spark["type"])
-    if spark["keyType"] != "string":
-        _refuse(place, "a MAP with STRING keys, the only ones Avro has", f"{spark['keyType']} keys")
-    return Map(_node(spark["valueType"], spark["valueContainsNull"], name, f"{place}{{}}"))
+    keys = _node(spark["keyType"], False, name, f"{place} key")
+    return Map(_node(spark["valueType"], spark["valueContainsNull"], name, f"{place}{{}}"), keys)
 
 
-def _atomic(spark: str, name: str, place: str) -> Node:
+def _atomic(spark: str, name: str, place: str) -> Node:  # noqa: PLR0911  # one a kind
     if spark in _TO_AVRO:
         return _TO_AVRO[spark]
     if digits := _DECIMAL.fullmatch(spark):
         return _decimal(Decimals(int(digits[1]), int(digits[2])), f"{name}.fixed", place)
-    if _BOUNDED.fullmatch(spark):
+    if spark == "variant":
+        parts = (Field("value", Primitive("bytes")), Field("metadata", Primitive("bytes")))
+        return Record(f"{name}.variant", parts)
+    if interval := _INTERVAL.fullmatch(spark):
+        return _interval(interval["start"], spark)
+    if _BOUNDED.fullmatch(spark) or spark.startswith(COLLATED):
         return Primitive("string", narrow=spark)
     if _TIME.fullmatch(spark):
         return Primitive("long", "time-micros", narrow=spark)
     return _refuse(place, "a type that Avro and Python both have", spark)
+
+
+def _interval(start: str, spark: str) -> Primitive:
+    if start in ("year", "month"):
+        return Primitive("int", "year-month-interval", narrow=spark)
+    return Primitive("long", "day-time-interval", narrow=spark)
+
+
+def check_avro(record: Record) -> None:
+    """Raise `FormatError`, naming the field, for a record that is no Avro schema."""
+    for node, place in _walked(record, ""):
+        if isinstance(node, Map) and not node.has_text_keys:
+            found = f"{type_name(node.keys)} keys"
+            _refuse(place, "a MAP with STRING keys, the only ones Avro has", found)
+        for field in node.fields if isinstance(node, Record) else ():
+            check_name(field.name, f"field {_below(place, field.name)}")
+
+
+def _walked(node: Node, place: str) -> Iterator[tuple[Node, str]]:
+    yield node, place
+    match node:
+        case Record():
+            for field in node.fields:
+                yield from _walked(field.type, _below(place, field.name))
+        case Array():
+            yield from _walked(node.items, f"{place}[]")
+        case Map():
+            yield from _walked(node.values, f"{place}{{}}")
+        case Union():
+            for branch in node.branches:
+                yield from _walked(branch, place)
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
 
 
 def _decimal(decimals: Decimals, name: str, place: str) -> Fixed:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.errors import FormatError
 from statemigrate.formats.bounds import too_deep
+from statemigrate.formats.collations import as_spark_writes, with_collations
 from statemigrate.formats.ddl import ddl_of, parse_ddl
 from statemigrate.formats.format import Format
 from statemigrate.formats.schema import avro_json
-from statemigrate.formats.spark_avro import record_of
+from statemigrate.formats.spark_avro import check_avro, record_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 class Struct(Format):
     """Values as a Spark struct describes them, in bytes by Spark's own Avro rules.
+
+    It holds what Spark's state holds, also where Avro has no type for it: maps with any keys,
+    intervals, VARIANT, collations, and fields of any name. A day-time interval is a ``timedelta``,
+    a year-month interval an ``int`` of months, a VARIANT a ``dict`` of its ``value`` and
+    ``metadata`` in bytes; a struct or an array as a map's key is a ``tuple``.
 
     ``schema`` is DDL text such as ``"id BIGINT NOT NULL, tags ARRAY<STRING>"``, also in the form
     ``"struct<id: bigint>"``, or a ``StructType``. No Java is needed for either. Comments and other
@@ -28,25 +34,30 @@ class Struct(Format):
 
     def __init__(self, schema: str | StructType) -> None:
         spark = parse_ddl(schema) if isinstance(schema, str) else _json_of(schema)
-        super().__init__(record_of(spark))
-        self._spark = _without_metadata(spark)
+        super().__init__(record_of(with_collations(spark)))
+        self._spark = _without_comments(spark)
 
     @property
     def avro_schema(self) -> dict[str, Any]:
-        """Return the schema that Spark's own rules make of the struct."""
+        """Return the schema that Spark's own rules make of the struct.
+
+        Raises FormatError for what Avro does not have: other keys than strings, odd names.
+        """
+        check_avro(self.schema)
         document: dict[str, Any] = avro_json(self.schema)
         return document
 
     @property
     def ddl(self) -> str:
         """Return the type as DDL text; ``Struct(format.ddl) == format``."""
-        return ddl_of(self._spark)
+        return ddl_of(with_collations(self._spark))
 
     def struct_type(self) -> StructType:
         """Return the struct as a Spark type."""
         from pyspark.sql.types import StructType
 
-        return StructType.fromJson(self._spark)
+        # PySpark changes the JSON it is given where a string has a collation.
+        return StructType.fromJson(copy.deepcopy(self._spark))
 
     def to_json(self) -> dict[str, Any]:
         """Return the kind and the struct, as Spark writes types in JSON."""
@@ -63,8 +74,8 @@ def struct_from_json(document: dict[str, Any]) -> Struct:
     """Return the format of a struct type in the JSON form of ``StructType.jsonValue()``."""
     format_ = Struct.__new__(Struct)
     try:
-        Format.__init__(format_, record_of(document))
-        format_._spark = _without_metadata(document)
+        Format.__init__(format_, record_of(with_collations(document)))
+        format_._spark = _without_comments(document)
     except RecursionError as error:
         raise too_deep() from error
     except (KeyError, TypeError, AttributeError) as error:
@@ -90,9 +101,6 @@ def _json_of(schema: StructType) -> dict[str, Any]:
     return schema.jsonValue()
 
 
-def _without_metadata(spark: Any) -> Any:
-    if isinstance(spark, dict):
-        return {
-            key: {} if key == "metadata" else _without_metadata(item) for key, item in spark.items()
-        }
-    return [_without_metadata(item) for item in spark] if isinstance(spark, list) else spark
+def _without_comments(spark: dict[str, Any]) -> dict[str, Any]:
+    stripped: dict[str, Any] = as_spark_writes(with_collations(spark))
+    return stripped

@@ -21,6 +21,7 @@ from typing import Any
 
 from statemigrate.formats.checks import branches_in_order
 from statemigrate.formats.leaves import leaf_of
+from statemigrate.formats.lifting import thawing
 from statemigrate.formats.schema import (
     INTEGER_RANGES,
     NULL,
@@ -58,7 +59,7 @@ def writer_of(node: Node) -> Write:
             most = MOST_ITEMS if takes_no_bytes(node.items) else sys.maxsize
             return _array(writer_of(node.items), most)
         case Map():
-            return _map(writer_of(node.values))
+            return _map(_key_writer(node.keys), writer_of(node.values))
         case Union():
             nullable = len(node.branches) == 2 and NULL in node.branches
             return _nullable(node) if nullable else _union(node)
@@ -234,14 +235,22 @@ def _array(items: Write, most: int) -> Write:
     return write
 
 
-def _map(values: Write) -> Write:
+def _key_writer(node: Node) -> Write:
+    write = writer_of(node)
+    if not isinstance(node, Record | Array):
+        return write
+    thaw = thawing(node)
+    return lambda key, out: write(thaw(key), out)
+
+
+def _map(keys: Write, values: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if type(value) is not dict:
             raise Unfit
         if value:
             write_long(len(value), out)
             for key, item in value.items():
-                _write_string(key, out)
+                keys(key, out)
                 values(item, out)
         out.append(0)
 
@@ -293,6 +302,8 @@ _WRITERS: dict[str, Write] = {
     "string": _string,
     "date": _date,
     "time-micros": _time,
+    "day-time-interval": lambda value, out: write_long(value // _MICROSECOND, out),
+    "year-month-interval": write_long,
     "timestamp-millis": _since(_EPOCH, _MILLISECOND),
     "timestamp-micros": _since(_EPOCH, _MICROSECOND),
     "local-timestamp-millis": _since(_LOCAL_EPOCH, _MILLISECOND),

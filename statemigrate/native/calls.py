@@ -44,11 +44,16 @@ def _deployed(processor: Any) -> Deployed:
 def _surround(processor: Any, handle: NativeHandle) -> None:
     # On the instance, which lives as long as the task: the class stays as the user wrote it.
     calls = _Calls(processor, handle)
-    processor.handleInputRows = calls.handle_input_rows
+    put_on(processor, "handleInputRows", calls.handle_input_rows)
     if handle.is_dual:
-        processor.handleExpiredTimer = calls.handle_expired_timer
-        processor.handleInitialState = calls.handle_initial_state
-        processor.close = calls.close
+        put_on(processor, "handleExpiredTimer", calls.handle_expired_timer)
+        put_on(processor, "handleInitialState", calls.handle_initial_state)
+        put_on(processor, "close", calls.close)
+
+
+def put_on(processor: Any, name: str, value: Any) -> None:
+    """Set an attribute of a processor, which may be a frozen dataclass."""
+    object.__setattr__(processor, name, value)
 
 
 class _Calls:
@@ -68,7 +73,7 @@ class _Calls:
         if not self._handle.is_dual:
             if arrived.is_for_user and not arrived.is_marked:
                 # All rows of a task are alike: from now on nothing is in the way.
-                self._processor.handleInputRows = self._input_rows
+                put_on(self._processor, "handleInputRows", self._input_rows)
             if arrived.is_for_user:
                 yield from self._input_rows(key, arrived.rows, timerValues)
             return

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError
-from statemigrate.native.calls import begin
+from statemigrate.native.calls import begin, put_on
 from statemigrate.native.deployed import DEPLOYED, deployed
 from statemigrate.native.functions import migrated_function
 
@@ -97,7 +97,7 @@ def _mark_class(marked: Any, settings: Settings) -> None:
         made(self, *arguments, **named)
         # A subclass is not finished here; it needs a mark of its own.
         if type(self) is marked:
-            setattr(self, DEPLOYED, deployed(self, settings))
+            put_on(self, DEPLOYED, deployed(self, settings))
 
     @wraps(init)
     def begun(self: Any, handle: Any) -> None:
@@ -117,5 +117,5 @@ def _mark_instance(marked: Any, settings: Settings) -> None:
         begin(self, handle, init)
 
     body = {"__module__": base.__module__, "__qualname__": base.__qualname__, "init": begun}
-    marked.__class__ = type(base.__name__, (base,), {**body, SETTINGS: settings})
-    setattr(marked, DEPLOYED, deployed(marked, settings))
+    put_on(marked, "__class__", type(base.__name__, (base,), {**body, SETTINGS: settings}))
+    put_on(marked, DEPLOYED, deployed(marked, settings))

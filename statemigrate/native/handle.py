@@ -80,6 +80,34 @@ class NativeHandle(DualAccessHandle):
                 for key, value in source.family.scan(span):
                     self._backfill(access, source, key, value)
 
+    def getValueState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> Any:
+        """See `DualAccessHandle`; a store without scripts is Spark's own, whatever it holds."""
+        if stateName not in self._deployed.lineages:
+            return self._spark.getValueState(stateName, schema, ttlDurationMs)
+        return super().getValueState(stateName, schema, ttlDurationMs)
+
+    def getListState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> Any:
+        """See `getValueState`."""
+        if stateName not in self._deployed.lineages:
+            return self._spark.getListState(stateName, schema, ttlDurationMs)
+        return super().getListState(stateName, schema, ttlDurationMs)
+
+    def getMapState(
+        self,
+        stateName: str,
+        userKeySchema: StructType | str,
+        valueSchema: StructType | str,
+        ttlDurationMs: int | None = None,
+    ) -> Any:
+        """See `getValueState`."""
+        if stateName not in self._deployed.lineages:
+            return self._spark.getMapState(stateName, userKeySchema, valueSchema, ttlDurationMs)
+        return super().getMapState(stateName, userKeySchema, valueSchema, ttlDurationMs)
+
     def variable(self, declared: Declared) -> Any:
         """See `DualAccessHandle.variable`."""
         plan = self._deployed.plan(declared)

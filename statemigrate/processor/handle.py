@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Declared, access_for
-from statemigrate.errors import StartupError
-from statemigrate.formats import Struct
+from statemigrate.errors import FormatError, StartupError
+from statemigrate.formats.ddl import parse_ddl
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
 
@@ -111,5 +112,16 @@ def declared_variables(
 
 
 def struct_of(schema: StructType | str) -> StructType:
-    """A schema as PySpark takes it, a type or a DDL string, as a type; needs no JVM."""
-    return schema if isinstance(schema, StructType) else Struct(schema).struct_type()
+    """A schema as PySpark takes it, a type or a DDL string, as a type; needs no JVM.
+
+    Only where there is a session does Spark read what this package's own reading does not know.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    try:
+        return StructType.fromJson(parse_ddl(schema))
+    except FormatError:
+        if SparkSession.getActiveSession() is None:
+            raise
+        found: StructType = StructType.fromDDL(schema)  # type: ignore[assignment]
+        return found

@@ -109,11 +109,15 @@ def _map(key: Take, item: Take) -> Take:
     def take(values: Any) -> Any:
         if not isinstance(values, dict):
             return python_value(values)
-        taken = {key(each): item(held) for each, held in values.items()}
+        taken = {_hashable(key(each)): item(held) for each, held in values.items()}
         # Two keys that become one would lose a value.
         return taken if len(taken) == len(values) else values
 
     return take
+
+
+def _hashable(key: Any) -> Any:
+    return tuple(map(_hashable, key)) if isinstance(key, list | tuple) else key
 
 
 def _decimal(data_type: Any) -> Take:

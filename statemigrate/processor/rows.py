@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 Convert = Callable[[Any], Any]
+Make = Callable[[Any], "Convert | None"]
 
 
 class RowCodec:
@@ -108,7 +109,9 @@ def _plain(data_type: DataType) -> Convert | None:
         return _to_utc
     if name == "binary":
         return _to_bytes
-    return _container(data_type, _plain)
+    if name == "variant":
+        return _parts
+    return _container(data_type, _plain, _plain_key)
 
 
 def _row(data_type: DataType) -> Convert | None:
@@ -117,13 +120,20 @@ def _row(data_type: DataType) -> Convert | None:
         return _row_maker(data_type)  # type: ignore[arg-type]
     if name == "timestamp":
         return local_of
-    return _container(data_type, _row)
+    if name == "variant":
+        return _variant
+    return _container(data_type, _row, _row_key)
 
 
 def _tuple(data_type: DataType) -> Convert | None:
-    if data_type.typeName() == "struct":
+    name = data_type.typeName()
+    if name == "struct":
         return RowCodec(data_type, rows=False).to_tuple  # type: ignore[arg-type]
-    return _aware if data_type.typeName() == "timestamp" else _container(data_type, _tuple)
+    if name == "timestamp":
+        return _aware
+    if name == "variant":
+        return _variant
+    return _container(data_type, _tuple, _tuple_key)
 
 
 def _row_maker(schema: StructType) -> Convert:
@@ -134,7 +144,7 @@ def _row_maker(schema: StructType) -> Convert:
     return lambda value: make(*codec.to_tuple(value))
 
 
-def _container(data_type: Any, make: Callable[[DataType], Convert | None]) -> Convert | None:
+def _container(data_type: Any, make: Make, make_key: Make) -> Convert | None:
     if data_type.typeName() == "array":
         element = _optional(make(data_type.elementType))
         return element and (
@@ -143,15 +153,75 @@ def _container(data_type: Any, make: Callable[[DataType], Convert | None]) -> Co
             )
         )
     if data_type.typeName() == "map":
-        item = _optional(make(data_type.valueType))
-        return item and (
-            lambda values: (
-                {key: item(value) for key, value in values.items()}
-                if isinstance(values, dict)
-                else values
-            )
-        )
+        return _map(make_key(data_type.keyType), _optional(make(data_type.valueType)))
     return None
+
+
+def _map(key: Convert | None, item: Convert | None) -> Convert | None:
+    if key is None and item is None:
+        return None
+    keys, items = key or _same, item or _same
+    return lambda values: (
+        {keys(each): items(value) for each, value in values.items()}
+        if isinstance(values, dict)
+        else values
+    )
+
+
+def _plain_key(data_type: DataType) -> Convert | None:
+    return _tuple_of(data_type, _plain_key, tuple) if _is_nested(data_type) else _plain(data_type)
+
+
+def _tuple_key(data_type: DataType) -> Convert | None:
+    return _tuple_of(data_type, _tuple_key, tuple) if _is_nested(data_type) else _tuple(data_type)
+
+
+def _row_key(data_type: DataType) -> Convert | None:
+    if not _is_nested(data_type):
+        return _row(data_type)
+    from pyspark.sql import Row
+
+    is_row = data_type.typeName() == "struct"
+    make = Row(*data_type.fieldNames()) if is_row else None  # type: ignore[attr-defined]
+    return _tuple_of(data_type, _row_key, lambda found: make(*found) if make else tuple(found))
+
+
+def _is_nested(data_type: DataType) -> bool:
+    return data_type.typeName() in ("struct", "array")
+
+
+def _tuple_of(data_type: Any, make: Make, finish: Callable[[list[Any]], Any]) -> Convert:
+    """A map's key of several parts: what cannot be hashed is a tuple, on either side."""
+    if data_type.typeName() == "array":
+        item = _optional(make(data_type.elementType)) or _same
+        parts: Callable[[Any], list[Any]] = lambda key: [item(each) for each in key]  # noqa: E731
+    else:
+        fields = [_optional(make(field.dataType)) or _same for field in data_type.fields]
+        parts = lambda key: [f(each) for f, each in zip(fields, key, strict=True)]  # noqa: E731
+    fits = len(data_type) if data_type.typeName() == "struct" else None
+
+    def convert(key: Any) -> Any:
+        whole = isinstance(key, tuple) and fits in (None, len(key))
+        return finish(parts(key)) if whole else key
+
+    return convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _parts(value: Any) -> Any:
+    """The two parts of PySpark's VariantVal, whatever its module."""
+    if type(value).__name__ != "VariantVal":
+        return value
+    return {"value": bytes(value.value), "metadata": bytes(value.metadata)}
+
+
+def _variant(value: dict[str, bytes]) -> Any:
+    from pyspark.sql.types import VariantVal
+
+    return VariantVal(value["value"], value["metadata"])
 
 
 def _optional(convert: Convert | None) -> Convert | None:

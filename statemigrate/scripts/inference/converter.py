@@ -117,7 +117,7 @@ class Converter:
             case Array(), Array():
                 each = self._item(old.items, new.items, f"{label}[]", asked, depth)
                 return each and _looped(list_of, each, source, depth)
-            case Map(), Map():
+            case Map(), Map() if old.keys == new.keys:
                 each = self._item(old.values, new.values, f"{label}{{}}", asked, depth)
                 return each and _looped(dict_of, each, source, depth)
             case (Record() | Array() | Map(), _) | (_, Record() | Array() | Map()):

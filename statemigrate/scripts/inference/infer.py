@@ -14,7 +14,7 @@ from statemigrate.scripts.inference.literals import quoted
 from statemigrate.scripts.inference.questions import MARK
 
 _MODULES = {
-    "datetime": ("UTC", "date", "datetime", "time"),
+    "datetime": ("UTC", "date", "datetime", "time", "timedelta"),
     "decimal": ("Decimal",),
 }
 

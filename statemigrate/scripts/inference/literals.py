@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any
@@ -29,6 +29,8 @@ def leaf_literal(value: Any) -> str:  # noqa: PLR0911  # one a kind of value
             return _datetime(value)
         case date():
             return f"date({value.year}, {value.month}, {value.day})"
+        case timedelta():
+            return f"timedelta({value.days}, {value.seconds}, {value.microseconds})"
         case time():
             return f'time.fromisoformat("{value}")' if value != time() else "time()"
     return repr(value)

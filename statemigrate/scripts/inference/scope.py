@@ -16,7 +16,7 @@ ARGUMENT = "value"
 LOOP_NAMES = ("each", "inner", "innermost")
 _TAKEN = {
     *(ARGUMENT, "key", *LOOP_NAMES),
-    *("l", "date", "datetime", "time"),
+    *("l", "date", "datetime", "time", "timedelta"),
     *keyword.softkwlist,
     *dir(builtins),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -34,6 +34,8 @@ _LEAVES: dict[str, Any] = {
     "null": None,
     "date": date(1970, 1, 1),
     "time-micros": time(),
+    "day-time-interval": timedelta(0),
+    "year-month-interval": 0,
     "timestamp-millis": datetime(1970, 1, 1, tzinfo=UTC),
     "timestamp-micros": datetime(1970, 1, 1, tzinfo=UTC),
     "local-timestamp-millis": datetime(1970, 1, 1),
