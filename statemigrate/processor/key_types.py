@@ -76,8 +76,10 @@ def _floating(form: str) -> tuple[Encode, Decode]:
     sign, every = 1 << (8 * size - 1), (1 << (8 * size)) - 1
 
     def encode(value: Any) -> bytes:
-        if isinstance(value, bool) or (float(value) != value and value == value):  # noqa: PLR0124
-            raise TypeError(f"expected a float that the type holds, found {shown(value)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"expected a float, found {type(value).__name__}")
+        if float(value) != value and value == value:  # noqa: PLR0124 - NaN is a key
+            raise ValueError("a number that a float does not hold")
         bits = int.from_bytes(struct.pack(form, value), "big")
         return PRESENT + (bits ^ (every if bits & sign else sign)).to_bytes(size, "big")
 
