@@ -30,6 +30,7 @@ from statemigrate.embedded.manifest import (
     read_manifest,
 )
 from statemigrate.embedded.partition import quarantine_prefix
+from statemigrate.embedded.reading import make_directory, remove_directory
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.snapshots import snapshot_files
 from statemigrate.errors import CorruptFileError
@@ -92,7 +93,7 @@ class CommittedState:
 
     def close(self) -> None:
         """Remove the links."""
-        shutil.rmtree(self.working, ignore_errors=True)
+        remove_directory(self.working)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -154,11 +155,11 @@ def hold(layout: Layout, *, deadline: float = DEADLINE) -> CommittedState:
     Raises `CheckpointError` where nothing is committed, and `CorruptFileError` for a file that is
     damaged, or still missing after ``deadline`` seconds in which no newer version appeared.
     """
-    working = Path(tempfile.mkdtemp(prefix="statemigrate-reader-"))
+    working = make_directory()
     try:
         return _patiently(lambda: _held(layout, working), time.monotonic() + deadline)
     except BaseException:
-        shutil.rmtree(working, ignore_errors=True)
+        remove_directory(working)
         raise
 
 

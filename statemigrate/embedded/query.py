@@ -26,7 +26,7 @@ from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchSchema
 from statemigrate.embedded.progress import BatchProgress
-from statemigrate.embedded.working import private_directory, remove_leftovers
+from statemigrate.embedded.working import given_directory, private_directory, remove_leftovers
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
@@ -110,7 +110,7 @@ class EmbeddedQuery:
 
     def _working(self) -> Path:
         given = self._options.working_directory
-        return Path(given) if given else private_directory(self._layout)
+        return given_directory(Path(given)) if given else private_directory(self._layout)
 
     def _lock(self) -> list[DirectoryLock]:
         locks = [DirectoryLock(self._layout.lock, "the checkpoint")]

@@ -26,7 +26,7 @@ from statemigrate.embedded.plan import BatchPlan
 from statemigrate.embedded.report import PartitionReport
 from statemigrate.embedded.stores import OpenStores
 from statemigrate.embedded.task import retire_families, working_copy
-from statemigrate.embedded.working import private_directory, remove_leftovers
+from statemigrate.embedded.working import given_directory, private_directory, remove_leftovers
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
 
@@ -176,7 +176,8 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
     require_committed(layout)
     lock = DirectoryLock(layout.lock, "the checkpoint")
     try:
-        working = working_directory or private_directory(layout)
+        given = working_directory
+        working = given_directory(given) if given else private_directory(layout)
         held = DirectoryLock(working / "lock", "the working directory")
         try:
             remove_leftovers(working)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from statemigrate.embedded.durable import unwritable
@@ -21,16 +22,44 @@ def private_directory(layout: Layout) -> Path:
     parent = directory.parent
     with unwritable(parent):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        stat = parent.lstat()
-    if parent.is_symlink() or stat.st_uid != os.getuid() or stat.st_mode & 0o022:
-        raise CheckpointError(
-            f"{parent} is not this user's alone",
-            expected=f"a directory owned by user {os.getuid()} that no one else can write to",
-            found=f"owner {stat.st_uid}, mode {stat.st_mode & 0o777:o}",
-            next_action="remove it, or set EngineOptions(working_directory=...)",
-            path=str(parent),
-        )
+        found = parent.lstat()
+    if parent.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise _not_private(parent, found)
+    _close_to_others(parent, found)
     return directory
+
+
+def given_directory(directory: Path) -> Path:
+    """A directory that the user has named, made if it is missing, closed to other users.
+
+    One that belongs to another user, as a volume of a container does, is taken as it is. Raises
+    `CheckpointError` for the user's own if everybody can write to it.
+    """
+    with unwritable(directory):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+    if found.st_uid == os.getuid():
+        if found.st_mode & 0o002:
+            raise _not_private(directory, found)
+        _close_to_others(directory, found)
+    return directory
+
+
+def _close_to_others(directory: Path, found: os.stat_result) -> None:
+    # State is somebody's data, also in a copy of it.
+    if found.st_mode & 0o077:
+        with unwritable(directory):
+            directory.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
+
+
+def _not_private(directory: Path, found: os.stat_result) -> CheckpointError:
+    return CheckpointError(
+        f"{directory} is not this user's alone",
+        expected=f"a directory owned by user {os.getuid()} that no one else can write to",
+        found=f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}",
+        next_action="remove it, or set EngineOptions(working_directory=...) to one that is",
+        path=str(directory),
+    )
 
 
 def remove_leftovers(working: Path) -> None:

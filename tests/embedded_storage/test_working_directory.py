@@ -1,11 +1,18 @@
 """The disposable directory: this user's alone, and without leftovers."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.working import private_directory, remove_leftovers
+from statemigrate.embedded.reading import make_directory, remove_directory
+from statemigrate.embedded.working import (
+    given_directory,
+    private_directory,
+    remove_leftovers,
+)
 from statemigrate.errors import CheckpointError
 
 
@@ -45,3 +52,78 @@ def test_what_killed_tasks_left_is_removed_and_nothing_else(tmp_path):
         (tmp_path / name / "CURRENT").write_text("x")
     remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o711])
+def test_the_default_directory_is_closed_where_others_could_read_it(layout, mode):
+    parent = layout.default_working_directory().parent
+    parent.mkdir()
+    parent.chmod(mode)
+    private_directory(layout)
+    assert parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [None, 0o755, 0o775, 0o700])
+def test_a_directory_that_was_named_is_made_or_closed(tmp_path, mode):
+    directory = tmp_path / "working"
+    if mode is not None:
+        directory.mkdir()
+        directory.chmod(mode)
+    assert given_directory(directory) == directory
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_was_named_and_everybody_can_write_to_is_refused(tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(CheckpointError, match="is not this user's alone"):
+        given_directory(tmp_path)
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
+    return directory
+
+
+KILLED = """
+import os, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from statemigrate.embedded.reading import make_directory
+(make_directory() / "state").write_text("values")
+os._exit(1)
+"""
+
+
+def test_what_a_killed_reader_left_is_removed_and_a_living_ones_is_not(shared):
+    living = make_directory()
+    (living / "state").write_text("values")
+    subprocess.run([sys.executable, "-c", KILLED, str(shared)], check=False, timeout=60)
+    assert len(list(shared.iterdir())) == 2
+    mine = make_directory()
+    assert set(shared.iterdir()) == {living, mine}
+    assert (living / "state").read_text() == "values"
+    for directory in (living, mine):
+        remove_directory(directory)
+    assert list(shared.iterdir()) == []
+
+
+def test_only_a_readers_directory_of_this_user_is_removed(shared, tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "lock").write_text("mine")
+    (shared / "statemigrate-reader-link").symlink_to(tmp_path / "home")
+    (shared / "statemigrate-reader-file").write_text("mine")
+    (shared / "statemigrate-reader-new").mkdir()
+    (shared / "statemigrate-reader-old").mkdir()
+    os.utime(shared / "statemigrate-reader-old", (1, 1))
+    (shared / "other").mkdir()
+    mine = make_directory()
+    assert set(shared.iterdir()) - {mine} == {
+        shared / "statemigrate-reader-link",
+        shared / "statemigrate-reader-file",
+        shared / "statemigrate-reader-new",
+        shared / "other",
+    }
+    assert (tmp_path / "home" / "lock").read_text() == "mine"
+    remove_directory(mine)
