@@ -2,8 +2,8 @@
 
 Columns: ``family`` (the family's name), ``key``, ``value`` (null for a delete), in the order of
 the writes; a record of the family named "" drops the family its key names. The file grows with what
-changed, not with the state. Its checksum is
-kept by the manifest that refers to it.
+changed, not with the state. Its checksum is kept by the manifest that refers to it. A block is
+bounded in records and in bytes, so that neither writing nor reading takes memory for more.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from statemigrate.embedded.durable import (
 from statemigrate.errors import CorruptFileError
 
 _ROWS_A_BLOCK = 16_384
+_BYTES_A_BLOCK = 64 << 20
+_LARGE = 4_096
+"""Bytes from which on a record counts towards a block's; a block of smaller ones is full before."""
 _Columns = tuple[list[str], list[bytes], list[bytes | None]]
 
 
@@ -48,6 +51,7 @@ class ChangelogWriter:
         self._file: DurableFile | None = None
         self._stream: Any = None
         self._records: list[tuple[str, bytes, bytes | None]] = []
+        self._large = 0
         self.records = 0
 
     def add(self, family: str, key: bytes, value: bytes | None) -> None:
@@ -60,7 +64,10 @@ class ChangelogWriter:
 
         def add(key: bytes, value: bytes | None) -> None:
             append((family, key, value))
-            if len(records) >= _ROWS_A_BLOCK:
+            size = len(key) if value is None else len(key) + len(value)
+            if size >= _LARGE:
+                self._large += size
+            if len(records) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
                 self._write_block()
 
         return add
@@ -94,6 +101,7 @@ class ChangelogWriter:
         self.records += len(self._records)
         # Cleared, not replaced: whoever adds holds on to this list.
         self._records.clear()
+        self._large = 0
 
     def _open(self) -> Any:
         import pyarrow as pa
