@@ -110,6 +110,8 @@ def _print_store(store: StoreStatus) -> None:
 
 
 def _head(store: StoreStatus) -> str:
+    if store.is_broken:
+        return ", its scripts are broken"
     if store.head is None:
         return ", no scripts"
     return ", the head" if store.head == store.target else f"; the head is {store.head}"

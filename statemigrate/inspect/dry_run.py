@@ -73,12 +73,13 @@ def check_sample(sample: int | None) -> None:
 
 
 def read_lineages(migrations: str | Path, store: str) -> dict[str, Lineage]:
-    """The lineages of a folder. Raises `LineageError` where ``store`` has none."""
+    """The lineages of a folder in which nothing is wrong.
+
+    Raises `LineageError` where ``store`` has no script, and what is wrong with its scripts.
+    """
     from statemigrate.scripts import ScriptFolder
 
-    folder = ScriptFolder(migrations)
-    folder.lineage(store)
-    return folder.lineages()
+    return ScriptFolder(migrations).sound_lineages(store)
 
 
 def _active(checkpoint: str | Path) -> SparkSession:

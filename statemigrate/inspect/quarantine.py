@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.inspect.course import Course, courses
+from statemigrate.inspect.dry_run import read_lineages
 from statemigrate.inspect.opening import open_state
 from statemigrate.inspect.state import planned
 from statemigrate.inspect.trial import cause_of
-from statemigrate.scripts import ScriptFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def quarantined(
     it is every value in an older family that does not migrate. ``accept_edited`` names the applied
     scripts that were corrected since. Raises as `dry_run`.
     """
-    lineages = ScriptFolder(migrations).lineages()
+    lineages = read_lineages(migrations, store)
     with closing(
         open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
     ) as state:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from statemigrate.scripts.survey import Survey
+
 
 class StateReader:
     """The stores of a checkpoint in their target format, whatever is migrated so far.
@@ -39,7 +41,8 @@ class StateReader:
         spark: SparkSession | None = None,
     ) -> None:
         self._targets = dict(targets or {})
-        self._lineages = {} if migrations is None else _lineages(migrations)
+        self._scripts = None if migrations is None else _survey(migrations)
+        self._lineages = dict(self._scripts.lineages) if self._scripts else {}
         self._state = open_state(
             str(checkpoint), self._lineages, targets=self._targets, operator=operator, spark=spark
         )
@@ -73,8 +76,11 @@ class StateReader:
     def plan(self, store: str) -> StorePlan:
         """How the store is read: its target and its other families.
 
-        Raises `StartupError` if scripts and state do not fit.
+        Raises `StartupError` if scripts and state do not fit, `ScriptError` or `LineageError` for
+        what is wrong with this store's scripts.
         """
+        if self._scripts is not None:
+            self._scripts.require(store)
         return planned(self._state, store, self._lineages, self._targets)
 
     def key_type(self, store: str) -> StructType:
@@ -109,7 +115,7 @@ class StateReader:
         self._state.close()
 
 
-def _lineages(migrations: str | Path) -> Any:
+def _survey(migrations: str | Path) -> Survey:
     from statemigrate.scripts import ScriptFolder
 
-    return ScriptFolder(migrations).lineages()
+    return ScriptFolder(migrations).survey()

@@ -17,6 +17,8 @@ from statemigrate.migration import Lineage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.scripts.survey import Survey
+
 
 @dataclass(frozen=True)
 class FamilyStatus:
@@ -38,8 +40,9 @@ class StoreStatus:
 
     ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
     values that are in the target's, None on the embedded engine. ``head`` is None for a store
-    without scripts. ``rate`` is in values a second, over the last batches or since an
-    earlier status, ``seconds`` what is left at that rate; both None while unknown.
+    without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
+    second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
+    both None while unknown.
     """
 
     store: str
@@ -51,6 +54,7 @@ class StoreStatus:
     next_action: str
     rate: float | None = None
     seconds: float | None = None
+    is_broken: bool = False
 
     @property
     def left(self) -> int:
@@ -115,11 +119,11 @@ def status(
     ``targets`` tells whose state envelopes are, where scripts of several stores fit. Spark's own
     state is read with ``spark``, the active session unless given. ``operator`` is Spark's number
     of the stateful operator that is meant, where several could be. Raises `CheckpointError` for
-    what cannot be read, `ScriptError` or `LineageError` for broken scripts.
+    what cannot be read, and `ScriptError` for what is no folder of scripts; a store with broken
+    scripts is counted too, and says so.
     """
-    from statemigrate.scripts import ScriptFolder
-
-    lineages = {} if migrations is None else ScriptFolder(migrations).lineages()
+    found = _survey(migrations)
+    lineages = dict(found.lineages) if found else {}
     for store, target in (targets or {}).items():
         if store in lineages:
             lineages[store].resolve(target)
@@ -127,12 +131,25 @@ def status(
         open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
     ) as state:
         stores = tuple(
-            _store(state, name, stored, lineages.get(name)) for name, stored in state.stores.items()
+            _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
+            for name, stored in state.stores.items()
         )
         return Status(state.engine, state.checkpoint, state.version, time.time(), stores)
 
 
-def _store(state: State, store: str, stored: StoredStore, lineage: Lineage | None) -> StoreStatus:
+def _survey(migrations: str | Path | None) -> Survey | None:
+    from statemigrate.scripts import ScriptFolder
+
+    return None if migrations is None else ScriptFolder(migrations).survey()
+
+
+def _is_broken(found: Survey | None, store: str) -> bool:
+    return found is not None and store in found.stores and store not in found.lineages
+
+
+def _store(
+    state: State, store: str, stored: StoredStore, lineage: Lineage | None, *, broken: bool
+) -> StoreStatus:
     target, *others = stored.families
     # What an embedded target holds is noted nowhere, and of no use to know.
     counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
@@ -155,6 +172,7 @@ def _store(state: State, store: str, stored: StoredStore, lineage: Lineage | Non
         sum(counts[target.name].values()) if target.name in counts else None,
         families,
         "",
+        is_broken=broken,
     )
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None:
@@ -164,6 +182,8 @@ def _store(state: State, store: str, stored: StoredStore, lineage: Lineage | Non
 
 def _next_action(store: StoreStatus, state: State) -> str:
     where = f"--checkpoint {state.checkpoint}"
+    if store.is_broken:
+        return f"statemigrate history {store.store} shows what is wrong with its scripts"
     if store.quarantined:
         return f"statemigrate dry-run {store.store} {where} shows why {store.quarantined:,} fail"
     if store.left and state.engine == "native":

@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from importlib.resources import as_file, files
+from itertools import groupby
 from pathlib import Path
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.migration import BASE, Lineage, check_store_name
+from statemigrate.migration import Lineage, check_store_name
+from statemigrate.scripts.choosing import chosen, unscripted
 from statemigrate.scripts.grouping import by_store
 from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.loading import Script, load_scripts
 from statemigrate.scripts.reading import read
+from statemigrate.scripts.survey import Survey, survey
 
 _TEMPLATE = "script.py.mako"
 
@@ -61,29 +64,41 @@ class ScriptFolder:
         (target / "versions").mkdir()
         return cls(target)
 
+    def survey(self) -> Survey:
+        """Return everything that is in the folder, and what is wrong with it."""
+        return survey(self.versions)
+
     def stores(self) -> tuple[str, ...]:
-        """Return the names of the stores that have scripts."""
-        return tuple(self._by_store())
+        """Return the names of the stores that have scripts, complete or not."""
+        return tuple(self.survey().stores)
 
     def lineages(self) -> dict[str, Lineage]:
         """Return the lineage of every store, by name.
 
         Raises ScriptError, FormatError or LineageError for the first thing wrong in any script.
         """
-        return {store: _build(store, scripts) for store, scripts in self._by_store().items()}
+        scripts = by_store(load_scripts(self.versions))
+        return {store: _build(store, mine) for store, mine in scripts.items()}
 
     def lineage(self, store: str) -> Lineage:
-        """Return the lineage of one store; errors of other stores' formats and chains stay out."""
-        stores = self._by_store()
-        if store not in stores:
-            raise LineageError(
-                f"No migration script in {self.versions} is for store '{store}'.",
-                expected=f"one of {', '.join(stores)}" if stores else "at least one script",
-                found=repr(store),
-                next_action=f"`statemigrate new {store} -m MESSAGE`",
-                store=store,
-            )
-        return _build(store, stores[store])
+        """Return the lineage of one store; what is wrong with other stores' scripts stays out.
+
+        A script that names no store may be of this one, and is an error here too.
+        """
+        return self.sound_lineages(store)[store]
+
+    def sound_lineages(self, *needed: str) -> dict[str, Lineage]:
+        """Return the lineages of all stores in which nothing is wrong, read once.
+
+        Raises, as `lineages` does, for what is wrong with the stores that are ``needed``, and
+        LineageError for one of them without a script.
+        """
+        found = self.survey()
+        for store in needed:
+            found.require(store)
+            if store not in found.lineages:
+                raise unscripted(found, self.versions, store)
+        return dict(found.lineages)
 
     def new(
         self,
@@ -108,8 +123,10 @@ class ScriptFolder:
         # Imports alembic, and with it SQLAlchemy, which takes longer than reading scripts.
         from statemigrate.scripts.writing import write_script
 
-        scripts = self._by_store().get(check_store_name(store), [])
-        lineage = _build(store, scripts) if scripts else None
+        found = self.survey()
+        found.require(check_store_name(store))
+        lineage = found.lineages.get(store)
+        scripts = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
             old = _continued(lineage, old, baseline)
         transforms = _inferred(store, old, new) if infer else None
@@ -125,54 +142,36 @@ class ScriptFolder:
         )
 
     def heads(self) -> tuple[Entry, ...]:
-        """Return the newest script of every store."""
-        return tuple(entries(lineage)[0] for lineage in self.lineages().values())
+        """Return the newest script of every store: several where they form no chain.
+
+        Where each follows another, all of them.
+        """
+        stores = groupby(self.history(), lambda entry: entry.store)
+        groups = [list(group) for _, group in stores]
+        newest = [[each for each in group if each.is_head] or group for group in groups]
+        return tuple(entry for group in newest for entry in group)
 
     def history(self, store: str | None = None) -> tuple[Entry, ...]:
-        """Return the scripts of one store, or store by store of all, newest first."""
-        chosen = self.lineages().values() if store is None else [self.lineage(store)]
-        return tuple(entry for lineage in chosen for entry in entries(lineage))
+        """Return the scripts of one store, or store by store of all, newest first.
+
+        Scripts that are broken, or not finished, are among them, with what is wrong; last come
+        those that name no store. Raises LineageError for a store without scripts.
+        """
+        found = self.survey()
+        if store is not None and store not in found.stores:
+            raise unscripted(found, self.versions, store)
+        chosen_stores = [*found.stores, None] if store is None else [store]
+        return tuple(entry for each in chosen_stores for entry in entries(found, each))
 
     def show(self, target: str) -> Details:
-        """Return one script with its formats compared.
+        """Return one script with its formats compared, and what is wrong with it.
 
         ``target`` is a revision or the beginning of one, a store, or ``STORE@`` followed by what
-        `Lineage.resolve` knows. Raises LineageError if it means no script, or several.
+        `Lineage.resolve` knows; of scripts that form no chain, by ``head`` or a revision. Raises
+        LineageError if it means no script, or several.
         """
-        lineage = self._lineage_of(target)
-        revision = lineage.resolve("head" if target == lineage.store else target)
-        if revision == BASE:
-            raise LineageError(
-                f"No script made {target}: it is the state before the first one.",
-                expected=f"one of {', '.join(m.revision for m in lineage.migrations)}",
-                found=target,
-                next_action=f"`statemigrate show {lineage.store}@base+1` shows the first script",
-                store=lineage.store,
-            )
-        return details(lineage, revision)
-
-    def _lineage_of(self, target: str) -> Lineage:
-        store, separator, _ = target.partition("@")
-        lineages = self.lineages()
-        if separator or target in lineages:
-            return self.lineage(store)
-        if len(lineages) == 1:
-            return next(iter(lineages.values()))
-        holders = [lineage for lineage in lineages.values() if _holds(lineage, target)]
-        if len(holders) == 1:
-            return holders[0]
-        raise LineageError(
-            f"{target!r} means scripts of {len(holders)} stores."
-            if holders
-            else f"No script has the revision {target!r}.",
-            expected="a revision, the beginning of one, STORE or STORE@REVISION",
-            found=", ".join(lineage.store for lineage in holders) or repr(target),
-            next_action="`statemigrate history` lists all revisions",
-            revision=target,
-        )
-
-    def _by_store(self) -> dict[str, list[Script]]:
-        return by_store(load_scripts(self.versions))
+        found = self.survey()
+        return details(found, chosen(found, self.versions, target))
 
 
 def _build(store: str, scripts: Sequence[Script]) -> Lineage:
@@ -190,10 +189,6 @@ def _inferred(store: str, old: Format | None, new: Format | None) -> Transforms:
         next_action=f"give both formats, or write a baseline for store '{store}' first",
         store=store,
     )
-
-
-def _holds(lineage: Lineage, target: str) -> bool:
-    return any(migration.revision.startswith(target) for migration in lineage.migrations)
 
 
 def _continued(lineage: Lineage, old: Format | None, baseline: bool) -> Format:

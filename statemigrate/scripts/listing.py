@@ -1,65 +1,138 @@
-"""What `heads`, `history` and `show` tell about a script."""
+"""What `heads`, `history` and `show` tell about scripts, whatever is wrong with some of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statemigrate.formats import Comparison, compare
-from statemigrate.migration import Lineage, Migration
+from statemigrate.errors import StatemigrateError
+from statemigrate.formats import Comparison, Format, compare
+from statemigrate.migration import Migration
+from statemigrate.scripts.loading import Script
+from statemigrate.scripts.survey import Survey
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One script in its store's history."""
+    """One script in its store's history.
 
-    migration: Migration
+    ``faults`` are what is wrong with it. What it says is None as far as it cannot be read, and
+    ``migration`` is None if the script is not complete.
+    """
+
+    store: str | None
+    revision: str | None
+    down_revision: str | None
+    message: str
+    path: str
     is_head: bool
+    faults: tuple[StatemigrateError, ...]
+    migration: Migration | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as JSON holds it."""
         migration = self.migration
+        questions = migration.questions if migration else ()
         return {
-            "store": migration.store,
-            "revision": migration.revision,
-            "down_revision": migration.down_revision,
-            "message": migration.message,
+            "store": self.store,
+            "revision": self.revision,
+            "down_revision": self.down_revision,
+            "message": self.message,
             "head": self.is_head,
-            "baseline": migration.is_baseline,
-            "reversible": migration.is_reversible,
-            "questions": [asdict(question) for question in migration.questions],
-            "path": migration.path,
-            "checksum": migration.checksum,
+            "baseline": migration.is_baseline if migration else None,
+            "reversible": migration.is_reversible if migration else None,
+            "drops": list(migration.drops) if migration else None,
+            "questions": [asdict(question) for question in questions],
+            "path": self.path,
+            "checksum": migration.checksum if migration else None,
+            "faults": [_fault_json(fault) for fault in self.faults],
         }
 
 
 @dataclass(frozen=True)
 class Details(Entry):
-    """One script with its formats; a baseline has nothing to compare with."""
+    """One script with its formats, each None if it cannot be read or, as of a baseline, is none."""
 
-    comparison: Comparison | None
+    old: Format | None
+    new: Format | None
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """How the formats differ; None where there are not two."""
+        return compare(self.old, self.new) if self.old and self.new else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry, its formats and the verdict on them as JSON holds them."""
-        old, new = self.migration.old, self.migration.new
+        comparison = self.comparison
         return {
             **super().to_json(),
-            "old": old.to_json() if old else None,
-            "new": new.to_json(),
-            "verdict": str(self.comparison.verdict) if self.comparison else None,
-            "changes": [asdict(c) for c in self.comparison.changes] if self.comparison else [],
+            "old": self.old.to_json() if self.old else None,
+            "new": self.new.to_json() if self.new else None,
+            "verdict": str(comparison.verdict) if comparison else None,
+            "changes": [asdict(c) for c in comparison.changes] if comparison else [],
         }
 
 
-def entries(lineage: Lineage) -> tuple[Entry, ...]:
-    """Return the store's scripts, newest first."""
-    newest_first = reversed(lineage.migrations)
-    return tuple(Entry(m, m.revision == lineage.head) for m in newest_first)
+def entries(found: Survey, store: str | None) -> tuple[Entry, ...]:
+    """Return the scripts of a store, newest first; for None those that name no store.
+
+    A script is newer than the one it says it follows; of two that follow one, that which was
+    created later comes first.
+    """
+    paths = [path for path, place in found.places.items() if place[0] == store]
+    scripts = {str(script.path): script for script in found.scripts}
+    created = {path: scripts[path].created if path in scripts else "" for path in paths}
+    ages = _ages(found, paths)
+    ordered = sorted(paths, key=lambda path: (ages[path], created[path], path), reverse=True)
+    followed = {found.follows[path] for path in paths}
+    return tuple(_entry(found, path, scripts.get(path), followed) for path in ordered)
 
 
-def details(lineage: Lineage, revision: str) -> Details:
-    """Return one script of the lineage with its formats compared."""
-    migration = next(m for m in lineage.migrations if m.revision == revision)
-    old = migration.old
-    comparison = compare(old, migration.new) if old is not None else None
-    return Details(migration, revision == lineage.head, comparison)
+def details(found: Survey, entry: Entry) -> Details:
+    """Return one script with its formats."""
+    script = next((each for each in found.scripts if str(each.path) == entry.path), None)
+    return Details(**vars(entry), old=_format(script, "old"), new=_format(script, "new"))
+
+
+def _format(script: Script | None, name: str) -> Format | None:
+    value = None if script is None else script.get(name)
+    return value if isinstance(value, Format) else None
+
+
+def _entry(found: Survey, path: str, script: Script | None, followed: set[str | None]) -> Entry:
+    store, revision = found.places[path]
+    faults = tuple(fault.error for fault in found.found_faults if path in fault.paths)
+    return Entry(
+        store,
+        revision,
+        found.follows[path],
+        script.message if script else "",
+        path,
+        revision not in followed,
+        faults,
+        next((each for each in found.migrations if each.path == path), None),
+    )
+
+
+def _ages(found: Survey, paths: list[str]) -> Mapping[str, int]:
+    """By path, how many scripts come before one."""
+    by_revision = {found.places[path][1]: path for path in paths}
+    ages = {}
+    for path in paths:
+        seen = [path]
+        before = by_revision.get(found.follows[path])
+        while before is not None and before not in seen:
+            seen.append(before)
+            before = by_revision.get(found.follows[before])
+        ages[path] = len(seen)
+    return ages
+
+
+def _fault_json(fault: StatemigrateError) -> dict[str, Any]:
+    return {
+        "summary": fault.summary,
+        "expected": None if fault.expected is None else str(fault.expected),
+        "found": None if fault.found is None else str(fault.found),
+        "next": fault.next_action,
+    }

@@ -20,21 +20,45 @@ Place = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
+class Fault:
+    """Something wrong, the store in which it is, and the paths of the scripts that it is about.
+
+    The store is None where a script names none: it may be of any.
+    """
+
+    store: str | None
+    paths: tuple[str, ...]
+    error: StatemigrateError
+
+
+@dataclass(frozen=True)
 class Survey:
     """What a folder holds.
 
-    ``places`` has, by path, what each script says of its store and revision. ``scripts`` are those
+    ``places`` has, by path, what each script says of its store and revision, ``follows`` which
+    revision it says it follows. ``scripts`` are those
     that import, ``migrations`` those of them that are complete; ``unread`` are the paths of all
     others. ``lineages`` are those of the stores in which nothing is wrong.
     """
 
     places: Mapping[str, Place]
-
+    follows: Mapping[str, str | None]
     scripts: tuple[Script, ...]
     migrations: tuple[Migration, ...]
     unread: tuple[str, ...]
     lineages: Mapping[str, Lineage]
-    faults: tuple[StatemigrateError, ...]
+    found_faults: tuple[Fault, ...]
+
+    @property
+    def faults(self) -> tuple[StatemigrateError, ...]:
+        """All that is wrong."""
+        return tuple(each.error for each in self.found_faults)
+
+    def require(self, store: str) -> None:
+        """Raise the first fault of a store, or of a script that may be one of its scripts."""
+        for fault in self.found_faults:
+            if fault.store in (store, None):
+                raise fault.error
 
     @property
     def stores(self) -> list[str]:
@@ -56,34 +80,39 @@ def survey(versions: Path) -> Survey:
     found.connect()
     return Survey(
         found.places,
+        found.follows,
         tuple(found.scripts),
         tuple(found.migrations),
         tuple(found.unread),
         found.lineages,
-        tuple(found.faults),
+        tuple(_placed(found, fault, store) for store, fault in found.faults),
     )
 
 
 @dataclass
 class _Reading:
     places: dict[str, Place] = field(default_factory=dict)
+    follows: dict[str, str | None] = field(default_factory=dict)
     scripts: list[Script] = field(default_factory=list)
     complete: list[Script] = field(default_factory=list)
     migrations: list[Migration] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     broken: set[str | None] = field(default_factory=set)
     lineages: dict[str, Lineage] = field(default_factory=dict)
-    faults: list[StatemigrateError] = field(default_factory=list)
+    faults: list[tuple[str | None, StatemigrateError]] = field(default_factory=list)
 
     def load(self, paths: Iterable[Path]) -> None:
         for path in paths:
             try:
                 script = load(path)
             except (ScriptError, FormatError) as fault:
-                self.places[str(path)] = _place_in(path)
+                text = path.read_text(errors="replace")
+                self.places[str(path)] = _assigned(text, "store"), _assigned(text, "revision")
+                self.follows[str(path)] = _assigned(text, "down_revision")
                 self._refuse(path, [fault])
             else:
                 self.places[str(path)] = (_text(script, "store"), _text(script, "revision"))
+                self.follows[str(path)] = _text(script, "down_revision")
                 self.scripts.append(script)
         self.scripts.sort(key=lambda script: script.created)
 
@@ -98,13 +127,13 @@ class _Reading:
 
     def compare_stores(self) -> None:
         for fault in faults_across_stores(self.complete):
-            self.faults.append(fault)
+            self.faults.append((fault.data["store"], fault))
             self.broken.add(fault.data["store"])
 
     def connect(self) -> None:
         for store, migrations in sorted(_by_store(self.migrations).items()):
             faults = self._faults_in_chain(store, migrations)
-            self.faults += faults
+            self.faults += [(store, fault) for fault in faults]
             if not faults and store not in self.broken:
                 self.lineages[store] = Lineage.build(store, migrations)
 
@@ -114,9 +143,19 @@ class _Reading:
         return list(chain_faults(store, _without_copies(migrations), elsewhere))
 
     def _refuse(self, path: Path, faults: Sequence[StatemigrateError]) -> None:
-        self.faults += faults
+        store = self.places[str(path)][0]
+        self.faults += [(store, fault) for fault in faults]
         self.unread.append(str(path))
-        self.broken.add(self.places[str(path)][0])
+        self.broken.add(store)
+
+
+def _placed(found: _Reading, error: StatemigrateError, store: str | None) -> Fault:
+    data = error.data
+    if data.get("path"):
+        return Fault(store, (data["path"],), error)
+    revisions = {data.get("revision"), *data.get("revisions", ())} - {None}
+    paths = [path for path, place in found.places.items() if place[1] in revisions]
+    return Fault(store, tuple(paths), error)
 
 
 def _by_store(migrations: Iterable[Migration]) -> dict[str, list[Migration]]:
@@ -132,11 +171,6 @@ def _without_copies(migrations: Iterable[Migration]) -> list[Migration]:
     for migration in migrations:
         firsts.setdefault(migration.revision, migration)
     return list(firsts.values())
-
-
-def _place_in(path: Path) -> Place:
-    text = path.read_text(errors="replace")
-    return _assigned(text, "store"), _assigned(text, "revision")
 
 
 def _assigned(text: str, name: str) -> str | None:

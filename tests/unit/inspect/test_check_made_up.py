@@ -107,3 +107,12 @@ def test_it_can_be_left_out(folder: Path) -> None:
     script(folder, "a1", upgrade="raise KeyError")
     assert not check(folder).passed
     assert check(folder, made_up=False).passed
+
+
+def test_nothing_is_noted_while_questions_are_open(folder: Path) -> None:
+    question = "# QUESTION: like this?\n"
+    script(folder, "a1", upgrade="return {'a': value['a'] + 0}", more=question)
+    report = check(folder)
+    assert ([each.kind for each in report.findings], report.notes) == (["question"], ())
+    script(folder, "a1", upgrade="return {'a': value['cents']}", more=question)
+    assert [each.kind for each in check(folder).findings] == ["made-up", "question"]

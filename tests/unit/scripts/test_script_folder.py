@@ -259,7 +259,9 @@ def test_heads_and_history_list_newest_first(folder):
         "head": False,
         "baseline": False,
         "reversible": True,
+        "drops": [],
         "questions": [],
+        "faults": [],
         "path": folder.lineage("auctions").migrations[0].path,
         "checksum": folder.lineage("auctions").migrations[0].checksum,
     }
