@@ -41,6 +41,16 @@ class OperatorFile:
         """The schema files, below the checkpoint."""
         return tuple(_split(self.path, each)[1] for each in _schema_paths(self._document))
 
+    @property
+    def variables(self) -> frozenset[str] | None:
+        """The names of the operator's state variables; None where it does not tell."""
+        try:
+            properties = parse_json(self._document["operatorPropertiesJson"])
+            return frozenset(str(each["stateName"]) for each in properties["stateVariables"])
+        except (ValueError, KeyError, TypeError):
+            # Other operators have none; who reads the state itself says what is wrong.
+            return None
+
     def rooted_at(self, root: str) -> OperatorFile:
         """The same with every schema file in the checkpoint ``root``."""
         document = self._document
@@ -70,6 +80,19 @@ def operator_files(system: Any, checkpoint: str) -> list[OperatorFile]:
         for operator in batches_in(names_in(system, f"{checkpoint}/state"))
         for path in _files(system, checkpoint, f"state/{operator}/_metadata/v2")
     ]
+
+
+def known_variables(system: Any, checkpoint: str) -> frozenset[str] | None:
+    """The state variables that any batch of the query was planned with; None if not all are told.
+
+    Raises `CheckpointError` for metadata that are not understood.
+    """
+    operators = set(operator_names(system, checkpoint))
+    files = operator_files(system, checkpoint)
+    told = {int(each.path.split("/")[1]): each.variables for each in files}
+    if operators != set(told) or any(each.variables is None for each in files):
+        return None
+    return frozenset(name for each in files for name in each.variables or ())
 
 
 def operator_names(system: Any, checkpoint: str) -> dict[int, str]:

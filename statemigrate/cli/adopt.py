@@ -86,7 +86,23 @@ def _lines(done: Adoption) -> Iterator[str]:
     if done.moved is not None:
         yield f"  {done.moved}: move it to the originals"
     yield f"  originals are kept in {done.backup}"
-    yield f"Next: {_NEXT[done.state].format(done.checkpoint)}"
+    yield f"Next: {_next(done)}"
+    if done.state == "adopted":
+        yield (
+            "An older release, which has no control source, starts again only after "
+            f"`statemigrate adopt {done.checkpoint} --undo --apply`"
+        )
+
+
+def _next(done: Adoption) -> str:
+    if not done.uncommitted:
+        return _NEXT[done.state].format(done.checkpoint)
+    undo = " --undo" if done.state == "would undo" else ""
+    return (
+        "stop the query, and wait until its process has ended; then "
+        f"`statemigrate adopt {done.checkpoint}{undo} --apply --stopped`, as its newest batch is "
+        "not committed"
+    )
 
 
 def _change(file: FileChange) -> str:
@@ -105,7 +121,7 @@ _HEADS = {
 }
 _NEXT = {
     "would adopt": "stop the query, then `statemigrate adopt {} --apply`",
-    "adopted": "start the query with the control source as its last source",
+    "adopted": "start the query with the control source as its last source (with_backfill)",
     "would relocate": "stop the query, then `statemigrate adopt {} --apply`",
     "relocated": "start the query here; never together with one on the place it was copied from",
     "would undo": "stop the query, then `statemigrate adopt {} --undo --apply`",

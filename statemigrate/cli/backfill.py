@@ -148,6 +148,8 @@ def _plan(
 
 
 def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
+    from statemigrate.inspect.next_steps import RUNNING
+
     screen = console()
     if plan.withdrawn:
         screen.print(f"Withdrew {_chunks(plan.withdrawn)} of the plan before.")
@@ -156,7 +158,7 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
         return
     _print_families(plan.families)
     screen.print(f"Planned {plan.keys:,} keys in {_chunks(plan.chunks)}, one a batch.")
-    screen.print(f"Next: have the query running; statemigrate backfill {checkpoint} --status")
+    screen.print(f"Next: {RUNNING}; statemigrate backfill {checkpoint} --status follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
@@ -192,6 +194,8 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
 
 
 def _print_status(status: BackfillStatus, checkpoint: str) -> None:
+    from statemigrate.inspect.next_steps import RUNNING
+
     screen = console()
     _print_families(status.families)
     screen.print(f"{status.keys_left:,} keys are left in older families.")
@@ -202,9 +206,16 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
         )
     if status.quarantined:
         screen.print(f"{status.quarantined:,} keys are quarantined: their transforms failed.")
-        screen.print("Next: correct the scripts, deploy, and plan again.")
+        screen.print(
+            f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
+            "scripts, deploy with accept_edited, and plan again."
+        )
     elif status.keys_left and not status.chunks:
         screen.print(f"Next: statemigrate backfill {checkpoint}")
+    elif status.keys_left:
+        screen.print(f"Next: {RUNNING}.")
+    elif status.families:
+        screen.print("Next: restart the query: what is empty leaves the read path and is dropped.")
 
 
 def _chunks(number: int) -> str:

@@ -11,6 +11,7 @@ from statemigrate.backfill import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    file_to_write,
     operator_option,
     shared_options,
     target_option,
@@ -55,8 +56,15 @@ if TYPE_CHECKING:
     show_default=True,
     help="Keys a batch, for the estimate (Spark's own state).",
 )
-@click.option("--junit", metavar="FILE", help="Write the result as JUnit XML, for CI.")
-@click.option("--html", metavar="FILE", help="Write the report as one HTML page.")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    callback=file_to_write,
+    help="Write the result as JUnit XML, for CI.",
+)
+@click.option(
+    "--html", metavar="FILE", callback=file_to_write, help="Write the report as one HTML page."
+)
 @target_option
 @accept_edited_option
 @operator_option
@@ -112,11 +120,12 @@ def _of_checkpoint(
     from statemigrate.cli.session import local_session
     from statemigrate.inspect.dry_run import dry_run as run
     from statemigrate.inspect.dry_run import read_lineages
-    from statemigrate.inspect.opening import engine_of
+    from statemigrate.inspect.opening import require_store
 
     # Said before Spark takes its time to start.
-    read_lineages(settings.migrations, store)
-    engine_of(checkpoint)
+    lineage = read_lineages(settings.migrations, store)[store]
+    lineage.resolve(targets.get(store, "head"))
+    require_store(checkpoint, store)
     with local_session() as spark, progress_bar("values", shown=not settings.json) as move:
         return run(
             store,

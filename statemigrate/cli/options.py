@@ -175,3 +175,21 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     ctx.obj = settings
     if value is not None and value is not False and parameter.name is not None:
         setattr(settings, parameter.name, value)
+
+
+def file_to_write(
+    ctx: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,
+    path: str | None,
+) -> str | None:
+    """Refuse, before any work is done, a file that could not be written in the end."""
+    if path is None:
+        return None
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise click.BadParameter(f"there is no directory {place.parent}", param=parameter)
+    if place.is_dir():
+        raise click.BadParameter(f"{path} is a directory", param=parameter)
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise click.BadParameter(f"{path} cannot be written", param=parameter)
+    return path

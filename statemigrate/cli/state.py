@@ -47,7 +47,7 @@ def get(
     require_values("get")
     from statemigrate.inspect.keys import key_from_texts
 
-    with opened(settings, checkpoint, targets) as reader:
+    with opened(settings, store, checkpoint, targets) as reader:
         wanted = key_from_texts(reader.key_type(store), key)
         names = reader.key_columns(store)
         found = [(dict(zip(names, k, strict=True)), v) for k, v in reader.entries(store, wanted)]
@@ -78,10 +78,13 @@ def export(
     Whatever is migrated so far; the query may be running. Each record has a `key` and a `value`.
     """
     require_values("export")
+    from statemigrate.inspect.export import check_target
     from statemigrate.inspect.export import export as write
 
+    # Said before Spark takes its time to start.
+    check_target(path)
     with (
-        opened(settings, checkpoint, targets) as reader,
+        opened(settings, store, checkpoint, targets) as reader,
         progress_bar("keys", shown=not settings.json) as move,
     ):
         keys = write(reader, store, path, tick=lambda done: move(done, None))
@@ -93,11 +96,15 @@ def export(
 
 
 @contextmanager
-def opened(settings: Settings, checkpoint: str, targets: dict[str, str]) -> Iterator[StateReader]:
+def opened(
+    settings: Settings, store: str, checkpoint: str, targets: dict[str, str]
+) -> Iterator[StateReader]:
     """A reader of the checkpoint, with a Spark session where that is needed."""
     from statemigrate.cli.session import session_for
+    from statemigrate.inspect.opening import require_store
     from statemigrate.inspect.reader import StateReader
 
+    require_store(checkpoint, store)
     with (
         session_for(checkpoint) as spark,
         StateReader(

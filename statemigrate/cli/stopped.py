@@ -13,6 +13,7 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_option,
+    file_to_write,
     operator_option,
     require_values,
     shared_options,
@@ -61,7 +62,13 @@ def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None
 @click.command(epilog="Example: statemigrate quarantine auctions --checkpoint /data/checkpoint")
 @click.argument("store")
 @checkpoint_option
-@click.option("--to", "path", metavar="FILE", help="Write them as JSON lines, for a closer look.")
+@click.option(
+    "--to",
+    "path",
+    metavar="FILE",
+    callback=file_to_write,
+    help="Write them as JSON lines, for a closer look.",
+)
 @target_option
 @accept_edited_option
 @operator_option
@@ -82,11 +89,16 @@ def quarantine(
     tries them again, as `backfill` does on a stopped one. Exit code 1 if any still fails.
     """
     from statemigrate.cli.session import session_for
+    from statemigrate.inspect.dry_run import read_lineages
+    from statemigrate.inspect.opening import require_store
     from statemigrate.inspect.quarantine import quarantined
 
     if path is not None:
         require_values("quarantine --to")
     failing = 0
+    # Said before Spark takes its time to start.
+    read_lineages(settings.migrations, store)
+    require_store(checkpoint, store)
     with session_for(checkpoint) as spark:
         found = quarantined(
             store,

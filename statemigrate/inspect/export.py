@@ -40,14 +40,20 @@ def export(
     Raises `ExportError`, and what `StateReader.entries` does.
     """
     target = Path(path)
-    write = _WRITERS.get(target.suffix)
-    if write is None or not target.parent.is_dir():
-        raise _unusable(target)
+    check_target(target)
+    write = _WRITERS[target.suffix]
     schema = record_type(reader, store)
     counted = _Counted(_records(reader, store), tick)
     with replacing(target, private=True) as stream:
         write(stream, schema, iter(counted))
     return counted.number
+
+
+def check_target(path: str | Path) -> None:
+    """Raise `ExportError` for a file that cannot be exported to."""
+    target = Path(path)
+    if target.suffix not in _WRITERS or not target.parent.is_dir():
+        raise _unusable(target)
 
 
 def record_type(reader: StateReader, store: str) -> StructType:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from statemigrate.errors import HIDDEN
 from statemigrate.formats import Format, Value
 from statemigrate.formats.places import Place, places, values_at
 from statemigrate.inspect.effects import shown
@@ -83,11 +84,12 @@ class Watch:
     enough to know that it had any.
     """
 
-    def __init__(self, old: Format, new: Format) -> None:
+    def __init__(self, old: Format, new: Format, *, examples: bool = True) -> None:
         kept = {each.path for each in places(new.schema)}
         leaves = [each for each in places(old.schema) if each.is_leaf]
         self._fields = {each.path: _Field(each, is_kept=each.path in kept) for each in leaves}
         self._open = list(self._fields.values())
+        self._examples = examples
 
     @property
     def is_open(self) -> bool:
@@ -111,7 +113,10 @@ class Watch:
     def fates(self) -> Iterator[tuple[str, Fate]]:
         """Every field's, by path; without ``flows``."""
         for path, each in self._fields.items():
-            yield path, each.fate()
+            fate = each.fate()
+            if not self._examples:
+                fate.before.text, fate.after.text = "", HIDDEN
+            yield path, fate
 
 
 class _Field:

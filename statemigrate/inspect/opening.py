@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from statemigrate.checkpoint.operators import known_variables
+from statemigrate.deployment import is_family_of
 from statemigrate.errors import CheckpointError
 from statemigrate.inspect.embedded_state import EmbeddedState
-from statemigrate.inspect.state import State
+from statemigrate.inspect.state import State, no_such_store
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import file_system
 
@@ -79,3 +81,16 @@ def _has(checkpoint: str, name: str) -> bool:
 
     system, root = file_system(checkpoint)
     return bool(system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound)
+
+
+def require_store(checkpoint: str, store: str) -> None:
+    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
+    if engine_of(checkpoint) == "embedded":
+        return
+    system, root = file_system(checkpoint)
+    variables = known_variables(system, root.rstrip("/"))
+    if variables is None or any(is_family_of(store, name) for name in variables):
+        return
+    # Spark keeps variables of its own, with a dollar in front.
+    stores = sorted({name.partition("@")[0] for name in variables if not name.startswith("$")})
+    raise no_such_store(checkpoint, store, stores)

@@ -16,12 +16,13 @@ Noted = list[tuple[list[Seen], list[Seen]]]
 class Stages:
     """Takes values along a path as `Path.apply` does, and notes every field's fate at each step.
 
-    ``old`` is the format of the values at the start.
+    ``old`` is the format of the values at the start; without ``examples`` no value is kept.
     """
 
-    def __init__(self, old: Format, path: Path) -> None:
+    def __init__(self, old: Format, path: Path, *, examples: bool = True) -> None:
         formats = [old, *(step.format for step in path.steps)]
-        self._stages = [_Stage(*pair) for pair in zip(formats, path.steps, strict=False)]
+        pairs = zip(formats, path.steps, strict=False)
+        self._stages = [_Stage(before, step, examples=examples) for before, step in pairs]
         self._path = path
         self._is_watching = True
 
@@ -78,9 +79,9 @@ class Stages:
 
 
 class _Stage:
-    def __init__(self, old: Format, step: Step) -> None:
+    def __init__(self, old: Format, step: Step, *, examples: bool) -> None:
         self.old, self.step = old, step
-        self.watch = Watch(old, step.format)
+        self.watch = Watch(old, step.format, examples=examples)
         self.flows = Flows(old, step)
 
     def pass_on(self, value: Value, key: object, noted: Noted) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -94,14 +94,19 @@ def stored_store(state: State, store: str) -> StoredStore:
     """What ``state`` holds of a store. Raises `CheckpointError` if there is none of that name."""
     stores = state.stores
     if store not in stores:
-        raise CheckpointError(
-            f"the checkpoint {state.checkpoint} has no store {store}",
-            expected=f"one of {', '.join(stores) or 'none: its state is empty'}",
-            found=store,
-            next_action="name a store of this checkpoint",
-            path=state.checkpoint,
-        )
+        raise no_such_store(state.checkpoint, store, stores)
     return stores[store]
+
+
+def no_such_store(checkpoint: str, store: str, stores: Iterable[str]) -> CheckpointError:
+    """The checkpoint holds other stores."""
+    return CheckpointError(
+        f"the checkpoint {checkpoint} has no store {store}",
+        expected=f"one of {', '.join(stores) or 'none: its state is empty'}",
+        found=store,
+        next_action="name a store of this checkpoint",
+        path=checkpoint,
+    )
 
 
 def planned(

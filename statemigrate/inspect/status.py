@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import Kind, StoredStore
+from statemigrate.inspect.next_steps import next_step
 from statemigrate.inspect.opening import open_state
 from statemigrate.inspect.state import State
 from statemigrate.migration import Lineage
@@ -177,27 +178,7 @@ def _store(
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None:
         found = _paced(found, before[1] - found.left, before[0])
-    return replace(found, next_action=_next_action(found, state))
-
-
-def _next_action(store: StoreStatus, state: State) -> str:
-    where = f"--checkpoint {state.checkpoint}"
-    if store.is_broken:
-        return f"statemigrate history {store.store} shows what is wrong with its scripts"
-    if store.quarantined:
-        return f"statemigrate dry-run {store.store} {where} shows why {store.quarantined:,} fail"
-    if store.left and state.engine == "native":
-        return f"statemigrate backfill {state.checkpoint}"
-    if store.left:
-        return (
-            "keep the query running: its backfill goes on; or stop it, and run "
-            f"statemigrate backfill {state.checkpoint}"
-        )
-    if store.families:
-        return "restart the query: what is empty leaves the read path and is dropped"
-    if store.head is not None and store.head != store.target:
-        return f"statemigrate dry-run {store.store} {where}, then deploy the code for {store.head}"
-    return "nothing: every value has the target's format"
+    return replace(found, next_action=next_step(found, state.engine, state.checkpoint))
 
 
 def _paced(store: StoreStatus, gone: int, elapsed: float) -> StoreStatus:

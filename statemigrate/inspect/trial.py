@@ -44,7 +44,7 @@ class Trial:
         self._examples = examples
         self._old, self._new = old, new
         self._back = back
-        self._stages = Stages(old, path)
+        self._stages = Stages(old, path, examples=examples)
         self._show = show
         self._key: Any = None
         self._began = time.monotonic()

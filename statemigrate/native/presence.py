@@ -23,7 +23,7 @@ def require_control_source(files: ChunkFiles) -> None:
     any start.
     """
     offsets = files.offsets()
-    if offsets is None or offsets.named or has_control_source(files, offsets):
+    if offsets is None or not lacks_control_source(files):
         return
     count = len(offsets.lines)
     raise CheckpointError(
@@ -31,10 +31,18 @@ def require_control_source(files: ChunkFiles) -> None:
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
         "source, which with_backfill adds",
         found="one source" if count == 1 else f"{count} sources, the control source not among them",
-        next_action=f"stop the query, run `statemigrate adopt {files.checkpoint}`, put "
+        next_action=f"stop the query, run `statemigrate adopt {files.checkpoint} --apply`, put "
         "with_backfill around its stream and start it again",
         path=files.checkpoint,
     )
+
+
+def lacks_control_source(files: ChunkFiles) -> bool:
+    """Whether the query has run without the control source, and has no room for it."""
+    offsets = files.offsets()
+    if offsets is None or offsets.named:
+        return False
+    return not has_control_source(files, offsets)
 
 
 def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:

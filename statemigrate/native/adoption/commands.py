@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from statemigrate.errors import CheckpointError
@@ -63,7 +63,7 @@ def _relocate(
         moved_from=relocation.roots,
     )
     if not apply:
-        return described("would relocate")
+        return described("would relocate", uncommitted=_is_uncommitted(log))
     require_stopped(log, confirmed=stopped, watched=wait)
     with _interrupted(log):
         for _ in plan_relocation(log.checkpoint).steps():
@@ -86,7 +86,7 @@ class _Verb:
             return Adoption(str(log.checkpoint), "nothing needed")
         plan = self.plan(log)
         if not apply:
-            return plan.described(self.before)
+            return replace(plan.described(self.before), uncommitted=_is_uncommitted(log))
         require_stopped(log, confirmed=stopped, watched=wait)
         # Read again: the query may have gone on before it was seen to stand still.
         plan = self.plan(native_log(checkpoint))
@@ -95,6 +95,10 @@ class _Verb:
             for _ in self.steps(plan):
                 pass
         return done
+
+
+def _is_uncommitted(log: OffsetLog) -> bool:
+    return log.last_commit != log.last_batch
 
 
 @contextmanager

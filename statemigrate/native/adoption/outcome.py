@@ -38,7 +38,8 @@ class Adoption:
     have names. ``backup`` is the directory of the originals, ``moved`` the directory that the
     removed source kept, below the checkpoint. Of a checkpoint that was moved, ``relocated`` has the
     files that named another place, which ``moved_from`` has; nothing else is changed where the
-    state is one of the relocation.
+    state is one of the relocation. ``uncommitted`` says that the newest batch is not committed, so
+    that applying asks for the word that the query was stopped.
     """
 
     checkpoint: str
@@ -49,3 +50,4 @@ class Adoption:
     backup: str | None = None
     relocated: tuple[str, ...] = ()
     moved_from: tuple[str, ...] = ()
+    uncommitted: bool = False

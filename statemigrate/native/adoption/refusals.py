@@ -156,7 +156,7 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
         expected="a query without the control source",
         found=f"an adoption of {backup.record.since}, with its backup in {backup.directory}",
         next_action="start the query with the control source, "
-        f"or take it out: `statemigrate adopt {log.checkpoint} --undo`",
+        f"or take it out: `statemigrate adopt {log.checkpoint} --undo --apply`",
         path=str(log.checkpoint),
     )
 

@@ -27,7 +27,11 @@ def test_a_dry_run_prints_what_would_change_and_changes_nothing(run, root):
 def test_applied_and_undone(run, root):
     text = run("adopt", str(root), "--apply", "--wait", "0").stdout
     assert text.startswith(f"Made room for the control source in {root}\n")
-    assert text.endswith("Next: start the query with the control source as its last source\n")
+    assert text.endswith(
+        "Next: start the query with the control source as its last source (with_backfill)\n"
+        "An older release, which has no control source, starts again only after "
+        f"`statemigrate adopt {root} --undo --apply`\n"
+    )
     run_batch(root, 3, *CONTROL)
     assert run("adopt", str(root), "--undo").stdout == (
         f"Dry run: would take the control source out of {root}\n"
@@ -57,6 +61,7 @@ def test_json_has_the_same(run, root):
         "backup": f"{root}/statemigrate/adoption/1",
         "relocated": [],
         "moved_from": [],
+        "uncommitted": False,
     }
 
 
@@ -67,6 +72,22 @@ def test_named_sources_need_nothing(run, root):
         f"Nothing to do: the offset log of {root} keeps its sources by name\n"
         "Next: start the query with the control source, or without it\n"
     )
+
+
+def test_what_is_said_to_be_next_is_what_then_works(run, root):
+    kill_last_batch(root)
+    for undo in ([], ["--undo"]):
+        line = run("adopt", str(root), *undo).stdout.splitlines()[-1]
+        command = line.partition("`statemigrate ")[2].partition("`")[0].split()
+        assert command == ["adopt", str(root), *undo, "--apply", "--stopped"]
+        run(*command, "--wait", "0")
+
+
+def test_what_a_refusal_names_to_take_it_out_takes_it_out(run, root):
+    run("adopt", str(root), "--apply", "--wait", "0")
+    error = run("adopt", str(root), "--apply", "--wait", "0", code=1).stderr
+    command = error.rpartition("`statemigrate ")[2].partition("`")[0].split()
+    assert run(*command, "--wait", "0").stdout.startswith(f"Took the control source out of {root}")
 
 
 def test_a_refusal_exits_with_one(run, root):

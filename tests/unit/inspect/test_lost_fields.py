@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemigrate.errors import HIDDEN
 from statemigrate.formats import Struct
 from statemigrate.inspect.findings import Findings
 from statemigrate.inspect.report import FamilyTrial
@@ -236,3 +237,27 @@ def test_partitions_and_values_together_tell_what_a_plain_look_tells(
     assert [each.field for each in report.lost] == expected
     constant = ["b"] if fill_b and len({value["b"] for value in values}) > 1 else []
     assert [each.field for each in report.constants if each.field == "b"] == constant
+
+
+def test_no_value_is_kept_where_none_is_to_be_shown() -> None:
+    def function(value: Any) -> Any:
+        return {"a": None, "b": 0}
+
+    trial = Trial(
+        Struct("a INT, b INT"),
+        Struct("a INT, b INT"),
+        Path("base", "r1", (step(function, "a INT, b INT"),)),
+        None,
+        lambda key: (key,),
+        examples=False,
+    )
+    for number in range(20):
+        value = {"a": 4711, "b": 8150 + number}
+        trial.run(number, Struct("a INT, b INT").encode(value), value)
+    found = trial.finished(20)
+    text = json.dumps(found.to_json())
+    assert "4711" not in text
+    assert "8150" not in text
+    report = found.described("s", "base", reversible=False, steps=[step(function, "a INT, b INT")])
+    assert [each.before for each in report.losses] == [""]
+    assert [each.after for each in report.constants] == [HIDDEN]

@@ -1,0 +1,79 @@
+"""What `status` says is next is true in the state that it is said in."""
+
+from pathlib import Path
+
+import pytest
+from support.offset_logs import checkpoint
+
+from statemigrate.inspect.next_steps import next_step
+from statemigrate.inspect.status import FamilyStatus, StoreStatus
+from statemigrate.native.adoption import adopt
+from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
+
+OLD = FamilyStatus("auctions", "base", 3, {0: 3}, None)
+LEFT = StoreStatus("auctions", "value", "r1", "r1", 5, (OLD,), "")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(checkpoint(tmp_path / "c"))
+
+
+def planned(root: str, chunks: int) -> None:
+    """Chunk files that the query has not taken."""
+    files = ChunkFiles(root)
+    files.create()
+    for number in range(chunks):
+        path = Path(files.path) / "aa" / f"part-{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"PAR1")
+    files.write_plan(PlanRecord("aa", 3, chunks, -1))
+
+
+def test_without_a_control_source_it_is_adopted_first(root: str) -> None:
+    assert next_step(LEFT, "native", root) == (
+        f"stop the query, run statemigrate adopt {root} --apply, put with_backfill around its "
+        "stream and start it again"
+    )
+
+
+def test_with_room_for_it_a_backfill_is_planned_once(root: str) -> None:
+    adopt(root, apply=True, wait=0)
+    assert next_step(LEFT, "native", root) == f"statemigrate backfill {root}"
+    planned(root, 2)
+    assert next_step(LEFT, "native", root) == (
+        "have the query running, with with_backfill around its stream and @migrated on its "
+        "processor: 2 chunks of its backfill wait to be taken; "
+        f"statemigrate backfill {root} --status follows"
+    )
+
+
+def test_the_embedded_engine_goes_on_by_itself(root: str) -> None:
+    assert next_step(LEFT, "embedded", root) == (
+        "keep the query running: its backfill goes on; or stop it, and run "
+        f"statemigrate backfill {root}"
+    )
+
+
+def test_what_is_deployed_without_a_mark_is_told_to_have_one(root: str) -> None:
+    behind = StoreStatus("auctions", "value", "base", "r1", 5, (), "")
+    assert next_step(behind, "native", root) == (
+        f"statemigrate dry-run auctions --checkpoint {root}, then deploy the code for r1, with "
+        "@migrated on it"
+    )
+
+
+def test_nothing_is_left_to_do(root: str) -> None:
+    done = StoreStatus("auctions", "value", "r1", "r1", 5, (), "")
+    assert next_step(done, "native", root) == "nothing: every value has the target's format"
+    empty = StoreStatus(
+        "auctions", "value", "r1", "r1", 5, (FamilyStatus("auctions", "base", 0, {}, None),), ""
+    )
+    assert next_step(empty, "native", root).startswith("restart the query")
+
+
+def test_broken_scripts_come_first(root: str) -> None:
+    broken = StoreStatus("auctions", "value", "r1", None, 5, (OLD,), "", is_broken=True)
+    assert next_step(broken, "native", root) == (
+        "statemigrate history auctions shows what is wrong with its scripts"
+    )
