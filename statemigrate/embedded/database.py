@@ -126,22 +126,45 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # rocksdict has no types of its own for most failures: the reason is in the text alone.
-        if type(error) is not Exception and not isinstance(error, OSError):
+        failure = _failure(error, path)
+        if failure is None:
             raise
-        text = str(error)
-        if any(reason in text for reason in _LOCKED):
-            raise CheckpointInUseError(
-                f"the working copy {path} is in use",
-                expected="a directory no other process has open",
-                found=text,
-                next_action="stop the other query, or give this one a working_directory of its own",
-                path=str(path),
-            ) from error
-        raise CheckpointError(
-            f"RocksDB failed on the working copy {path}",
+        raise failure from error
+
+
+def named(call: Callable[..., Any], path: Path) -> Callable[..., Any]:
+    """``call`` with its failures translated; called for every key, so as short as it can be."""
+
+    def called(*arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except Exception as error:
+            failure = _failure(error, path)
+            if failure is None:
+                raise
+            raise failure from error
+
+    return called
+
+
+def _failure(error: Exception, path: Path) -> CheckpointError | None:
+    """What a failure of RocksDB means to a user; None for an exception that is none of its."""
+    # rocksdict has no types of its own for most failures: the reason is in the text alone.
+    if type(error) is not Exception and not isinstance(error, OSError):
+        return None
+    text = str(error)
+    if any(reason in text for reason in _LOCKED):
+        return CheckpointInUseError(
+            f"the working copy {path} is in use",
+            expected="a directory no other process has open",
             found=text,
-            next_action="check free space and permissions; the working copy may be removed while "
-            "the query is stopped, it is restored from the checkpoint",
+            next_action="stop the other query, or give this one a working_directory of its own",
             path=str(path),
-        ) from error
+        )
+    return CheckpointError(
+        f"RocksDB failed on the working copy {path}",
+        found=text,
+        next_action="check free space and permissions; the working copy may be removed while "
+        "the query is stopped, it is restored from the checkpoint",
+        path=str(path),
+    )

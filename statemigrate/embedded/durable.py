@@ -203,7 +203,12 @@ def publish_document(path: Path, document: dict[str, Any]) -> FileReference:
     body = json.dumps(document, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(body.encode()).hexdigest()
     file = DurableFile(path)
-    file.stream.write(f'{{"sha256":"{digest}","body":{body}}}\n'.encode())
+    try:
+        with unwritable(path.parent):
+            file.stream.write(f'{{"sha256":"{digest}","body":{body}}}\n'.encode())
+    except BaseException:
+        file.abandon()
+        raise
     return file.publish()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Kind
-from statemigrate.embedded.database import translated
+from statemigrate.embedded.database import named, translated
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
 
@@ -44,7 +44,8 @@ class RocksFamily:
         self.format = fmt
         self.entries = entries
         self._column = column
-        self._read = column.get
+        self._read = named(column.get, Path(column.path()))
+        self._holds = named(column.__contains__, Path(column.path()))
         self._write = write
         self._encode = fmt.encode
         self._decode = fmt.decode
@@ -67,7 +68,7 @@ class RocksFamily:
 
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
-        del self._column, self._read, self._write
+        del self._column, self._read, self._holds, self._write
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -80,7 +81,8 @@ class RocksFamily:
 
     def contains(self, key: bytes) -> bool:
         """See `statemigrate.families.Family.contains`."""
-        return key in self._column
+        held: bool = self._holds(key)
+        return held
 
     def conform(self, value: Any) -> Any:
         """See `statemigrate.families.Family.conform`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.changelog import ChangelogWriter
-from statemigrate.embedded.database import META
+from statemigrate.embedded.database import META, named
 from statemigrate.embedded.durable import unwritable
 from statemigrate.embedded.families import RocksFamily, count, family_class, is_empty, records
 from statemigrate.embedded.manifest import (
@@ -171,7 +171,8 @@ class Partition:
         return opened
 
     def _writer(self, family: str, column: Any) -> Callable[[bytes, bytes | None], None]:
-        put, delete, add = column.put, column.delete, self._log.adding(family)
+        path, add = self._database.path, self._log.adding(family)
+        put, delete = named(column.put, path), named(column.delete, path)
 
         def write(key: bytes, value: bytes | None) -> None:
             if value is None:

@@ -26,7 +26,7 @@ def opened_directory(root: Path, names: Sequence[str], *, create: bool = False) 
     `ForeignFileError` for a link on the way, and what the system raises.
     """
     if create:
-        root.mkdir(parents=True, exist_ok=True)
+        _make(root)
     descriptor = os.open(root, _DIRECTORY)
     try:
         for number, name in enumerate(names, start=1):
@@ -83,6 +83,18 @@ def with_path(error: OSError, path: Path) -> OSError:
     return type(error)(error.errno, error.strerror, str(path))
 
 
+def _make(directory: Path) -> None:
+    """Make a directory and those above it, each with its name on disk."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        descriptor = os.open(each.parent, _DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _open_below(directory: int, name: str, path: Path, *, create: bool) -> int:
     try:
         return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
@@ -96,4 +108,6 @@ def _open_below(directory: int, name: str, path: Path, *, create: bool) -> int:
     # Another may make it at the same time.
     with suppress(FileExistsError):
         os.mkdir(name, dir_fd=directory)
+        # What is synced in a directory survives a loss of power only where the directory does.
+        os.fsync(directory)
     return _open_below(directory, name, path, create=False)

@@ -10,7 +10,7 @@ import pytest
 from support.crash.library import compiler
 from support.crash.nursery import Nursery
 
-LIVES = ["support.histories.lives"]
+LIVES = ["support.histories.lives", "support.crash.adopting"]
 
 
 @pytest.fixture(scope="session")

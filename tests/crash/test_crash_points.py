@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kill
 POINTS = 2
 """Points of each scene in each form: few enough for every run of the suite."""
 STORES = {
-    "first_batch": ("notes",),
+    "first_batches": ("notes",),
     "commit": ("lists", "maps", "notes"),
     "snapshot_and_retention": ("notes", "lists"),
     "restore": ("maps", "notes"),

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import rename
 from statemigrate.native.adoptions import (
     FORMAT,
@@ -109,7 +110,7 @@ def sha256(data: bytes) -> str:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write or replace a file: a crash leaves the old or the new one, whole and durable."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    confined(path).parent.mkdir()
     # Spark passes over names that begin with a dot.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import rename
 from statemigrate.native.adoption.backup import write_file
 from statemigrate.native.adoption.plan import Change, Plan
@@ -33,7 +34,7 @@ def undoing(plan: Plan) -> Iterator[str]:
         yield from _changing(change)
     if plan.moved is not None:
         place = backup.free_place(plan.backup.record.sources)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        confined(place).parent.mkdir()
         rename(plan.moved, place)
         yield f"moved {plan.moved} to {place}"
     backup.write("undone")

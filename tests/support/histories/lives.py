@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from statemigrate.embedded.handle import EmbeddedHandle
 from statemigrate.embedded.last import last_committed, require_committed
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.lock import DirectoryLock
+from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchSchema
 from statemigrate.embedded.restore import open_at
@@ -76,11 +78,10 @@ def run(root: str, deployed: dict[str, Any]) -> None:
     place, deployment = Path(root), Deployment.from_json(deployed)
     layout = Layout.of(place / "checkpoint")
     with _locked(layout, place / "working"):
-        committed = last_committed(layout)
-        batches = Batches(_engine(place, deployment), _plans(deployment, layout))
+        batches = Batches(_engine(place, deployment), partial(_planned, deployment))
         session = Session()
-        first = 0 if committed is None else committed.version + 1
-        for batch in range(first, len(list((place / "input").iterdir()))):
+        for batch in range(_next(layout), len(list((place / "input").iterdir()))):
+            _log(layout, batch)
             batches.run(_rows(place, session, batch), batch)
             (layout.checkpoint / "commits" / str(batch)).write_text(
                 'v1\n{"nextBatchWatermarkMs":0}'
@@ -147,6 +148,14 @@ def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
     return found
 
 
+def _log(layout: Layout, batch: int) -> None:
+    """Spark's own record of a batch, written before it is run and kept when it is run again."""
+    path = layout.checkpoint / "offsets" / str(batch)
+    if not path.exists():
+        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1_000 + batch, "conf": {}}
+        path.write_text(f'v1\n{json.dumps(metadata)}\n{{"logOffset":{batch}}}')
+
+
 def _engine(place: Path, deployment: Deployment) -> Engine:
     return Engine(
         layout=Layout.of(place / "checkpoint"),
@@ -177,8 +186,18 @@ def _settings(deployment: Deployment) -> Settings:
     return Settings(targets=targets, write_on_read=deployment.write_on_read)
 
 
+def _next(layout: Layout) -> int:
+    """The batch that Spark runs next: the last one again where it was not committed."""
+    return 1 + max(
+        (int(each.name) for each in (layout.checkpoint / "commits").iterdir()), default=-1
+    )
+
+
 def _plans(deployment: Deployment, layout: Layout) -> dict[str, StorePlan]:
-    committed = last_committed(layout)
+    return _planned(deployment, last_committed(layout))
+
+
+def _planned(deployment: Deployment, committed: Manifest | None) -> dict[str, StorePlan]:
     stored = {} if committed is None else committed.stored_stores()
     processor = Obedient(deployment.kinds, deployment.revision)
     return {

@@ -45,8 +45,8 @@ def changes(stores: tuple[str, ...]) -> Batch:
     return rows
 
 
-def first_batch(story: Story, stores: tuple[str, ...]) -> Scene:
-    story.feed(first_values(stores))
+def first_batches(story: Story, stores: tuple[str, ...]) -> Scene:
+    story.feed(first_values(stores), changes(stores))
     return Scene("run", Deployment(stores, "base", snapshot_every=1))
 
 
@@ -109,7 +109,7 @@ def replay(story: Story, stores: tuple[str, ...]) -> Scene:
 STAGES: Mapping[str, Stage] = {
     stage.__name__: stage
     for stage in (
-        first_batch, commit, snapshot_and_retention, restore, retire, rollback, backfill, replay
+        first_batches, commit, snapshot_and_retention, restore, retire, rollback, backfill, replay
     )
 }  # fmt: skip
 

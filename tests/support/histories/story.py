@@ -19,11 +19,22 @@ from support.histories.model import Model
 
 Verb = Literal["run", "backfill", "run_believing"]
 _LIVES = "support.histories.lives"
-_FOLDERS = ("checkpoint/commits", "checkpoint/statemigrate", "working", "input", "output")
+_FOLDERS = (
+    "checkpoint/commits", "checkpoint/offsets", "checkpoint/statemigrate", "working", "input",
+    "output",
+)  # fmt: skip
 
 
 class WrongError(AssertionError):
     """The state is not what the model says; the text has what is wrong."""
+
+
+class RefusedError(WrongError):
+    """The state could not be read: an error of the package said so."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 @dataclass(frozen=True)
@@ -81,9 +92,19 @@ class Story:
 
     def goes_on(self, verb: Verb, deployment: Deployment) -> None:
         """A life without trouble; state and output are right, also without the working copy."""
-        life = self._live(verb, deployment, None)
+        life = self.tries(verb, deployment)
         if life.ended != "returned":
             raise WrongError(f"{verb} {life.ended}: {life.error}")
+
+    def tries(self, verb: Verb, deployment: Deployment) -> Life:
+        """A life that may end with a named error; where it does not, all is right as after it."""
+        life = self._live(verb, deployment, None)
+        self._check_end(life)
+        if life.ended == "returned":
+            self._compare_all(verb, deployment)
+        return life
+
+    def _compare_all(self, verb: Verb, deployment: Deployment) -> None:
         before = self.version
         self._before = (self.model.copied(), before)
         answers = self._settle(verb, deployment, working=True)
@@ -169,7 +190,9 @@ class Story:
         life = nursery.run(f"{_LIVES}:look", str(self.root), str(looked))
         through = "the working copy" if working else "durable files alone"
         if life.ended != "returned":
-            raise WrongError(f"version {self.version} from {through} {life.ended}: {life.error}")
+            text = f"version {self.version} from {through} {life.ended}: {life.error}"
+            named = life.kind.startswith("package:")
+            raise RefusedError(text, life.kind) if named else WrongError(text)
         entries = [tuple(each) for each in life.value["entries"]]
         self.values += len(entries)
         wrong = self.model.found(entries)
