@@ -28,7 +28,7 @@ def value_fields(data: bytes, path: str) -> list[dict[str, Any]]:
             value = _schemas(data)[1]
         fields = parse_json(value)["fields"]
         return [{"name": str(each["name"]), "type": each["type"]} for each in fields]
-    except (ValueError, KeyError, TypeError, StopIteration) as error:
+    except (ValueError, KeyError, IndexError, TypeError, StopIteration) as error:
         raise CheckpointError(
             f"{path} does not say what the state's rows are",
             expected="a schema file of version v1 or v2",

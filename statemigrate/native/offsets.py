@@ -12,13 +12,14 @@ from urllib.parse import unquote, urlparse
 
 from statemigrate.checkpoint.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
 from statemigrate.errors import CheckpointError
+from statemigrate.files import ConfinedPath
 
 
 @dataclass(frozen=True)
 class OffsetFile:
     """A file of the offset log. ``offsets`` has a line for each source, ``named`` with its name."""
 
-    path: Path
+    path: ConfinedPath
     data: bytes
     named: bool
     offsets: tuple[str, ...]
@@ -29,7 +30,7 @@ class OffsetFile:
         return int(self.path.name)
 
     @property
-    def checksum_file(self) -> Path:
+    def checksum_file(self) -> ConfinedPath:
         """Where Hadoop's local file system keeps the file's checksum."""
         return self.path.with_name(f".{self.path.name}.crc")
 
@@ -52,11 +53,12 @@ class OffsetLog:
 
     def __init__(self, checkpoint: str) -> None:
         self.checkpoint = _local(checkpoint)
-        if not (self.checkpoint / "metadata").is_file():
+        self.root = ConfinedPath(self.checkpoint)
+        if not (self.root / "metadata").is_file():
             raise CheckpointError(
                 f"{checkpoint} is not the checkpoint of a streaming query",
                 expected="a directory with the file metadata and the folders offsets and commits",
-                found=_listing(self.checkpoint),
+                found=_listing(self.root),
                 next_action="name the directory that the query has as its checkpointLocation",
                 path=str(self.checkpoint),
             )
@@ -64,12 +66,12 @@ class OffsetLog:
     @cached_property
     def last_batch(self) -> int | None:
         """The newest batch whose offsets were written, whether or not it was committed."""
-        return max(_batches(self.checkpoint / "offsets"), default=None)
+        return max(_batches(self.root / "offsets"), default=None)
 
     @cached_property
     def last_commit(self) -> int | None:
         """The newest batch that was committed."""
-        return max(_batches(self.checkpoint / "commits"), default=None)
+        return max(_batches(self.root / "commits"), default=None)
 
     def read_on_restart(self) -> tuple[OffsetFile, ...]:
         """The files that Spark reads when the query starts again, oldest first.
@@ -90,24 +92,24 @@ class OffsetLog:
                 path=str(self.checkpoint),
             )
         numbers = range(max(newest - 1, 0), newest + 1)
-        return tuple(read_offsets(self.checkpoint / "offsets" / str(each)) for each in numbers)
+        return tuple(read_offsets(self.root / f"offsets/{each}") for each in numbers)
 
-    def source_directory(self, number: int) -> Path:
+    def source_directory(self, number: int) -> ConfinedPath:
         """Where Spark lets a source keep files of its own; sources are counted from 0."""
-        return self.checkpoint / "sources" / str(number)
+        return self.root / f"sources/{number}"
 
     def used_sources(self) -> tuple[int, ...]:
         """The numbers of the sources that keep files in the checkpoint; not every source does.
 
         A start that failed leaves an empty directory, which does not count.
         """
-        directories = self.checkpoint / "sources"
-        names = [each.name for each in directories.iterdir()] if directories.is_dir() else []
+        directories = self.root / "sources"
+        names = directories.names() if directories.is_dir() else []
         used = (number for number in batches_in(names) if _used(self.source_directory(number)))
         return tuple(sorted(used))
 
 
-def read_offsets(path: Path) -> OffsetFile:
+def read_offsets(path: ConfinedPath) -> OffsetFile:
     """Read one file of the log. Raises `CheckpointError` for a layout that is not known."""
     if not path.is_file():
         raise unknown(
@@ -118,21 +120,24 @@ def read_offsets(path: Path) -> OffsetFile:
     return OffsetFile(path, data, found.named, offsets=found.lines)
 
 
-def _batches(directory: Path) -> list[int]:
+def _batches(directory: ConfinedPath) -> list[int]:
     if not directory.is_dir():
         return []
     return batches_in(each.name for each in directory.iterdir() if each.is_file())
 
 
-def _used(directory: Path) -> bool:
-    return any(each.is_file() and each.suffix != ".crc" for each in directory.rglob("*"))
+def _used(directory: ConfinedPath) -> bool:
+    if not directory.is_dir():
+        return False
+    return any(
+        _used(each) if each.is_dir() else each.suffix != ".crc" for each in directory.iterdir()
+    )
 
 
-def _listing(directory: Path) -> str:
+def _listing(directory: ConfinedPath) -> str:
     if not directory.is_dir():
         return "no such directory"
-    names = sorted(each.name for each in directory.iterdir())
-    return ", ".join(names[:8]) or "an empty directory"
+    return ", ".join(directory.names()[:8]) or "an empty directory"
 
 
 def _local(checkpoint: str) -> Path:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from statemigrate.embedded.confined import confined
-from statemigrate.embedded.durable import rename
+from statemigrate.checkpoint.offsets import batches_in
+from statemigrate.files import ConfinedPath
 from statemigrate.native.adoptions import (
     FORMAT,
     Progress,
@@ -34,7 +34,7 @@ from statemigrate.native.offsets import OffsetFile
 class Backup:
     """One adoption's directory and its record."""
 
-    directory: Path
+    directory: ConfinedPath
     record: Record
 
     def covers(self, files: Iterable[OffsetFile]) -> bool:
@@ -49,7 +49,7 @@ class Backup:
                 saved = self.directory / "offsets" / file.path.name
                 data = saved.read_bytes()
                 if sha256(data) != each.before:
-                    raise altered(saved, f"SHA-256 {each.before}", sha256(data))
+                    raise altered(saved.path, f"SHA-256 {each.before}", sha256(data))
                 checksum = saved.with_name(file.checksum_file.name)
                 return data, checksum.read_bytes() if checksum.exists() else None
         return None
@@ -66,11 +66,11 @@ class Backup:
         for file in files:
             if file.checksum_file.exists():
                 copy = self.directory / folder / file.checksum_file.name
-                write_file(copy, file.checksum_file.read_bytes())
-            write_file(self.directory / folder / file.path.name, file.data)
+                write_file(copy, file.checksum_file.read_bytes(), like=file.checksum_file)
+            write_file(self.directory / folder / file.path.name, file.data, like=file.path)
             yield f"copied {file.path} to {self.directory / folder}"
 
-    def free_place(self, source: int) -> Path:
+    def free_place(self, source: int) -> ConfinedPath:
         """Where the directory of a removed source can go."""
         at = self.directory / "sources" / str(source)
         number = 1
@@ -83,8 +83,7 @@ class Backup:
 def new_backup(checkpoint: Path, sources: int, files: Iterable[OffsetFile]) -> Backup:
     """The backup of an adoption that begins; nothing is written yet."""
     root = _root(checkpoint)
-    names = [each.name for each in root.iterdir()] if root.is_dir() else []
-    number = max((int(name) for name in names if name.isdecimal()), default=0) + 1
+    number = max(batches_in(root.names() if root.is_dir() else []), default=0) + 1
     saved = tuple(
         SavedFile(file.batch, sha256(file.data), sha256(file.with_one_more())) for file in files
     )
@@ -94,13 +93,13 @@ def new_backup(checkpoint: Path, sources: int, files: Iterable[OffsetFile]) -> B
 def last_backup(checkpoint: Path) -> Backup | None:
     """The newest adoption that got as far as its record."""
     root = _root(checkpoint)
-    names = [each.parent.name for each in root.glob("*/record.json")]
-    numbers = [int(name) for name in names if name.isdecimal()]
+    begun = (each for each in root.glob("*") if (each / "record.json").exists())
+    numbers = batches_in(each.name for each in begun)
     if not numbers:
         return None
     directory = root / str(max(numbers))
     path = directory / "record.json"
-    return Backup(directory, parse_record(path.read_bytes(), path))
+    return Backup(directory, parse_record(path.read_bytes(), path.path))
 
 
 def sha256(data: bytes) -> str:
@@ -108,22 +107,35 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write or replace a file: a crash leaves the old or the new one, whole and durable."""
-    confined(path).parent.mkdir()
+def write_file(path: ConfinedPath, data: bytes, like: ConfinedPath | None = None) -> None:
+    """Write or replace a file: a crash leaves the old or the new one, whole and durable.
+
+    It has the rights of the file ``like``, or else of the one it replaces.
+    """
+    path.parent.mkdir()
+    rights = _rights(like or path)
     # Spark passes over names that begin with a dot.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         with temporary.open("xb") as file:
+            if rights is not None:
+                os.fchmod(file.fileno(), rights)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        rename(temporary, path)
+        temporary.rename_to(path)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _root(checkpoint: Path) -> Path:
-    return checkpoint / "statemigrate" / "adoption"
+def _rights(path: ConfinedPath) -> int | None:
+    try:
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    # A link that is replaced has no rights of its own.
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+
+
+def _root(checkpoint: Path) -> ConfinedPath:
+    return ConfinedPath(checkpoint) / "statemigrate/adoption"

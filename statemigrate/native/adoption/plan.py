@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from statemigrate.checkpoint.offsets import NO_OFFSET
+from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State
 from statemigrate.native.adoption.refusals import (
@@ -30,13 +30,13 @@ class Change:
     after: bytes
     checksum: bytes | None = None
 
-    def described(self, checkpoint: Path) -> FileChange:
+    def described(self) -> FileChange:
         """The change as its user sees it."""
         before, after = len(self.file.data), len(self.after)
         more = after > before
         has_checksum = self.file.checksum_file.exists()
         return FileChange(
-            self.file.path.relative_to(checkpoint).as_posix(),
+            "/".join(self.file.path.parts),
             added=(NO_OFFSET,) if more else (),
             removed=() if more else self.file.offsets[-1:],
             checksum="restored" if self.checksum else "removed" if has_checksum else "none",
@@ -50,7 +50,7 @@ class Plan:
     log: OffsetLog
     backup: Backup
     changes: tuple[Change, ...]
-    moved: Path | None = None
+    moved: ConfinedPath | None = None
     relocation: Relocation | None = None
 
     def described(self, state: State) -> Adoption:
@@ -60,8 +60,8 @@ class Plan:
             str(root),
             state,
             self.backup.record.sources,
-            tuple(change.described(root) for change in self.changes),
-            None if self.moved is None else self.moved.relative_to(root).as_posix(),
+            tuple(change.described() for change in self.changes),
+            None if self.moved is None else "/".join(self.moved.parts),
             str(self.backup.directory),
             () if self.relocation is None else self.relocation.paths,
             () if self.relocation is None else self.relocation.roots,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from statemigrate.checkpoint.operators import operator_names
 from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.errors import CheckpointError
+from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import Backup
 from statemigrate.native.checkpoint import file_system
 from statemigrate.native.chunk_files import ChunkFiles
@@ -22,7 +21,7 @@ _STATE = "groupState"
 def native_log(checkpoint: str) -> OffsetLog:
     """The offset log of a query on Spark's own state that has run before."""
     log = OffsetLog(checkpoint)
-    if (log.checkpoint / "statemigrate" / "versions").is_dir():
+    if (log.root / "statemigrate/versions").is_dir():
         raise CheckpointError(
             f"{checkpoint} belongs to a query of the embedded engine",
             expected="a query whose state is in Spark's own state store",
@@ -98,7 +97,7 @@ def check_state(log: OffsetLog) -> None:
     functions = [number for number, name in found.items() if name == FUNCTION]
     if any(name.startswith(PROCESSOR) for name in found.values()):
         return
-    bare = [number for number in functions if not _has_envelopes(log.checkpoint, number)]
+    bare = [number for number in functions if not _has_envelopes(log.root, number)]
     if functions and len(bare) < len(functions):
         return
     raise CheckpointError(
@@ -134,8 +133,8 @@ def has_room(log: OffsetLog) -> bool:
     return offsets is None or offsets.named or has_control_source(files, offsets)
 
 
-def _has_envelopes(checkpoint: Path, operator: int) -> bool:
-    path = checkpoint / "state" / str(operator) / "0" / "_metadata" / "schema"
+def _has_envelopes(checkpoint: ConfinedPath, operator: int) -> bool:
+    path = checkpoint / f"state/{operator}/0/_metadata/schema"
     if not path.is_file():
         raise CheckpointError(
             f"{path} is missing, which says what the state's rows are",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
+from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import write_file
 from statemigrate.native.checkpoint import file_system
 
@@ -41,9 +42,10 @@ class Relocation:
         """Rewrite them one by one; after a crash the next run does what is left."""
         for file in self.files:
             digest = hashlib.sha256(file.data).hexdigest()[:16]
-            write_file(self.checkpoint / KEPT / digest / file.path, file.data)
+            root = ConfinedPath(self.checkpoint)
+            path = root / file.path
+            write_file(root / f"{KEPT}/{digest}/{file.path}", file.data, like=path)
             yield f"copied {file.path} to {KEPT}/{digest}"
-            path = self.checkpoint / file.path
             # A file without a checksum is read, and one with a wrong one is not.
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
             yield f"removed the checksum file of {file.path}"
@@ -69,7 +71,8 @@ def plan_relocation(checkpoint: Path) -> Relocation:
 
 
 def _check_schemas(checkpoint: Path, file: OperatorFile) -> None:
-    missing = [name for name in file.schemas if not (checkpoint / name).is_file()]
+    root = ConfinedPath(checkpoint)
+    missing = [name for name in file.schemas if not (root / name).is_file()]
     if missing:
         raise CheckpointError(
             f"{checkpoint} was moved without all of its files",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.embedded.confined import confined
-from statemigrate.embedded.durable import rename
 from statemigrate.native.adoption.backup import write_file
 from statemigrate.native.adoption.plan import Change, Plan
 
@@ -34,8 +32,8 @@ def undoing(plan: Plan) -> Iterator[str]:
         yield from _changing(change)
     if plan.moved is not None:
         place = backup.free_place(plan.backup.record.sources)
-        confined(place).parent.mkdir()
-        rename(plan.moved, place)
+        place.parent.mkdir()
+        plan.moved.rename_to(place)
         yield f"moved {plan.moved} to {place}"
     backup.write("undone")
     yield f"finished the record of {backup.directory}"
