@@ -7,8 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from support.crash.nursery import Nursery
+from support.histories.commands import Command
+from support.histories.damage import DAMAGES, damageable, try_damage
 from support.histories.generator import Crash, Deploy, Happening, Step, simpler
 from support.histories.lives import Deployment
 from support.histories.story import Power, Story, WrongError
@@ -43,7 +46,27 @@ class Player:
                 played.failure = f"step {number}: {wrong}"
                 break
         played.values += scene.story.values
+        if played.failure is None:
+            self._damage(scene, steps, played)
         return played
+
+    def _damage(self, scene: _Scene, steps: Sequence[Step], played: Played) -> None:
+        """Where all went well, a file at the end of the history is damaged."""
+        last = next((each for each in reversed(steps) if isinstance(each, Deploy)), None)
+        files = damageable(scene.story.root)
+        if last is None or not files:
+            return
+        random = Random(repr(last))
+        story = scene.story.copied(self._root / "damaged")
+        story.feed({0: [Command(last.deployment.stores[0], "read")]})
+        path = random.choice(files)
+        path = story.root / path.relative_to(scene.story.root)
+        try:
+            try_damage(story, last.deployment, path, random.choice(list(DAMAGES)), 1)
+        except WrongError as wrong:
+            played.failure = f"after the last step: {wrong}"
+        played.lives += 1
+        played.values += story.values
 
     def shortened(self, steps: Sequence[Step], *, seconds: float) -> list[Step]:
         """A shorter history that fails too, found within a time."""
