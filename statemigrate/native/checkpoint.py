@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import whole_number
 from statemigrate.formats.shape import shape_of
-from statemigrate.native.operators import FUNCTION, Operator, Variable, only, operators_in, several
+from statemigrate.native.operators import (
+    FUNCTION,
+    Operator,
+    Variable,
+    check_names,
+    only,
+    operators_in,
+    several,
+)
 from statemigrate.native.paths import check_readable
 from statemigrate.native.view import readable_place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
 
@@ -169,6 +179,14 @@ class SparkCheckpoint:
                 next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
                 "written by another provider cannot change it",
             )
+
+    def check_names(self, stores: Sequence[str]) -> None:
+        """Raise `StartupError` where another operator of the query has a store of one name."""
+        if self.last_batch() is not None:
+            found = self.operators()
+            fitting = [each for each in found if each.is_processor]
+            mine = only(self.path, found, fitting, self._operator)
+            check_names(self.path, mine, fitting, stores)
 
     def grouping_key(self) -> StructType:
         """The type of the grouping key; without a field where no state is declared."""

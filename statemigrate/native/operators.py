@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.deployment import Kind
-from statemigrate.errors import CheckpointError
+from statemigrate.deployment import Kind, is_family_of
+from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import parse_json
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
@@ -101,6 +101,26 @@ def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
         path=path,
         operators=[each.id for each in meant],
     )
+
+
+def check_names(
+    path: str, mine: Operator, operators: Sequence[Operator], stores: Sequence[str]
+) -> None:
+    """Raise `StartupError` if another operator has variables of one of these stores.
+
+    What deployments note of a store goes by its name, and would be the other's as well.
+    """
+    for other in operators:
+        both = [s for s in stores if any(is_family_of(s, name) for name in other.variables)]
+        if both and other.id != mine.id:
+            raise StartupError(
+                f"two operators of the query of {path} have a store {both[0]}",
+                expected="stores of different names, where their values are to be migrated",
+                found=f"{mine}; {other}",
+                next_action="migrate one of them in a query of its own; a state variable of a "
+                "query that has run cannot be given another name",
+                store=both[0],
+            )
 
 
 def _variables(row: Any) -> dict[str, Variable]:

@@ -37,6 +37,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
+    checkpoint.check_names([each.store for each in declared if each.store in lineages])
     record = read_record(path)
     state = committed_state(checkpoint, declared, lineages, record, settings)
     plans = {

@@ -137,3 +137,16 @@ def test_a_copy_is_read_from_its_own_files_and_never_changed(ran, copy, tmp_path
     assert "n BIGINT" in written.path.read_text()
     assert fresh.stores() == ("seen",)
     assert tree(copy) == before
+
+
+@pytest.mark.parametrize("copy", ["the original gone"], indirect=True)
+def test_a_moved_checkpoint_goes_on_where_it_is_once_it_was_adopted(ran, copy):
+    done = adopt(str(copy), apply=True, wait=0)
+    assert (done.state, done.moved_from) == ("relocated", (f"file:{ran.query.checkpoint}",))
+    moved = RateQuery(ran.spark, copy, ran.scripts)
+    plan_backfill(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)
+    moved.run_migrated()
+    assert moved.rows() > ran.half_rows
+    assert ran.read(copy, "tally", TALLY) == tally_of(moved.rows(), ran.plain_rows)
+    left = backfill_status(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)
+    assert left.keys_left == 0

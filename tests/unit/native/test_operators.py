@@ -1,0 +1,68 @@
+"""Which stateful operator of a query is meant."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.native.operators import FUNCTION, check_names, only, operators_in
+
+
+def row(number, name, *variables):
+    kinds = {"stateVariableType": "ValueState", "ttlEnabled": False}
+    properties = json.dumps({"stateVariables": [{"stateName": v, **kinds} for v in variables]})
+    return SimpleNamespace(operatorId=number, operatorName=name, operatorProperties=properties)
+
+
+DEDUPE = row(0, "dedupe")
+TOTALS = row(1, "transformWithStateInPySparkExec", "totals", "totals@aaaa11112222")
+NAMES = row(2, "transformWithStateInPySparkExec", "names")
+
+
+def chosen(rows, operator=None):
+    found = operators_in(rows)
+    return only("/c", found, [each for each in found if each.is_processor], operator)
+
+
+def test_ours_is_found_beside_others_whatever_its_number():
+    assert chosen([TOTALS, DEDUPE]).id == 1
+    assert chosen([row(0, "stateStoreSave"), NAMES]).id == 2
+
+
+def test_two_are_named_with_their_variables_and_one_is_chosen_by_number():
+    with pytest.raises(CheckpointError) as caught:
+        chosen([NAMES, DEDUPE, TOTALS])
+    assert "operator 1 (transformWithStateInPySparkExec with totals," in caught.value.found
+    assert "operator 2 (transformWithStateInPySparkExec with names)" in caught.value.found
+    assert "--operator 1 or 2" in caught.value.next_action
+    assert caught.value.data["operators"] == [1, 2]
+    assert chosen([NAMES, DEDUPE, TOTALS], 2).id == 2
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_number_that_is_none_of_ours_is_refused(number):
+    with pytest.raises(CheckpointError, match=f"operator {number} of /c is no transformWithState"):
+        chosen([NAMES, DEDUPE, TOTALS], number)
+
+
+def test_a_query_without_one_is_refused_with_what_it_has():
+    with pytest.raises(CheckpointError, match=r"operator 0 \(dedupe\)"):
+        chosen([DEDUPE])
+    with pytest.raises(CheckpointError, match="no stateful operator"):
+        chosen([])
+
+
+def test_a_function_is_no_processor():
+    found = operators_in([row(0, FUNCTION), TOTALS])
+    assert [each.is_function for each in found] == [True, False]
+    assert [each.is_processor for each in found] == [False, True]
+
+
+def test_two_stores_of_one_name_are_refused():
+    again = row(4, "transformWithStateInPySparkExec", "totals")
+    found = operators_in([TOTALS, again, NAMES])
+    check_names("/c", found[0], found, ["names"][:0])
+    with pytest.raises(StartupError, match="have a store totals"):
+        check_names("/c", found[0], found, ["totals"])
+    check_names("/c", found[1], found, ["names"])
