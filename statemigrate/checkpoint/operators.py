@@ -122,6 +122,12 @@ def is_at(root: str, place: str) -> bool:
     return _place(root) == _place(place)
 
 
+def is_local(place: str) -> bool:
+    """Whether a URI or path is of a local or mounted disk."""
+    parsed = urlparse(place)
+    return parsed.scheme in ("", "file") and not parsed.netloc
+
+
 def _place(text: str) -> tuple[str, str]:
     parsed = urlparse(text)
     scheme = "" if parsed.scheme == "file" else f"{parsed.scheme}://{parsed.netloc}"

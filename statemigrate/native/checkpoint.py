@@ -10,6 +10,7 @@ import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import whole_number
 from statemigrate.formats.shape import shape_of
@@ -23,7 +24,7 @@ from statemigrate.native.operators import (
     several,
 )
 from statemigrate.native.paths import check_readable
-from statemigrate.native.view import readable_place
+from statemigrate.native.view import moved, readable_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,6 +181,20 @@ class SparkCheckpoint:
                 "written by another provider cannot change it",
             )
 
+    def check_place(self) -> None:
+        """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
+        system, root = file_system(self.path)
+        newest: dict[str, OperatorFile] = {}
+        for file in operator_files(system, root.rstrip("/")):
+            newest[file.path.rpartition("/")[0]] = file
+        for file in newest.values():
+            # Nothing is asked of a remote place that a file in the checkpoint names.
+            for place in filter(is_local, file.roots):
+                named, at = file_system(place)
+                missing = [name for name in file.schemas if not _is_file(named, f"{at}/{name}")]
+                if missing:
+                    raise moved(self.path, place, missing[0])
+
     def check_names(self, stores: Sequence[str]) -> None:
         """Raise `StartupError` where another operator of the query has a store of one name."""
         if self.last_batch() is not None:
@@ -209,6 +224,12 @@ class SparkCheckpoint:
     def _at(self, reader: DataFrameReader, batch: int | None = None) -> DataFrameReader:
         chosen = self._batch if batch is None else batch
         return reader if chosen is None else reader.option("batchId", chosen)
+
+
+def _is_file(system: Any, path: str) -> bool:
+    from pyarrow import fs
+
+    return bool(system.get_file_info(path).type == fs.FileType.File)
 
 
 def _has_envelopes(held: DataFrame) -> bool:

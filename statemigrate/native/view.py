@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
+from statemigrate.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,17 @@ def uri_of(checkpoint: str) -> str:
     """The checkpoint's place as Spark writes it into metadata."""
     has_scheme = "://" in checkpoint or checkpoint.startswith("file:")
     return checkpoint.rstrip("/") if has_scheme else f"file:{Path(checkpoint).absolute()}"
+
+
+def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
+    """Spark finds the schemas of the state only where the checkpoint was written."""
+    return CheckpointError(
+        f"{checkpoint} was moved, and Spark would start no query on it",
+        expected=f"{schema} in {place}, which the operators' metadata name",
+        found="no such file there",
+        next_action=f"`statemigrate adopt {checkpoint} --apply` makes it name its own files",
+        path=checkpoint,
+    )
 
 
 class _View:

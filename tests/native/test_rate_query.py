@@ -141,9 +141,12 @@ def test_a_copy_is_read_from_its_own_files_and_never_changed(ran, copy, tmp_path
 
 @pytest.mark.parametrize("copy", ["the original gone"], indirect=True)
 def test_a_moved_checkpoint_goes_on_where_it_is_once_it_was_adopted(ran, copy):
+    moved = RateQuery(ran.spark, copy, ran.scripts)
+    with pytest.raises(CheckpointError, match="was moved") as caught:
+        moved.run_migrated()
+    assert f"statemigrate adopt {copy}" in caught.value.next_action
     done = adopt(str(copy), apply=True, wait=0)
     assert (done.state, done.moved_from) == ("relocated", (f"file:{ran.query.checkpoint}",))
-    moved = RateQuery(ran.spark, copy, ran.scripts)
     plan_backfill(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)
     moved.run_migrated()
     assert moved.rows() > ran.half_rows

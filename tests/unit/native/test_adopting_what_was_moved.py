@@ -16,7 +16,7 @@ from support.offset_logs import (
     tree,
 )
 
-from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
+from statemigrate.checkpoint.operators import OperatorFile, is_at, is_local, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.adoption.relocation import plan_relocation
@@ -190,6 +190,9 @@ def test_which_texts_are_one_place():
     assert is_at("file:/a/b", "file:///a/b/")
     assert is_at("/a/b", "file:/a/b")
     assert not is_at("file:/a/b", "file:/a/c")
+    assert is_local("file:/a")
+    assert is_local("/a")
+    assert not any(map(is_local, ("s3://b/a", "hdfs://h/a", "file://h/a")))
     assert not is_at("s3://one/a", "s3://two/a")
     assert not is_at("hdfs://host:8020/a", "/a")
 
