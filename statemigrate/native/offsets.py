@@ -149,8 +149,8 @@ def _local(checkpoint: str) -> Path:
             f"{checkpoint} is not on a local file system",
             expected="a local or mounted directory, where files can be replaced atomically",
             found=f"a {parsed.scheme} URI",
-            next_action="mount the file system; or copy the checkpoint to a local directory, run the "
-            "command there, and copy the folders offsets and statemigrate back, with no others",
+            next_action="mount the file system; or copy the checkpoint to a local directory, run "
+            "the command there, and copy the folders offsets and statemigrate back, with no others",
             path=checkpoint,
         )
     return Path(checkpoint).absolute()
