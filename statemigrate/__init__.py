@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from statemigrate.backfill import BackfillOptions
     from statemigrate.embedded.options import EngineOptions
     from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+    from statemigrate.embedded.query import EmbeddedQuery
+    from statemigrate.embedded.running import RunningQuery
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
     from statemigrate.inspect.dry_run import dry_run
@@ -44,7 +45,7 @@ _HOMES = {
     "EngineOptions": "statemigrate.embedded.options",
     "Format": "statemigrate.formats",
     "MigrationMetrics": "statemigrate.metrics.listener",
-    "RunningQuery": "statemigrate.embedded.query",
+    "RunningQuery": "statemigrate.embedded.running",
     "ScriptFolder": "statemigrate.scripts",
     "StateReader": "statemigrate.inspect.reader",
     "Status": "statemigrate.inspect.status",

@@ -13,7 +13,8 @@ from statemigrate.demo.rows import OUTPUT
 from statemigrate.demo.sink import output_files
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.options import EngineOptions
-from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+from statemigrate.embedded.query import EmbeddedQuery
+from statemigrate.embedded.running import RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

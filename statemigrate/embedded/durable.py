@@ -10,7 +10,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -105,10 +105,10 @@ class DurableFile:
 
     def abandon(self) -> None:
         """Remove the unfinished file."""
-        try:
-            # Writes what is buffered, which fails again on a full disk.
+        # Writes what is buffered, which fails again on a full disk; closed it is all the same.
+        with suppress(OSError):
             self._file.close()
-        finally:
+        with unwritable(self.path.parent):
             confined(self._temporary).unlink(missing_ok=True)
 
 

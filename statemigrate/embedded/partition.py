@@ -24,6 +24,7 @@ from statemigrate.embedded.proof import prove
 from statemigrate.embedded.recount import is_due, recounted
 from statemigrate.embedded.restore import STATE, UNCOMMITTED, is_private, open_at
 from statemigrate.embedded.snapshots import store_snapshot
+from statemigrate.errors import StatemigrateError
 from statemigrate.families import Span
 
 _LEFT, _CURSOR, _QUARANTINE = b"left/", b"cursor/", b"quarantine/"
@@ -51,7 +52,8 @@ class Partition:
         self._place = place
         self._before = state
         self._version = version
-        self._database = open_at(state, place.directory, place.working)
+        with unwritable(place.working.parent):
+            self._database = open_at(state, place.directory, place.working)
         self._log = ChangelogWriter(place.directory, version)
         self._opened: list[RocksFamily] = []
         self._counted: dict[str, RocksFamily] = {}
@@ -237,8 +239,14 @@ def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterat
     partition = Partition(place, state, version)
     try:
         yield partition
-    finally:
-        partition.abandon()
+    except BaseException as error:
+        try:
+            partition.abandon()
+        except StatemigrateError as second:
+            # What ended the batch is what counts; a full disk may also fail what cleans up.
+            error.add_note(f"giving the batch up failed too: {second.summary}")
+        raise
+    partition.abandon()
 
 
 def quarantine_prefix(family: str) -> bytes:

@@ -25,7 +25,7 @@ from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.options import EngineOptions
 from statemigrate.embedded.plan import BatchSchema
-from statemigrate.embedded.progress import BatchProgress
+from statemigrate.embedded.running import RunningQuery, release_ended
 from statemigrate.embedded.working import given_directory, private_directory, remove_leftovers
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
@@ -35,7 +35,6 @@ from statemigrate.processor.workers import check_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
@@ -74,6 +73,7 @@ class EmbeddedQuery:
 
     def start(self, **trigger: Any) -> RunningQuery:
         """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes."""
+        release_ended()
         locks = self._lock()
         try:
             return self._start(locks, trigger)
@@ -167,56 +167,6 @@ class EmbeddedQuery:
                 found=key,
                 next_action="group by the same columns, with the same names and types",
             )
-
-
-class RunningQuery:
-    """A started query: Spark's own one, what its batches did, and the error it ended with."""
-
-    def __init__(self, query: StreamingQuery, batches: Batches, locks: list[DirectoryLock]) -> None:
-        self.query = query
-        self._batches = batches
-        self._locks = locks
-
-    @property
-    def progress(self) -> list[BatchProgress]:
-        """The batches committed by this run, oldest first; the last ten thousand of them."""
-        return list(self._batches.progress)
-
-    def await_termination(self, timeout: int | None = None) -> bool:
-        """Wait for the end, at most ``timeout`` seconds; whether it came.
-
-        Raises the error that ended the query: this package's own, or Spark's.
-        """
-        try:
-            ended = self.query.awaitTermination(timeout)
-        except Exception:
-            self._release()
-            if self._batches.error is not None:
-                raise self._batches.error from None
-            raise
-        ended = ended is None or ended
-        if ended:
-            self._release()
-        return ended
-
-    def process_all_available(self) -> None:
-        """Wait until all input that is there now is processed; raises as `await_termination`."""
-        try:
-            self.query.processAllAvailable()
-        except Exception:
-            self._release()
-            if self._batches.error is not None:
-                raise self._batches.error from None
-            raise
-
-    def stop(self) -> None:
-        """Stop after the running batch is interrupted; what was not committed is run again."""
-        self.query.stop()
-        self._release()
-
-    def _release(self) -> None:
-        for lock in self._locks:
-            lock.release()
 
 
 def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:

@@ -6,7 +6,6 @@ already stored under its hash is not stored again. On one file system storing is
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
 from pathlib import Path
@@ -28,7 +27,8 @@ from statemigrate.embedded.durable import (
     unwritable,
     verify,
 )
-from statemigrate.files.shapes import check_shape
+from statemigrate.errors import CorruptFileError
+from statemigrate.files.shapes import OBJECT, check_shape
 
 _HASHES = "statemigrate-hashes.json"
 
@@ -120,15 +120,15 @@ class _Hashes:
         return digest
 
     def save(self) -> None:
-        temporary = self._path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self._used))
-        temporary.replace(self._path)
+        publish_document(self._path, {"hashes": self._used})
 
 
 def _read_hashes(path: Path) -> dict[str, str]:
     try:
-        known: dict[str, str] = json.loads(path.read_text())
-    except (FileNotFoundError, ValueError):
-        # It only saves time, and it is not made safe against a loss of power: hash the files again.
+        document = read_document(path)
+        check_shape(document, {"hashes": OBJECT})
+    except (FileNotFoundError, CorruptFileError, ValueError):
+        # It only saves time: hash the files again.
         return {}
+    known: dict[str, str] = document["hashes"]
     return known

@@ -24,6 +24,7 @@ from statemigrate.embedded.manifest import Manifest, PartitionState, publish_man
 from statemigrate.embedded.partition import PartitionPlace, opened
 from statemigrate.embedded.plan import BatchPlan
 from statemigrate.embedded.report import PartitionReport
+from statemigrate.embedded.running import release_ended
 from statemigrate.embedded.stores import OpenStores
 from statemigrate.embedded.task import retire_families, working_copy
 from statemigrate.embedded.working import given_directory, private_directory, remove_leftovers
@@ -174,6 +175,7 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
     committed.
     """
     require_committed(layout)
+    release_ended()
     lock = DirectoryLock(layout.lock, "the checkpoint")
     try:
         given = working_directory

@@ -1,13 +1,17 @@
 """Snapshots share what has not changed, and nothing damaged or missing is ever restored."""
 
-import json
 import shutil
 from dataclasses import replace
 
 import pytest
 from support.partitions import COUNTS, batch, batches, contents, files
 
-from statemigrate.embedded.durable import RESTORE_COPY, FileReference, publish_document
+from statemigrate.embedded.durable import (
+    RESTORE_COPY,
+    FileReference,
+    publish_document,
+    read_document,
+)
 from statemigrate.embedded.manifest import PartitionState, SnapshotReference
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.snapshots import snapshot_files
@@ -145,10 +149,23 @@ def test_a_reference_to_a_listing_cannot_lead_out_either(place):
 def test_a_lost_list_of_hashes_only_costs_hashing_again(place, text):
     state = batches(place, [MANY], snapshots=[0])[0]
     hashes = place.working / "statemigrate-hashes.json"
-    known = json.loads(hashes.read_text())
+    known = read_document(hashes)["hashes"]
     assert known
     hashes.write_text(text)
     after = batch(place, state, 1, MORE, snapshot=True)
-    assert set(json.loads(hashes.read_text()).values()) > set(known.values())
+    assert set(read_document(hashes)["hashes"].values()) > set(known.values())
+    shutil.rmtree(place.working)
+    assert contents(place, after) == {**MANY, **MORE}
+
+
+def test_a_list_of_hashes_that_was_altered_is_not_believed(place):
+    """Else a snapshot would name, for a file that changed, the content of another one."""
+    state = batches(place, [MANY], snapshots=[0])[0]
+    hashes = place.working / "statemigrate-hashes.json"
+    text = hashes.read_text()
+    first = next(iter(read_document(hashes)["hashes"].values()))
+    hashes.write_text(text.replace(first, "0" * 64))
+    after = batch(place, state, 1, MORE, snapshot=True)
+    assert "0" * 64 not in {path.name for path in listed(place, after).values()}
     shutil.rmtree(place.working)
     assert contents(place, after) == {**MANY, **MORE}
