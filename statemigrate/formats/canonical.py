@@ -12,6 +12,7 @@ import hashlib
 import json
 from typing import Any
 
+from statemigrate.formats.collations import COLLATED
 from statemigrate.formats.schema import (
     Array,
     Decimals,
@@ -43,7 +44,7 @@ def layout(node: Node) -> Any:  # noqa: PLR0911  # one return for each kind of n
         case Array():
             return {"type": "array", "items": layout(node.items)}
         case Map():
-            keys = {} if node.keys == Primitive("string") else {"keys": layout(node.keys)}
+            keys = {} if layout(node.keys) == "string" else {"keys": layout(node.keys)}
             return {"type": "map", **keys, "values": layout(node.values)}
         case Union():
             return [layout(branch) for branch in node.branches]
@@ -56,8 +57,8 @@ def _primitive(node: Primitive) -> Any:
     document: dict[str, Any] = {"type": node.type} | _digits(node.decimals)
     if node.logical:
         document["logicalType"] = node.logical
-    # time(6) is all that time-micros can hold, so it adds nothing.
-    if node.narrow and node.narrow != "time(6)":
+    # time(6) is all that time-micros can hold, and a collation only compares: they add nothing.
+    if node.narrow and node.narrow != "time(6)" and not node.narrow.startswith(COLLATED):
         document["narrow"] = node.narrow
     return node.type if len(document) == 1 else document
 

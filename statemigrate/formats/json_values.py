@@ -153,6 +153,8 @@ def _from_text(node: Primitive | Fixed, text: str) -> Any:  # noqa: PLR0911  # o
     logical = node.logical or "" if isinstance(node, Primitive) else ""
     if logical == "date":
         return dt.date.fromisoformat(text)
+    if logical == "year-month-interval":
+        return int(text)
     if logical == "day-time-interval":
         return _interval(text)
     if logical.startswith("time-"):

@@ -1,10 +1,8 @@
-"""What a struct type stores, whatever it says of nullability."""
+"""What a struct type stores, whatever it says of nullability and collations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from statemigrate.formats.collations import with_collations
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -14,7 +12,7 @@ _IGNORED = ("nullable", "containsNull", "valueContainsNull", "metadata")
 
 def shape_of(schema: StructType) -> Any:
     """A struct type without nullability and metadata, as JSON values: equal for equal storage."""
-    return _without_nullability(with_collations(schema.jsonValue()))
+    return _without_nullability(schema.jsonValue())
 
 
 def _without_nullability(node: Any) -> Any:

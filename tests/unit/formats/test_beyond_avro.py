@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Struct, Verdict, compare, format_from_json
-from statemigrate.formats.json_values import json_text, value_from_json
+from statemigrate.formats.json_values import json_text, leaf_from_text, value_from_json
 
 NAMES = ("a", "a b", "a.b", "1st", "näme", "tick`s", "emoji \U0001f600")
 DAY = dt.timedelta(days=1, microseconds=1)
@@ -62,6 +62,19 @@ def test_it_is_shown_as_json_and_read_from_it(ddl: str, value: Any) -> None:
     assert value_from_json(format_, json.loads(json_text({"f": value}))) == {"f": value}
 
 
+@pytest.mark.parametrize(
+    ("ddl", "text", "value"),
+    [
+        ("INTERVAL DAY TO SECOND", "PT86400.000001S", DAY),
+        ("INTERVAL YEAR", "14", 14),
+        ("STRING COLLATE UNICODE", "null it is", "null it is"),
+    ],
+)
+def test_a_person_types_it_as_a_key(ddl: str, text: str, value: Any) -> None:
+    (field,) = Struct(f"f {ddl}").schema.fields
+    assert leaf_from_text(field.type, text, "f") == value
+
+
 @pytest.mark.parametrize("ddl", HELD)
 def test_the_type_goes_through_ddl_json_and_spark_unchanged(ddl: str) -> None:
     format_ = Struct(f"f {ddl} NOT NULL")
@@ -76,7 +89,9 @@ def test_the_type_goes_through_ddl_json_and_spark_unchanged(ddl: str) -> None:
 def test_two_collations_are_two_formats_of_the_same_bytes() -> None:
     plain, collated = Struct("f STRING"), Struct("f STRING COLLATE UNICODE_CI")
     assert plain.encode({"f": "Ab"}) == collated.encode({"f": "Ab"})
-    assert plain.fingerprint != collated.fingerprint
+    assert plain != collated
+    assert plain.fingerprint == collated.fingerprint
+    assert compare(plain, collated).verdict == Verdict.IDENTICAL
     assert collated.struct_type()["f"].dataType.collation == "UNICODE_CI"
     assert Struct("f STRING COLLATE UTF8_BINARY") == plain
 
