@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 
 from statemigrate.formats.format import Format
 from statemigrate.formats.resolution import changes_between
+from statemigrate.formats.schema import Node
 from statemigrate.formats.verdict import FieldChange, Verdict, worst
+from statemigrate.formats.words import words
+
+_WIDTH = 76
+"""So that lines fit 80 columns also where an error sets them in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All differences between two formats. ``str()`` gives a table for a terminal."""
+    """All differences between two formats. ``str()`` gives lines for a terminal."""
 
     old: Format
     new: Format
@@ -21,11 +27,17 @@ class Comparison:
     def __str__(self) -> str:
         if not self.changes:
             return f"{self.verdict}: both formats write the same bytes"
-        rows = [("field", "old", "new", "verdict", "note")]
-        rows += [(c.path, c.old or "-", c.new or "-", c.verdict, c.note) for c in self.changes]
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        return "\n".join([str(self.verdict), *lines])
+        return "\n".join([str(self.verdict), *(_paragraph(change) for change in self.changes)])
+
+
+def _paragraph(change: FieldChange) -> str:
+    """A change in a sentence of lines that fit a screen; ``!`` where it needs a transform."""
+    mark = "!" if change.verdict == Verdict.TRANSFORM else " "
+    types = change.old if change.old == change.new else f"{change.old} to {change.new}"
+    if change.old is None or change.new is None:
+        types = f"{change.new}, added" if change.old is None else f"{change.old}, removed"
+    text = f"{mark} {change.path}: {types}{f'; {change.note}' if change.note else ''}"
+    return textwrap.fill(text, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def compare(old: Format, new: Format) -> Comparison:
@@ -35,9 +47,24 @@ def compare(old: Format, new: Format) -> Comparison:
     records and other types do not matter, as state is never matched by them (inside a union of
     several they do). It promises that a reader of the new schema takes every old value. It does not
     promise that the result is what was meant: Avro takes a renamed field for one that was removed
-    and another that was added, and drops the old values without a word. The note says where.
+    and another that was added, and drops the old values without a word. What is taken for a rename
+    here, or for a move into a struct or out of it, is what `new --autogenerate` takes for one.
     """
     if old.fingerprint == new.fingerprint:
         return Comparison(old, new, Verdict.IDENTICAL, ())
-    changes = tuple(changes_between(old.schema, new.schema, ""))
+    changes = tuple(
+        FieldChange(
+            each.path,
+            _named(old, each.old),
+            _named(new, each.new),
+            each.verdict,
+            each.note,
+            each.source,
+        )
+        for each in changes_between(old.schema, new.schema, "")
+    )
     return Comparison(old, new, worst(change.verdict for change in changes), changes)
+
+
+def _named(format: Format, side: Node | str | None) -> str | None:
+    return side if side is None or isinstance(side, str) else words(format.kind, side)

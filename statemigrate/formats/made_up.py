@@ -74,7 +74,7 @@ def _of_one_type(node: Node, most: int) -> list[Any]:
         case Array():
             return _spread(_arrays(samples(node.items, _fewer(most))), most)
         case Map():
-            return _spread(_maps(samples(node.values, _fewer(most))), most)
+            return _spread(_maps(node, _fewer(most)), most)
         case Union(branches=branches):
             columns = [samples(branch, _fewer(most)) for branch in branches]
             return _spread([v for row in zip(*columns, strict=False) for v in row], most)
@@ -107,10 +107,14 @@ def _arrays(items: list[Any]) -> list[Any]:
     return [items[:1], [], items, items[-1:]]
 
 
-def _maps(values: list[Any]) -> list[Any]:
-    numbered = {f"key {number}": value for number, value in enumerate(values)}
-    odd = {name: value for name in ("", "größer") for value in values[-1:]}
-    return [dict(list(numbered.items())[:1]), {}, numbered, odd]
+def _maps(node: Map, most: int) -> list[Any]:
+    """Maps with an ordinary entry, none, one entry for each value, and values at odd keys."""
+    values = samples(node.values, most)
+    keys = [] if isinstance(node.keys, Record | Array | Map) else samples(node.keys)
+    ordinary = [dict(zip(keys[:1], values[:1], strict=False))]
+    numbered = dict(zip(keys, values, strict=False))
+    odd = {key: value for key in keys[1:3] for value in values[-1:]}
+    return [*ordinary, {}, numbered, odd]
 
 
 def _spread(values: list[Any], most: int) -> list[Any]:

@@ -34,7 +34,7 @@ def avro_reads(old: str, new: str) -> bool:
 
 def no_place(old: Node) -> Outcome:
     """Return the outcome for values that the new type has no branch for."""
-    found = "None" if old == Primitive("null") else type_name(old)
+    found = "None" if old == Primitive("null") else "the old type"
     return Outcome(Verdict.TRANSFORM, f"{found} has no place in the new type")
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from statemigrate.formats.canonical import layout
+from statemigrate.formats.matching import Pair, Path, Reason, match_fields
+from statemigrate.formats.nullability import without_none
 from statemigrate.formats.promotion import Outcome, avro_reads, no_place, promote
 from statemigrate.formats.schema import (
     NULL,
@@ -19,12 +21,20 @@ from statemigrate.formats.schema import (
     Record,
     Union,
     branch_name,
-    type_name,
 )
-from statemigrate.formats.verdict import FieldChange, Verdict, worst
+from statemigrate.formats.verdict import Difference, Verdict, worst
 
 
-def changes_between(old: Node, new: Node, path: str) -> Iterator[FieldChange]:
+def matched_fields(old: Record, new: Record) -> tuple[Pair, ...]:
+    """Pair the fields of two records; see `match_fields`."""
+    return match_fields(old, new, readable=_is_readable)
+
+
+def _is_readable(old: Node, new: Node) -> bool:
+    return all(each.verdict != Verdict.TRANSFORM for each in changes_between(old, new, ""))
+
+
+def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
     """Yield every difference at or below ``path``; none if the bytes are the same."""
     if layout(old) == layout(new):
         return
@@ -41,7 +51,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[FieldChange]:
             yield from changes_between(before.values, after.values, f"{path}{{}}")
         case _:
             outcome = _nullable_or_not(old, new)
-            yield FieldChange(path, type_name(old), type_name(new), outcome.verdict, outcome.note)
+            yield Difference(path, old, new, outcome.verdict, outcome.note)
 
 
 def _nullable_or_not(old: Node, new: Node) -> Outcome:
@@ -61,29 +71,29 @@ def _beside_null(node: Node) -> Node:
     return node
 
 
-def _nullability(old: Node, new: Node, path: str) -> Iterator[FieldChange]:
+def _nullability(old: Node, new: Node, path: str) -> Iterator[Difference]:
     was, is_now = isinstance(old, Union), isinstance(new, Union)
-    names = type_name(old), type_name(new)
+    names = old, new
     if was and not is_now:
-        yield FieldChange(path, *names, Verdict.TRANSFORM, "None has no place in the new type")
+        yield Difference(path, *names, Verdict.TRANSFORM, "None has no place in the new type")
     elif is_now and not was:
-        yield FieldChange(path, *names, Verdict.READABLE, "may now be None")
+        yield Difference(path, *names, Verdict.READABLE, "may now be None")
     elif isinstance(old, Union) and isinstance(new, Union) and _null_moved(old, new):
-        yield FieldChange(path, *names, Verdict.READABLE, "another order in the union")
+        yield Difference(path, *names, Verdict.READABLE, "another order in the union")
 
 
-def _keys(old: Map, new: Map, path: str) -> Iterator[FieldChange]:
+def _keys(old: Map, new: Map, path: str) -> Iterator[Difference]:
     if layout(old.keys) != layout(new.keys):
-        names = type_name(old.keys), type_name(new.keys)
+        names = old.keys, new.keys
         note = "a map's keys are read as they were written"
-        yield FieldChange(f"{path} key", *names, Verdict.TRANSFORM, note)
+        yield Difference(f"{path} key", *names, Verdict.TRANSFORM, note)
 
 
 def _null_moved(old: Union, new: Union) -> bool:
     return old.branches.index(NULL) != new.branches.index(NULL)
 
 
-def _records(old: Record, new: Record, path: str) -> Iterator[FieldChange]:
+def _records(old: Record, new: Record, path: str) -> Iterator[Difference]:
     before = {field.name: field for field in old.fields}
     matched: list[str] = []
     added: list[Field] = []
@@ -95,12 +105,12 @@ def _records(old: Record, new: Record, path: str) -> Iterator[FieldChange]:
         matched.append(source.name)
         yield from _same_field(source, field, path)
     removed = [field for field in old.fields if field.name not in matched]
-    yield from _added_and_removed(removed, added, path)
+    yield from _added_and_removed(matched_fields(old, new), removed, added, path)
     kept = [field.name for field in old.fields if field.name in matched]
     if kept != matched:
         note = "another order of fields; Avro matches them by name"
         names = ", ".join(kept), ", ".join(matched)
-        yield FieldChange(path or "(fields)", *names, Verdict.READABLE, note)
+        yield Difference(path or "(fields)", *names, Verdict.READABLE, note)
 
 
 def _source(field: Field, before: dict[str, Field], new: Record) -> Field | None:
@@ -110,44 +120,57 @@ def _source(field: Field, before: dict[str, Field], new: Record) -> Field | None
     return next((before[name] for name in names if name in before), None)
 
 
-def _same_field(old: Field, new: Field, path: str) -> Iterator[FieldChange]:
+def _same_field(old: Field, new: Field, path: str) -> Iterator[Difference]:
     inner = _join(path, new.name)
     if old.name != new.name:
-        note = f"renamed from {old.name}, which its alias says"
-        names = type_name(old.type), type_name(new.type)
-        yield FieldChange(inner, *names, Verdict.READABLE, note)
+        note = f"renamed from {old.name}, as its alias says"
+        source = _join(path, old.name)
+        yield Difference(inner, old.type, new.type, Verdict.READABLE, note, source)
     yield from changes_between(old.type, new.type, inner)
 
 
 def _added_and_removed(
-    removed: list[Field], added: list[Field], path: str
-) -> Iterator[FieldChange]:
-    renames = _probable_renames(removed, added)
+    pairs: Sequence[Pair], removed: list[Field], added: list[Field], path: str
+) -> Iterator[Difference]:
+    """The fields that are in one record alone, those that are taken for each other as one."""
+    sources = {pair.new: pair for pair in pairs if pair.reason != Reason.KEPT}
+    gone = {pair.old for pair in sources.values()}
     for field in removed:
-        note = "Avro drops the old values"
-        if field.name in renames:
-            note = f"probably renamed to {renames[field.name]}; {note} silently"
-        yield FieldChange(
-            _join(path, field.name), type_name(field.type), None, Verdict.READABLE, note
-        )
-    sources = {target: source for source, target in renames.items()}
+        if (field.name,) not in gone:
+            note = "Avro drops the old values"
+            yield Difference(_join(path, field.name), field.type, None, Verdict.READABLE, note)
     for field in added:
-        verdict, note = _filled(field)
-        if field.name in sources:
-            note = f"probable rename of {sources[field.name]}; {note}"
-        yield FieldChange(_join(path, field.name), None, type_name(field.type), verdict, note)
+        yield from _added(field, sources, removed, path)
 
 
-def _probable_renames(removed: list[Field], added: list[Field]) -> dict[str, str]:
-    """Pair each removed field with the first added one of the same type."""
-    renames: dict[str, str] = {}
-    for field in removed:
-        for other in added:
-            same = layout(_beside_null(field.type)) == layout(_beside_null(other.type))
-            if same and other.name not in renames.values():
-                renames[field.name] = other.name
-                break
-    return renames
+def _added(
+    field: Field, sources: dict[Path, Pair], removed: list[Field], path: str
+) -> Iterator[Difference]:
+    verdict, note = _filled(field)
+    pair = sources.get((field.name,))
+    if pair is not None:
+        old = _type_at(removed, pair.old)
+        told = f"{_how(pair, path)}; Avro alone takes it for new: {note}"
+        source = _join(path, ".".join(pair.old))
+        yield Difference(_join(path, field.name), old, field.type, verdict, told, source)
+        return
+    yield Difference(_join(path, field.name), None, field.type, verdict, note)
+    for target, inner in sources.items():
+        if len(target) > 1 and target[0] == field.name:
+            ends = _type_at(removed, inner.old), _type_at([field], target)
+            place = _join(path, ".".join(target)), *ends
+            source = _join(path, ".".join(inner.old))
+            yield Difference(*place, Verdict.READABLE, _how(inner, path), source)
+
+
+def _how(pair: Pair, path: str) -> str:
+    return f"{pair.reason.value} from {_join(path, '.'.join(pair.old))}, as it seems"
+
+
+def _type_at(fields: Sequence[Field], path: Path) -> Node:
+    (found,) = (field.type for field in fields if field.name == path[0])
+    inner = without_none(found)
+    return _type_at(inner.fields, path[1:]) if path[1:] and isinstance(inner, Record) else found
 
 
 def _filled(field: Field) -> tuple[Verdict, str]:

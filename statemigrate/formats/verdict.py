@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from statemigrate.formats.schema import Node
+
 
 class Verdict(StrEnum):
     """What it takes to read values of the old format in the new one.
@@ -29,7 +31,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 class FieldChange:
     """One difference. ``path`` is like ``items[].price`` or ``prices{}.cents``.
 
-    ``old`` and ``new`` name the types; None where the field does not exist.
+    ``old`` and ``new`` name the types; None where the field does not exist. ``source`` is the path
+    of the old field where the new one is taken for it under another name, or at another place.
     """
 
     path: str
@@ -37,3 +40,16 @@ class FieldChange:
     new: str | None
     verdict: Verdict
     note: str = ""
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A `FieldChange` with the types themselves, or a text in place of one."""
+
+    path: str
+    old: Node | str | None
+    new: Node | str | None
+    verdict: Verdict
+    note: str = ""
+    source: str | None = None

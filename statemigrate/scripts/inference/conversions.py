@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemigrate.formats.canonical import layout
+from statemigrate.formats.capacity import holds_all, holds_integers, kind_of
 from statemigrate.formats.schema import Decimals, Enum, Fixed, Node, Primitive, Union
-from statemigrate.scripts.inference.capacity import holds_all, holds_integers, kind_of
 from statemigrate.scripts.inference.expressions import call
 from statemigrate.scripts.inference.layout import Doc
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from statemigrate.formats.matching import Pair, Path, Reason, unpaired
 from statemigrate.formats.nullability import holds_none, without_none
 from statemigrate.formats.schema import NULL, Array, Field, Map, Node, Record
 from statemigrate.scripts.inference import questions
@@ -19,7 +20,6 @@ from statemigrate.scripts.inference.expressions import (
 )
 from statemigrate.scripts.inference.functions import Functions
 from statemigrate.scripts.inference.layout import Doc, flat
-from statemigrate.scripts.inference.matching import Pair, Path, Reason, unpaired
 from statemigrate.scripts.inference.scope import ARGUMENT, LOOP_NAMES, Scope
 from statemigrate.scripts.inference.zeros import default_of, zero_item, zero_of
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from statemigrate.formats.matching import Pair
+from statemigrate.formats.resolution import matched_fields
 from statemigrate.formats.schema import Record
 from statemigrate.scripts.inference.layout import Break, Doc, Indent, render
-from statemigrate.scripts.inference.matching import Pair, match_fields
 
 
 class Functions:
@@ -25,8 +26,8 @@ class Functions:
     def pairs(self, source: Record, target: Record) -> tuple[Pair, ...]:
         """Pair the fields of two records, so that the way back undoes the way there."""
         if self.forward:
-            return match_fields(source, target)
-        return tuple(pair.reversed() for pair in match_fields(target, source))
+            return matched_fields(source, target)
+        return tuple(pair.reversed() for pair in matched_fields(target, source))
 
     def reserve(self, where: str) -> str:
         """Return a name for a private function and keep its place among the others."""

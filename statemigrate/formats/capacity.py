@@ -1,11 +1,20 @@
-"""Whether a type holds every value of another type of the same kind of Python value."""
+"""What kind of Python value a type holds, and whether another type has a place for all of them."""
 
 from __future__ import annotations
 
 import re
 from math import inf
 
-from statemigrate.formats.schema import INTEGER_RANGES, Decimals, Enum, Fixed, Node, Primitive
+from statemigrate.formats.canonical import layout
+from statemigrate.formats.schema import (
+    INTEGER_RANGES,
+    Decimals,
+    Enum,
+    Fixed,
+    Node,
+    Primitive,
+    Union,
+)
 
 _NUMBER = re.compile(r"\((\d+)\)")
 _MANTISSAS = {"float": 24, "double": 53}
@@ -24,6 +33,41 @@ _KINDS = {
     "local-timestamp-millis": "local",
     "local-timestamp-micros": "local",
 }
+
+
+_AS_TEXT = ("integer", "float", "decimal", "boolean", "date", "time", "instant", "local")
+CONVERTIBLE = frozenset(
+    {
+        *(("integer", kind) for kind in ("float", "decimal", "boolean")),
+        *(("float", kind) for kind in ("integer", "decimal", "boolean")),
+        *(("decimal", kind) for kind in ("integer", "float")),
+        *(("boolean", kind) for kind in ("integer", "float")),
+        *(("text", kind) for kind in ("integer", "float", "decimal", "date", "time")),
+        *(("text", kind) for kind in ("instant", "local", "bytes")),
+        ("bytes", "text"),
+        *(("date", kind) for kind in ("local", "instant")),
+        *(("instant", kind) for kind in ("date", "local")),
+        *(("local", kind) for kind in ("date", "instant")),
+        *((kind, "text") for kind in _AS_TEXT),
+    }
+)
+"""The pairs of different kinds between which there is an obvious way."""
+
+
+def is_convertible(old: Node, new: Node) -> bool:
+    """Whether there is an obvious way between two types without None, neither a container."""
+    if layout(old) == layout(new):
+        return True
+    if isinstance(old, Union) or isinstance(new, Union):
+        return any(each in _layouts(new) for each in _layouts(old))
+    kinds = kind_of(old), kind_of(new)
+    if kinds[0] == kinds[1] != "":
+        return not (isinstance(old, Fixed) and isinstance(new, Fixed) and kinds[0] == "bytes")
+    return kinds in CONVERTIBLE
+
+
+def _layouts(node: Node) -> list[object]:
+    return [layout(each) for each in (node.branches if isinstance(node, Union) else (node,))]
 
 
 def kind_of(node: Node) -> str:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
 from itertools import product
 
 from statemigrate.formats.canonical import fingerprint
+from statemigrate.formats.capacity import is_convertible
 from statemigrate.formats.nullability import without_none
-from statemigrate.formats.resolution import changes_between
 from statemigrate.formats.schema import Array, Field, Map, Node, Record
-from statemigrate.formats.verdict import Verdict
-from statemigrate.scripts.inference.conversions import conversion
 
 _SIMILAR = 0.6
 """How much of two names is the same, by difflib, for one to be taken for the other's new form."""
 
 Path = tuple[str, ...]
+Readable = Callable[[Node, Node], bool]
 
 
 class Reason(Enum):
@@ -43,16 +42,17 @@ class Pair:
         return Pair(self.new, self.old, self.reason)
 
 
-def match_fields(old: Record, new: Record) -> tuple[Pair, ...]:
+def match_fields(old: Record, new: Record, *, readable: Readable) -> tuple[Pair, ...]:
     """Pair the fields of two records: kept ones, then moved ones, then renamed ones.
 
-    What is in no pair was removed or added.
+    What is in no pair was removed or added. ``readable`` says whether a type reads another one's
+    values by Avro's rules.
     """
     kept = tuple(_kept(old, new))
     removed, added = _left(old.fields, [p.old for p in kept]), _left(new.fields, _targets(kept))
     moved = tuple(_moved(removed, added))
     removed, added = _left(removed, [p.old for p in moved]), _left(added, _targets(moved))
-    return kept + moved + tuple(_renamed(removed, added))
+    return kept + moved + tuple(_renamed(removed, added, readable))
 
 
 def unpaired(record: Record, taken: Sequence[Path], at: Path = ()) -> Iterator[Path]:
@@ -122,11 +122,13 @@ def _overlaps(path: Path, target: Path, taken: set[Path]) -> bool:
     )
 
 
-def _renamed(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]:
+def _renamed(
+    removed: Sequence[Field], added: Sequence[Field], readable: Readable
+) -> Iterator[Pair]:
     candidates = [
         (_similarity(old.name, new.name), old, new)
         for old, new in product(removed, added)
-        if _readable(old.type, new.type)
+        if _same_kind(old.type, new.type, readable)
     ]
     similar = [each for each in candidates if each[0] >= _SIMILAR]
     taken: set[Path] = set()
@@ -135,11 +137,13 @@ def _renamed(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]
             taken |= {("old", old.name), ("new", new.name)}
             yield Pair((old.name,), (new.name,), Reason.RENAMED)
     left = [f for f in removed if ("old", f.name) not in taken]
-    yield from _only_pairs(left, [f for f in added if ("new", f.name) not in taken])
+    yield from _only_pairs(left, [f for f in added if ("new", f.name) not in taken], readable)
 
 
-def _only_pairs(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]:
-    if len(removed) == len(added) == 1 and _readable(removed[0].type, added[0].type):
+def _only_pairs(
+    removed: Sequence[Field], added: Sequence[Field], readable: Readable
+) -> Iterator[Pair]:
+    if len(removed) == len(added) == 1 and _same_kind(removed[0].type, added[0].type, readable):
         yield Pair((removed[0].name,), (added[0].name,), Reason.RENAMED)
         return
     before, after = Counter(map(_type_of, removed)), Counter(map(_type_of, added))
@@ -161,7 +165,7 @@ def _same(old: Node, new: Node) -> bool:
     return fingerprint(without_none(old)) == fingerprint(without_none(new))
 
 
-def _readable(old: Node, new: Node) -> bool:
+def _same_kind(old: Node, new: Node, readable: Readable) -> bool:
     before, after = without_none(old), without_none(new)
     if isinstance(before, Record) and isinstance(after, Record):
         return any(
@@ -169,7 +173,7 @@ def _readable(old: Node, new: Node) -> bool:
             for a, b in product(before.fields, after.fields)
             if a.name == b.name
         )
-    return all(change.verdict != Verdict.TRANSFORM for change in changes_between(before, after, ""))
+    return readable(before, after)
 
 
 def _convertible(old: Node, new: Node) -> bool:
@@ -177,4 +181,4 @@ def _convertible(old: Node, new: Node) -> bool:
     containers = Record | Array | Map
     if isinstance(before, containers) or isinstance(after, containers):
         return False
-    return conversion(before, after) is not None
+    return is_convertible(before, after)
