@@ -5,7 +5,7 @@ Engine-free: both engines say what they were given and what they store, and get 
 
 from __future__ import annotations
 
-from statemigrate.deployment.checks import check_targets
+from statemigrate.deployment.checks import check_scripted, check_targets
 from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
 from statemigrate.deployment.plan import (
@@ -30,6 +30,7 @@ __all__ = [
     "StoredFamily",
     "StoredStore",
     "access_for",
+    "check_scripted",
     "check_targets",
     "dual_access",
     "family_name",

@@ -26,6 +26,21 @@ def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
             )
 
 
+def check_scripted(store: str, families: Sequence[str]) -> None:
+    """Raise `StartupError` for a store without scripts, if ``families`` has any of a revision."""
+    migrated = [name for name in families if name.startswith(f"{store}@")]
+    if migrated:
+        raise StartupError(
+            f"store {store} has families of revisions, and not one script",
+            expected=f"the scripts of {', '.join(each.partition('@')[2] for each in migrated)}",
+            found=f"the family {', '.join(migrated)} in the checkpoint, and no script of {store}",
+            next_action="check migrations=, the folder of scripts, and bring back the scripts this "
+            "checkpoint was last run with: without them the values in these families would be lost",
+            store=store,
+            families=migrated,
+        )
+
+
 def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:
     """Raise `StartupError` unless the code declares the target's format."""
     wanted = target.format.struct_type()

@@ -133,6 +133,8 @@ def plan_store(
     ``lineage`` is None for a store without scripts: its only revision is what the code declares.
     """
     store = declared.store
+    if lineage is None and stored is not None:
+        checks.check_scripted(store, [each.name for each in stored.families])
     known = lineage or Lineage.unmigrated(store, _format_of(declared, stored))
     revision = known.resolve(settings.targets.get(store, "head"))
     target = StoredFamily(family_name(known, revision), revision, known.format_of(revision))

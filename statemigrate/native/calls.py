@@ -13,6 +13,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native.control import Arrived
 from statemigrate.native.deployed import DEPLOYED, Deployed, Undeployable
 from statemigrate.native.handle import NativeHandle
+from statemigrate.native.start import is_next_batch
 from statemigrate.processor.handle import DualAccessHandle
 
 
@@ -21,7 +22,8 @@ def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None
     if isinstance(handle, DualAccessHandle):
         init(processor, handle)
         return
-    native = NativeHandle(handle, _deployed(processor))
+    deployed = _deployed(processor)
+    native = NativeHandle(handle, deployed, retires=is_next_batch(deployed, handle))
     init(processor, native)
     _surround(processor, native)
 

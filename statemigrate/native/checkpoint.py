@@ -6,6 +6,7 @@ through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
 
 from __future__ import annotations
 
+import re
 import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -88,10 +89,6 @@ class SparkCheckpoint:
     def variables(self, batch: int | None = None) -> dict[str, Variable]:
         """The state variables by name, as of the last batch or of an earlier one still kept."""
         return dict(self.processor(batch).variables)
-
-    def first_batch(self) -> int:
-        """The id of the oldest batch whose metadata Spark still keeps."""
-        return min(int(row.minBatchId) for row in self._metadata())
 
     def frame(self, variable: str) -> DataFrame:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
@@ -247,7 +244,9 @@ def file_system(path: str) -> tuple[Any, str]:
     import pyarrow as pa
     from pyarrow import fs
 
-    text = path if "://" in path or path.startswith("file:") else str(Path(path).absolute())
+    # As Hadoop reads a path: hdfs:/x is a file system's, and no folder of the working directory.
+    is_uri = re.match("[A-Za-z][A-Za-z0-9+.-]+:", path)
+    text = path if is_uri else str(Path(path).absolute())
     try:
         system, root = fs.FileSystem.from_uri(text)
     except (pa.ArrowException, OSError) as error:

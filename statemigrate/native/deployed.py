@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from statemigrate.deployment import (
@@ -19,6 +19,9 @@ from statemigrate.deployment.looking import is_only_looking
 from statemigrate.errors import StatemigrateError
 from statemigrate.migration import Lineage
 from statemigrate.native.counts import MigrationCounts
+from statemigrate.native.record import StoreRecord
+from statemigrate.native.seen import Seen
+from statemigrate.native.start import begin_run, is_planning
 from statemigrate.native.versions import check_spark_version
 from statemigrate.processor.workers import check_workers
 
@@ -29,9 +32,11 @@ DEPLOYED = "__statemigrate_deployed__"
 class Deployed:
     """A processor's deployment on Spark's own state.
 
-    ``stored`` says what the checkpoint holds, by store; None where no checkpoint was given, so that
-    every revision may have values. ``drained`` are the families, by store, that were found empty:
-    they are not read any more, and dropped if the settings say so.
+    ``stored`` says what the checkpoint holds, by store; None where no checkpoint was given, or
+    nothing was committed in it, so that every revision may have values. ``drained`` are the
+    families, by store, that were found empty: they are not read any more, and dropped if the
+    settings say so. ``seen`` is where all this was read, and ``records`` what is noted there by
+    store when the query starts.
     """
 
     settings: Settings
@@ -39,6 +44,11 @@ class Deployed:
     stored: Mapping[str, StoredStore] | None = None
     drained: Mapping[str, tuple[StoredFamily, ...]] = field(default_factory=dict)
     counts: MigrationCounts | None = None
+    seen: Seen | None = None
+    records: Mapping[str, StoreRecord] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, tuple(getattr(self, each.name) for each in fields(self))
 
     def plan(self, declared: Declared) -> StorePlan | None:
         """How a declared variable is accessed; None for a store without scripts."""
@@ -67,6 +77,13 @@ class Deployed:
         return StoredStore(declared.kind, families, {}, user_key)
 
 
+def _arrived(*values: Any) -> Deployed:
+    deployed = Deployed(*values)
+    if is_planning():
+        begin_run(deployed)
+    return deployed
+
+
 @dataclass(frozen=True)
 class Undeployable:
     """In place of a deployment whose scripts cannot be read; the error waits for its use.
@@ -75,6 +92,15 @@ class Undeployable:
     """
 
     error: StatemigrateError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _undeployable, (self.error,)
+
+
+def _undeployable(error: StatemigrateError) -> Undeployable:
+    if is_planning():
+        raise error
+    return Undeployable(error)
 
 
 def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
@@ -101,10 +127,10 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
 
 
 def _is_worker() -> bool:
-    """Whether this is a task, which imports the user's module once more."""
+    """Whether this is Spark's process, which imports the user's module once more."""
     from pyspark import TaskContext
 
-    return TaskContext.get() is not None
+    return TaskContext.get() is not None or is_planning()
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:

@@ -17,9 +17,10 @@ from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.formats.shape import shape_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.checkpoint import SparkCheckpoint, active_session
 from statemigrate.native.envelope import ENVELOPE
 from statemigrate.native.record import StoreRecord, read_record, write_record
+from statemigrate.native.seen import Seen, check_file_system
 from statemigrate.native.stored import applied_scripts
 
 
@@ -29,23 +30,27 @@ def declared_by(lineage: Lineage, settings: Settings) -> Declared:
     return Declared(lineage.store, "value", lineage.format_of(target).struct_type())
 
 
-def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Settings) -> None:
-    """Raise `StartupError` where scripts and the checkpoint's committed state do not fit.
+def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Settings) -> Seen:
+    """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
-    The scripts' checksums are left in the checkpoint, for the next deployment to compare.
+    The scripts' checksums are left in a checkpoint that there is, for the next one to compare.
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
+    check_file_system(path, active_session(path))
+    seen = Seen.at(path)
+    path = seen.checkpoint
     checkpoint = SparkCheckpoint(path, operator=settings.operator)
-    batch = checkpoint.last_batch()
     record = read_record(path)
     known = record.get(lineage.store, StoreRecord())
-    revisions = [] if batch is None else _revisions(checkpoint)
+    revisions = _revisions(checkpoint) if seen.is_something else []
     stored = stored_envelopes(lineage, revisions, known)
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
-    mine = StoreRecord((), -1 if batch is None else batch, applied)
-    write_record(path, {**record, lineage.store: mine})
+    mine = StoreRecord((), seen.batch, applied, seen.deployment)
+    if seen.query is not None:
+        write_record(path, {**record, lineage.store: mine})
+    return seen
 
 
 def _revisions(checkpoint: SparkCheckpoint) -> list[str]:

@@ -20,6 +20,7 @@ from statemigrate.native.control import MARKER, Arrived
 from statemigrate.native.deployed import Deployed, Undeployable
 from statemigrate.native.envelope import Envelope, EnvelopeFamily
 from statemigrate.native.group_state import MigratedGroupState
+from statemigrate.native.seen import Seen
 from statemigrate.processor.intake import python_value
 from statemigrate.processor.rows import RowCodec
 from statemigrate.processor.workers import check_workers
@@ -65,6 +66,8 @@ class MigratedFunction:
         if isinstance(self._found, Undeployable):
             raise self._found.error
         if self._opened is None:
+            if self._found.seen is not None:
+                self._found.seen.compare_query()
             self._opened = _OpenStore(self._found)
         return self._opened
 
@@ -84,11 +87,12 @@ def _results(result: Iterable[Any], opened: _OpenStore, arrived: Arrived | None)
 
 
 class StorePlans:
-    """What travels with a function: the settings, and how its store is accessed."""
+    """What travels with a function: the settings, how its store is accessed, what was seen."""
 
-    def __init__(self, plan: StorePlan, settings: Settings) -> None:
+    def __init__(self, plan: StorePlan, settings: Settings, seen: Seen | None = None) -> None:
         self.plan = plan
         self.settings = settings
+        self.seen = seen
 
 
 class _OpenStore:
@@ -176,11 +180,10 @@ def _deployable(store: str, settings: Settings, *, compared: bool = True) -> Sto
         check_workers({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
-    if compared:
-        compare_with_checkpoint(declared, lineage, settings)
+    seen = compare_with_checkpoint(declared, lineage, settings) if compared else None
     plan = Deployed(settings, {store: lineage}).plan(declared)
     assert plan is not None  # noqa: S101 - the store has a lineage
-    return StorePlans(plan, settings)
+    return StorePlans(plan, settings, seen)
 
 
 def _readable(plan: StorePlan) -> frozenset[str]:

@@ -32,13 +32,15 @@ class NativeHandle(DualAccessHandle):
     """Gives out Spark's own variable where a store has one family, dual access where it has more.
 
     ``grouping`` is the key the processor is called for, for error messages; `visit` moves on to it.
+    Only with ``retires`` are drained families dropped: at the batch they were seen to be drained.
     """
 
-    def __init__(self, spark: Any, deployed: Deployed) -> None:
+    def __init__(self, spark: Any, deployed: Deployed, *, retires: bool = True) -> None:
         super().__init__()
         self.grouping: tuple[Any, ...] = ()
         self._spark = spark
         self._deployed = deployed
+        self._retires = retires
         self._visits = 0
         self._families: list[NativeFamily] = []
         self._accesses: list[DualAccess[Any]] = []
@@ -154,7 +156,8 @@ class NativeHandle(DualAccessHandle):
     def _let_go(self, declared: Declared) -> None:
         for family in self._deployed.drained.get(declared.store, ()):
             if self._deployed.settings.retire_drained:
-                self._spark.deleteIfExists(family.name)
+                if self._retires:
+                    self._spark.deleteIfExists(family.name)
             else:
                 # Spark forgets a variable that is not declared.
                 self._state(declared, family.name, family.format.struct_type())

@@ -24,12 +24,14 @@ _FORMAT = 1
 class StoreRecord:
     """One store: the names of its live families, and by revision the checksum of its script.
 
-    ``batch`` is the last one that was committed when the record was made, -1 before the first.
+    ``batch`` is the last one that was committed when the record was made, -1 before the first;
+    ``deployment`` names the start-up check that it was made with.
     """
 
     families: tuple[str, ...] = ()
     batch: int = -1
     applied: Mapping[str, str] = field(default_factory=dict)
+    deployment: str = ""
 
 
 def read_record(checkpoint: str) -> dict[str, StoreRecord]:
@@ -45,7 +47,10 @@ def read_record(checkpoint: str) -> dict[str, StoreRecord]:
 
 
 def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
-    """Replace the record; a reader sees the old one or the new one."""
+    """Replace the record; a reader sees the old one or the new one.
+
+    Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
+    """
     system, root = file_system(checkpoint)
     path = f"{root}/{_NAME}"
     document = {
@@ -55,6 +60,7 @@ def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
                 "families": list(each.families),
                 "batch": each.batch,
                 "applied": dict(each.applied),
+                "deployment": each.deployment,
             }
             for store, each in record.items()
         },
@@ -71,6 +77,7 @@ def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
                 tuple(map(str, each["families"])),
                 int(each["batch"]),
                 {str(revision): str(checksum) for revision, checksum in each["applied"].items()},
+                str(each.get("deployment", "")),
             )
             for store, each in {_FORMAT: document["stores"]}[document["format"]].items()
         }

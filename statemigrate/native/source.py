@@ -7,6 +7,7 @@ nothing to backfill.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunk_files import ChunkFiles
 from statemigrate.native.control import MARKER
+from statemigrate.native.forgetting import check_forgetting
+from statemigrate.native.gate import gated
 from statemigrate.native.paths import check_source_path
 from statemigrate.native.presence import require_control_source
 
@@ -51,10 +54,13 @@ def with_backfill(
     ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
     of the query, a path or URI. Group the result by the same columns and give it a processor marked
     with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
-    `plan_backfill` is then migrated one chunk a batch, beside live rows or while there are none.
+    `plan_backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
+    processor that is not marked gets the stream as it was before, and is refused with
+    `StartupError` while the state is in families that it does not declare.
 
-    Call it last, after everything that makes the stream, stateful operators included: what comes
-    before sees the stream alone. ``operator`` is Spark's number of the one that the control rows
+    Call it last, right before ``groupBy`` and after everything that makes the stream, stateful
+    operators included: what comes before sees the stream alone, and anywhere else a control row
+    ends the query. ``operator`` is Spark's number of the one that the control rows
     are for, where the query has several that run migrated code. A watermark may be set before or
     after: rows of the control source have no event time and leave it where it is. Use the result
     from the query's first start; where the query has run without it, `statemigrate adopt` makes
@@ -73,10 +79,11 @@ def with_backfill(
     check_source_path(files.checkpoint)
     _check_checkpoint(stream, keys, files, operator)
     files.create()
-    return _union(stream, keys, files.location)
+    marked, control = _both(stream, keys, files.location)
+    return gated(marked, control, partial(check_forgetting, files.checkpoint, operator))
 
 
-def _union(stream: DataFrame, keys: tuple[str, ...], location: str) -> DataFrame:
+def _both(stream: DataFrame, keys: tuple[str, ...], location: str) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -91,7 +98,7 @@ def _union(stream: DataFrame, keys: tuple[str, ...], location: str) -> DataFrame
     ]
     # The stream comes first: sources without names are counted in this order.
     marked = stream.select("*", functions.lit(None).cast(StringType()).alias(MARKER))
-    return marked.union(control.select(*columns, MARKER))
+    return marked, control.select(*columns, MARKER)
 
 
 def _blank(field: StructField) -> Any:

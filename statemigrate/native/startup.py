@@ -15,10 +15,11 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.checkpoint import SparkCheckpoint, active_session
 from statemigrate.native.counts import MigrationCounts
 from statemigrate.native.deployed import Deployed
-from statemigrate.native.record import StoreRecord, read_record, write_record
+from statemigrate.native.record import StoreRecord, read_record
+from statemigrate.native.seen import Seen, check_file_system
 from statemigrate.native.stored import CommittedState, committed_state
 from statemigrate.processor.handle import Listening, declared_variables
 
@@ -29,17 +30,26 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     """Compare code, scripts and the checkpoint's committed state.
 
     Families that hold nothing leave the read path, and are dropped by the deployment's first batch
-    unless ``settings`` say otherwise. Raises `StartupError` before anything is touched.
+    unless ``settings`` say otherwise. Where nothing is committed yet nothing was seen, and every
+    revision may have values. Nothing is written: the record is, when the query starts. Raises
+    `StartupError` before anything is touched.
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    checkpoint = SparkCheckpoint(path, operator=settings.operator)
+    check_file_system(path, active_session(path))
+    seen = Seen.at(path)
+    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator)
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
     checkpoint.check_place()
     checkpoint.check_names([each.store for each in declared if each.store in lineages])
-    record = read_record(path)
+    counts = MigrationCounts.of_session()
+    if not seen.is_something:
+        unseen = Deployed(settings, lineages, counts=counts, seen=seen)
+        plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
+        return replace(unseen, records=_records(plans, {}, {}, seen, settings))
+    record = read_record(seen.checkpoint)
     state = committed_state(checkpoint, declared, lineages, record, settings)
     plans = {
         each.store: plan_store(each, lineages[each.store], state.stores.get(each.store), settings)
@@ -47,9 +57,9 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
         if each.store in lineages
     }
     drained = _drained(plans, state)
-    write_record(path, {**record, **_recorded(plans, drained, record, state, settings)})
     live = {store: _without(each, drained[store]) for store, each in state.stores.items()}
-    return Deployed(settings, lineages, live, drained, MigrationCounts.of_session())
+    records = _records(plans, drained, record, seen, settings)
+    return Deployed(settings, lineages, live, drained, counts, seen, records)
 
 
 def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
@@ -70,20 +80,22 @@ def _without(store: StoredStore, drained: tuple[StoredFamily, ...]) -> StoredSto
     return replace(store, families=live)
 
 
-def _recorded(
+def _records(
     plans: Mapping[str, StorePlan],
     drained: Drained,
     record: Mapping[str, StoreRecord],
-    state: CommittedState,
+    seen: Seen,
     settings: Settings,
 ) -> dict[str, StoreRecord]:
+    """What is to be noted of each store once the query has started."""
     gone = [each for families in drained.values() for each in families]
     retired = {each.name for each in gone if settings.retire_drained}
     return {
         store: StoreRecord(
             tuple(f.name for f in (plan.target, *plan.sources) if f.name not in retired),
-            state.batch,
+            seen.batch,
             {**record.get(store, StoreRecord()).applied, **plan.stored().applied},
+            seen.deployment,
         )
         for store, plan in plans.items()
     }

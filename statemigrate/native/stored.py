@@ -11,6 +11,8 @@ from statemigrate.deployment import (
     Settings,
     StoredFamily,
     StoredStore,
+    check_scripted,
+    family_name,
     is_family_of,
 )
 from statemigrate.errors import StartupError
@@ -18,6 +20,7 @@ from statemigrate.formats import Format, Struct
 from statemigrate.formats.shape import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.listing import read_listing
 from statemigrate.native.operators import Variable
 from statemigrate.native.record import StoreRecord
 
@@ -28,6 +31,7 @@ class CommittedState:
 
     A family may be in ``stores`` and not among the variables: Spark lists those a batch was planned
     with, and a batch that was killed and run again by newer code has variables it does not list.
+    What such a family holds is unknown.
     """
 
     batch: int
@@ -42,15 +46,18 @@ def committed_state(
     record: Mapping[str, StoreRecord],
     settings: Settings,
 ) -> CommittedState:
-    """Read it; empty before the first batch.
+    """Read it; without stores before the first batch, when there is none to read.
 
-    Raises `StartupError` where code without statemigrate ran in between, or where the code and the
-    state differ in time to live.
+    Raises `StartupError` where code without statemigrate ran in between, where the scripts of a
+    store are gone, or where the code and the state differ in time to live.
     """
     batch = checkpoint.last_batch()
     if batch is None:
         return CommittedState(-1, {}, frozenset())
     reading = _Reading(checkpoint, batch, settings)
+    for each in declared:
+        if each.store not in lineages:
+            reading.check_scripted(each.store, record.get(each.store, StoreRecord()))
     found = {
         each.store: reading.store(each, lineages[each.store], record.get(each.store, StoreRecord()))
         for each in declared
@@ -66,24 +73,32 @@ class _Reading:
         self._batch = batch
         self._settings = settings
         self.variables = checkpoint.variables()
+        self._listing = read_listing(checkpoint.path, batch)
 
     def store(
         self, declared: Declared, lineage: Lineage, record: StoreRecord
     ) -> StoredStore | None:
         store = declared.store
         listed = [each for name, each in self.variables.items() if is_family_of(store, name)]
-        if not listed:
-            return None
         self._check_forgotten(store, record)
         for each in listed:
             _check_expiry(declared, each)
         families = tuple(self._family(lineage, each) for each in listed)
+        unlisted = self._unlisted(lineage, record)
+        if not listed:
+            return _unseen(declared, unlisted, applied_scripts(lineage, unlisted, record))
         return StoredStore(
             listed[0].kind,
-            (*families, *self._unlisted(lineage, record)),
+            (*families, *unlisted),
             applied_scripts(lineage, families, record),
             self._checkpoint.user_key(listed[0], declared.user_key),
         )
+
+    def check_scripted(self, store: str, record: StoreRecord) -> None:
+        """Raise `StartupError` for a store without scripts that has families of revisions."""
+        known = {*self.variables, *record.families}
+        accepted = self._settings.accept_edited
+        check_scripted(store, [name for name in sorted(known) if name not in accepted])
 
     def _family(self, lineage: Lineage, variable: Variable) -> StoredFamily:
         revision = _revision(lineage, variable.name)
@@ -97,12 +112,14 @@ class _Reading:
         return StoredFamily(variable.name, revision, fmt, holds)
 
     def _unlisted(self, lineage: Lineage, record: StoreRecord) -> list[StoredFamily]:
-        """Families that the last deployment may have made, read in case it did."""
-        names = [name for name in record.families if name not in self.variables]
+        """Families that the last deployment, or a batch's rerun, may have made; read if so."""
+        possible = (family_name(lineage, revision) for revision in lineage.revisions)
+        rerun = [name for name in possible if self._listing.may_have(name)]
+        names = dict.fromkeys([*record.families, *rerun])
         revisions = {
             name: _revision(lineage, name)
             for name in names
-            if name not in self._settings.accept_edited
+            if name not in self.variables and name not in self._settings.accept_edited
         }
         return [
             StoredFamily(name, revision, lineage.format_of(revision))
@@ -112,18 +129,26 @@ class _Reading:
 
     def _check_forgotten(self, store: str, record: StoreRecord) -> None:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
-        missing = [
+        # What a run before the last deployment had, that one has dealt with.
+        since = self._listing.listed_since(record.batch)
+        forgotten = [
             name
-            for name in record.families
-            if name not in self.variables and name not in self._settings.accept_edited
+            for name in sorted(since)
+            if is_family_of(store, name)
+            and name not in self.variables
+            and name not in self._settings.accept_edited
         ]
-        if not missing or record.batch == self._batch:
-            return
-        # A deployment that never committed a batch leaves its own new family in the record alone.
-        then = self._checkpoint.variables(max(record.batch + 1, self._checkpoint.first_batch()))
-        forgotten = [name for name in missing if name in then]
         if forgotten:
-            raise _forgotten(store, forgotten, record, self.variables)
+            raise _forgotten(store, forgotten, self.variables)
+
+
+def _unseen(
+    declared: Declared, unlisted: Sequence[StoredFamily], applied: Mapping[str, str]
+) -> StoredStore | None:
+    if not unlisted:
+        return None
+    user_key = None if declared.user_key is None else declared.user_key.jsonValue()
+    return StoredStore(declared.kind, tuple(unlisted), applied, user_key)
 
 
 def _revision(lineage: Lineage, name: str) -> str:
@@ -158,13 +183,11 @@ def _check_expiry(declared: Declared, variable: Variable) -> None:
         )
 
 
-def _forgotten(
-    store: str, names: list[str], record: StoreRecord, variables: Mapping[str, Variable]
-) -> StartupError:
+def _forgotten(store: str, names: list[str], variables: Mapping[str, Variable]) -> StartupError:
     return StartupError(
         f"store {store}: code that does not know the family {', '.join(names)} ran on this "
         "checkpoint",
-        expected=f"the families {', '.join(record.families)}, as the last deployment left them",
+        expected=f"{', '.join(names)} among the state variables, as an earlier run had them",
         found=f"{', '.join(sorted(variables))}: Spark forgets a variable that no code declares",
         next_action="restore the checkpoint from a copy taken before that, and go back to an older "
         "format with targets= of migrated; or, to give up the forgotten values, run the code once "

@@ -39,7 +39,7 @@ class Strict:
         seen = list(rows)
         assert seen, f"called for {key} without rows"
         for row in seen:
-            assert row.__fields__ == ["key", "cents", "name"]
+            assert list(row.__fields__) == ["key", "cents", "name"]
             assert None not in row
         yield from super().handleInputRows(key, iter(seen), timer_values)  # type: ignore[misc]
 

@@ -81,16 +81,19 @@ def test_a_deployment_that_fits_reads_and_writes_as_it_should(standing):
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
-def test_a_first_deployment_has_only_its_target(pipeline, scripts):
+def test_where_nothing_was_seen_every_revision_may_have_values_until_the_next_start(
+    pipeline, scripts
+):
     folder = scripts.write()
-    rows = batch("first", range(10))
-    pipeline.feed(rows)
-    pipeline.deploy_natively(
-        migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
-    )
     expected = Expected()
-    expected.process(rows, AMOUNTS)
-    assert pipeline.all_state() == expected.stored(AMOUNTS)
+    for name, live in (("first", (CENTS, AMOUNTS)), ("second", (AMOUNTS,))):
+        rows = batch(name, range(10))
+        pipeline.feed(rows)
+        pipeline.deploy_natively(
+            migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
+        )
+        expected.process(rows, AMOUNTS)
+        assert pipeline.all_state() == expected.stored(*live)
 
 
 def test_code_of_another_format_is_refused(standing):
@@ -131,6 +134,15 @@ def test_a_family_of_an_unknown_revision_is_refused(standing):
     scripts.write(AMOUNTS_SCRIPT.replace(AMOUNTS, "ffff00000000"))
     message = refused(pipeline, scripts)
     assert f"a family of the unknown revision {AMOUNTS}" in message
+
+
+@pytest.mark.parametrize("amounts", [None, AMOUNTS_SCRIPT.replace('"tally"', '"total"')])
+def test_scripts_that_are_gone_are_missed_while_families_of_theirs_exist(standing, amounts):
+    pipeline, scripts, _ = standing
+    scripts.write(amounts)
+    message = refused(pipeline, scripts, CentsTally)
+    assert "store tally has families of revisions, and not one script" in message
+    assert f"the family tally@{AMOUNTS} in the checkpoint" in message
 
 
 def test_two_heads_are_refused(standing):
@@ -193,7 +205,7 @@ def test_the_checkpoint_of_another_kind_of_query_is_refused(spark, pipeline, scr
     query.processAllAvailable()
     query.stop()
     message = refused(pipeline, scripts, kind=CheckpointError)
-    assert "not that of one transformWithState" in message
+    assert "not that of a transformWithState" in message
 
 
 def test_an_old_family_is_kept_while_one_value_is_left(deployed):

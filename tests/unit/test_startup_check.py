@@ -254,6 +254,14 @@ def test_a_store_without_scripts_has_one_revision_in_the_codes_format():
         plan_store(declared(NEW), None, made.stored(), Settings())
 
 
+def test_families_of_revisions_and_not_one_script():
+    with pytest.raises(StartupError) as raised:
+        plan_store(declared(OLD), None, stored(NEW), Settings())
+    assert raised.value.summary == ("store notes has families of revisions, and not one script")
+    assert raised.value.expected == "the scripts of r2"
+    assert raised.value.data["families"] == ["notes@r2"]
+
+
 def test_state_from_before_the_first_script_is_at_the_baselines_revision():
     before = plan_store(declared(OLD), None, None, Settings()).stored()
     baseline = Migration("b0", None, "notes", None, FORMATS[OLD], checksum="b0", path="b0.py")

@@ -1,0 +1,129 @@
+"""Which state variables Spark's own metadata names, read as files.
+
+At the first batch of a run Spark writes ``state/<operator>/_metadata/v2/<batch>``: the variables
+the code declares, and the schema files they are described in. A batch that was killed has that file
+already; when other code runs it again Spark writes another schema file, and leaves the first
+metadata as it is. So a schema file of that batch which the metadata does not name tells of
+variables that Spark does not list, though they may be full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json, whole_number
+from statemigrate.native.checkpoint import file_system
+
+_OPERATOR = "transformWithState"
+_METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """``variables`` are those that Spark lists for a committed batch.
+
+    ``before`` has the variables of earlier runs whose metadata Spark still keeps, by their first
+    batch; ``reruns`` what newer schema files say that the batch's metadata does not name.
+    """
+
+    variables: frozenset[str] = frozenset()
+    before: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    reruns: tuple[bytes, ...] = ()
+
+    def may_have(self, variable: str) -> bool:
+        """Whether a batch that was run again may have made a variable that is not listed."""
+        name = variable.encode()
+        # As Java's writeUTF has it in a schema file.
+        written = len(name).to_bytes(2, "big") + name
+        return any(written in schemas for schemas in self.reruns)
+
+    def listed_since(self, batch: int) -> frozenset[str]:
+        """The variables of any earlier run that began after ``batch``."""
+        found = (names for began, names in self.before.items() if began > batch)
+        return frozenset().union(*found)
+
+
+def read_listing(checkpoint: str, batch: int, operator: int | None = None) -> Listing:
+    """As of a committed batch, of all operators or of one; empty where none has variables.
+
+    Raises `CorruptFileError`.
+    """
+    system, root = file_system(checkpoint)
+    names = names_in(system, f"{root}/state") if operator is None else [str(operator)]
+    operators = [f"{root}/state/{name}" for name in names]
+    found = [_listing(system, each, batch) for each in operators]
+    return _together([each for each in found if each is not None])
+
+
+def _together(listings: list[Listing]) -> Listing:
+    if len(listings) <= 1:
+        return listings[0] if listings else Listing()
+    before: dict[int, frozenset[str]] = {}
+    for each in listings:
+        for began, names in each.before.items():
+            before[began] = before.get(began, frozenset()) | names
+    return Listing(
+        frozenset().union(*(each.variables for each in listings)),
+        before,
+        tuple(schemas for each in listings for schemas in each.reruns),
+    )
+
+
+def _listing(system: Any, operator: str, batch: int) -> Listing | None:
+    runs = batches_in(names_in(system, f"{operator}/{_METADATA}"))
+    begun = [run for run in runs if run <= batch]
+    documents = {run: _document(system, f"{operator}/{_METADATA}/{run}") for run in begun}
+    mine = {run: each for run, each in documents.items() if _is_ours(each)}
+    if not mine:
+        return None
+    newest = max(mine)
+    variables = {run: _variables(each) for run, each in mine.items()}
+    named = {path.rpartition("/")[2] for path in _schema_paths(mine[newest])}
+    return Listing(
+        variables.pop(newest),
+        variables,
+        tuple(_reruns(system, f"{operator}/{_SCHEMAS}", newest, named)),
+    )
+
+
+def _reruns(system: Any, directory: str, newest: int, named: set[str]) -> Iterator[bytes]:
+    for name in names_in(system, directory):
+        batch = whole_number(name.partition("_")[0])
+        if batch is not None and batch >= newest and name not in named:
+            with system.open_input_stream(f"{directory}/{name}") as stream:
+                yield bytes(stream.read())
+
+
+def _is_ours(document: dict[str, Any]) -> bool:
+    return str(document["operatorInfo"]["operatorName"]).startswith(_OPERATOR)
+
+
+def _variables(document: dict[str, Any]) -> frozenset[str]:
+    properties = parse_json(document.get("operatorPropertiesJson") or "{}")
+    return frozenset(str(each["stateName"]) for each in properties.get("stateVariables", []))
+
+
+def _schema_paths(document: dict[str, Any]) -> Iterator[str]:
+    for store in document.get("stateStoreInfo", []):
+        yield from store.get("stateSchemaFilePaths") or ()
+
+
+def _document(system: Any, path: str) -> dict[str, Any]:
+    try:
+        with system.open_input_stream(path) as stream:
+            version, _, text = bytes(stream.read()).decode().partition("\n")
+        document: dict[str, Any] = {"v2": parse_json(text)}[version]
+        _is_ours(document), _variables(document), list(_schema_paths(document))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(
+            f"{path} is not the metadata of a stateful operator",
+            expected="a line v2, and JSON with operatorInfo and stateStoreInfo",
+            found=f"{type(error).__name__}: {error}",
+            next_action="restore the file from a copy of the checkpoint; Spark reads it too",
+            path=path,
+        ) from error
+    return document

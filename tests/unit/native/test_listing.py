@@ -1,0 +1,88 @@
+"""What Spark's own metadata tells of state variables, from files written by hand."""
+
+import json
+
+import pytest
+from support.offset_logs import put
+
+from statemigrate.errors import CorruptFileError
+from statemigrate.native.listing import Listing, read_listing
+
+
+def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformWithStateExec"):
+    properties = {"stateVariables": [{"stateName": each} for each in variables]}
+    stores = [{"stateSchemaFilePaths": [f"file:/gone/{each}" for each in schemas]}]
+    document = {
+        "operatorInfo": {"operatorId": operator, "operatorName": name},
+        "stateStoreInfo": stores,
+        "operatorPropertiesJson": json.dumps(properties),
+    }
+    put(root / f"state/{operator}/_metadata/v2/{batch}", f"v2\n{json.dumps(document)}")
+
+
+def schema(root, file, *variables):
+    names = [len(each).to_bytes(2, "big") + each.encode() for each in variables]
+    path = root / "state/0/_stateSchema/default" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x00\x02v3" + b"....".join(names))
+
+
+def test_no_state_has_no_variables(tmp_path):
+    assert read_listing(str(tmp_path), 0) == Listing()
+
+
+def test_the_run_that_a_batch_is_of_says_what_is_listed(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 3, ["a", "a@1"], ["0_x", "3_y"])
+    metadata(tmp_path, 7, ["a@1"], ["0_x", "3_y"])
+    schema(tmp_path, "0_x", "a")
+    schema(tmp_path, "3_y", "a", "a@1")
+    assert read_listing(str(tmp_path), 6).variables == {"a", "a@1"}
+    listing = read_listing(str(tmp_path), 9)
+    assert listing.variables == {"a@1"}
+    assert not listing.may_have("a")
+    assert listing.listed_since(-1) == {"a", "a@1"}
+    assert listing.listed_since(0) == {"a", "a@1"}
+    assert listing.listed_since(3) == frozenset()
+
+
+def test_a_schema_file_that_no_metadata_names_tells_of_a_batch_that_ran_twice(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 2, ["a"], ["0_x"])
+    schema(tmp_path, "0_x", "a")
+    schema(tmp_path, "2_z", "a", "a@12")
+    listing = read_listing(str(tmp_path), 2)
+    assert listing.variables == {"a"}
+    assert listing.may_have("a@12")
+    assert not listing.may_have("a@1")
+    assert not listing.may_have("a@123")
+
+
+def test_what_a_run_left_that_later_metadata_knows_of_is_no_rerun(tmp_path):
+    schema(tmp_path, "1_old", "a@9")
+    metadata(tmp_path, 2, ["a"], ["0_x"])
+    assert not read_listing(str(tmp_path), 2).may_have("a@9")
+
+
+def test_a_plan_that_was_never_committed_is_no_listing(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 1, ["a", "a@1"], ["0_x", "1_y"])
+    schema(tmp_path, "1_y", "a", "a@1")
+    listing = read_listing(str(tmp_path), 0)
+    assert listing.variables == {"a"}
+    assert listing.may_have("a@1")
+
+
+def test_operators_of_other_kinds_are_passed_over(tmp_path):
+    metadata(tmp_path, 0, ["x"], operator=1, name="dedupe")
+    metadata(tmp_path, 0, ["a"])
+    assert read_listing(str(tmp_path), 0).variables == {"a"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "v3\n{}", "v2\n", "v2\n[]", "v2\n{}", 'v2\n{"operatorInfo":1}']
+)
+def test_metadata_of_another_form_is_a_named_error(tmp_path, text):
+    put(tmp_path / "state/0/_metadata/v2/0", text)
+    with pytest.raises(CorruptFileError, match="not the metadata of a stateful operator"):
+        read_listing(str(tmp_path), 0)
