@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ from formats import LAST, STORES
 from history import History, Life
 
 _MOST_KEYS = 8
+_STRIDE = 1_000_003
 _ODD = 0.3
 """How often a life has something that may be refused."""
 
@@ -27,6 +29,26 @@ def keys_for(made: History) -> list[int]:
     cases = list(enumerate(KEYS[made.key][1]))
     sound = [at for at, key in cases if not (made.in_pandas and None in key) and NAN not in key]
     return sound[:_MOST_KEYS]
+
+
+def embedded_history(seed: int) -> History:
+    """The same for the embedded engine, which does not need all that Spark's own state does."""
+    seeds = count(seed, _STRIDE)
+    made = next(each for each in (history(s, processes=True) for s in seeds) if _is_avro(each))
+    made.in_pandas = made.named = False
+    for life in made.lives:
+        lost = Random(seed).choice(["working", "commits"])
+        replaced = [["lose", lost] if action[0] == "lose" else action for action in life.before]
+        life.before = [
+            each for each in replaced if each[0] in ("lose", "backup", "restore", "copy")
+        ]
+        life.checkpoint, life.early = "right", False
+    return made
+
+
+def _is_avro(made: History) -> bool:
+    """Whether the embedded engine can hold it: keys without floats, values that Avro has."""
+    return "double" not in (made.key, made.user_key) and not EXOTIC.keys() & made.types.values()
 
 
 class _Generator:

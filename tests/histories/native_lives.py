@@ -20,7 +20,7 @@ from statemigrate import migrated, pause_backfill, plan_backfill, with_backfill
 from statemigrate.errors import StatemigrateError
 from statemigrate.native.adoption.commands import adopt, undo_adoption
 
-_OUTPUT = "id BIGINT, files STRING, seen STRING"
+OUTPUT = "id BIGINT, files STRING, seen STRING"
 _TOO_LONG = 120  # seconds
 _NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _LOST = {
@@ -46,9 +46,9 @@ class NativeLives:
         self._fail_at: int | None = None
         self._files: dict[int, list[Any]] = {}
         rows = f"{KEYS[self.history.key][0]}, id BIGINT, file BIGINT, seq BIGINT, ops STRING"
-        self._by = [column.split()[0] for column in KEYS[self.history.key][0].split(", ")]
+        self.by = [column.split()[0] for column in KEYS[self.history.key][0].split(", ")]
         self._inputs = [
-            NativePipeline(self.spark, self.root / f"stream{number}", rows, _OUTPUT)
+            NativePipeline(self.spark, self.root / f"stream{number}", rows, OUTPUT)
             for number in range(self.history.inputs)
         ]
         self.reference(set())
@@ -113,7 +113,7 @@ class NativeLives:
         doing: dict[str, Callable[[], Any]] = {
             "plan": lambda: plan_backfill(
                 self.checkpoint, migrations=self.scripts(life, number),
-                targets=self._targets(life), keys_per_chunk=given[0], spark=self.spark,
+                targets=self.targets(life), keys_per_chunk=given[0], spark=self.spark,
             ),
             "pause": lambda: pause_backfill(self.checkpoint),
             "adopt": lambda: adopt(str(self.checkpoint), apply=True, stopped=True, wait=0),
@@ -138,19 +138,14 @@ class NativeLives:
 
     def processor(self, life: Life, number: int) -> Any:
         """The life's code, checked if it is."""
-        base = DoerInPandas if self.history.in_pandas else Doer
-        body = {
-            "types": self.history.types, "user_key": self.history.user_key,
-            "revisions": life.revisions, "kill": self._kill(life, number),
-        }  # fmt: skip
-        made: Any = type("Code", (base,), body)
+        made = self.code(DoerInPandas if self.history.in_pandas else Doer, life, number)
         if life.code == "plain":
             return made()
         places = {"right": self.checkpoint, "none": None, "typo": self.root / "chekpoint",
                   "other": self._other()}  # fmt: skip
         options = {
             "migrations": self.scripts(life, number),
-            "targets": self._targets(life) if life.targets == "named" else None,
+            "targets": self.targets(life) if life.targets == "named" else None,
             "checkpoint": places[life.checkpoint],
             "write_on_read": life.write_on_read,
             "retire_drained": life.retire,
@@ -159,26 +154,38 @@ class NativeLives:
             return migrated(**options)(made)()
         return migrated(made(), **options)
 
+    def code(self, base: type[Doer], life: Life, number: int) -> Any:
+        """The class that the user wrote for the life."""
+        body = {
+            "types": self.history.types, "user_key": self.history.user_key,
+            "revisions": life.revisions, "kill": self._kill(life, number),
+        }  # fmt: skip
+        return type("Code", (base,), body)
+
     def run(self, life: Life, processor: Any) -> None:
         """Process everything that is there. Raises what the start or the query raises."""
-        self.handed = []
-        self._fail_at = life.end[1] if life.end and life.end[0] == "sink" else None
-        self.spark.conf.set(_NAMED, str(self.history.named).lower())
-        stream = self._stream(life)
-        grouped = stream.groupBy(*self._by)
+        self.begin(life)
+        stream = self.inputs()
+        if life.backfill:
+            stream = with_backfill(stream, self.by, checkpoint=self.checkpoint)
+        grouped = stream.groupBy(*self.by)
         in_pandas = self.history.in_pandas
         call = grouped.transformWithStateInPandas if in_pandas else grouped.transformWithState
-        writer = call(processor, _OUTPUT, "Update", "None").writeStream.outputMode("update")
-        writer = writer.foreachBatch(self._sink).trigger(availableNow=True)
+        writer = call(processor, OUTPUT, "Update", "None").writeStream.outputMode("update")
+        writer = writer.foreachBatch(self.sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         assert query.awaitTermination(_TOO_LONG), "the query does not end"
 
-    def _stream(self, life: Life) -> Any:
+    def begin(self, life: Life) -> None:
+        """Set what the sink and Spark need to know of the life."""
+        self.handed = []
+        self._fail_at = life.end[1] if life.end and life.end[0] == "sink" else None
+        self.spark.conf.set(_NAMED, str(self.history.named).lower())
+
+    def inputs(self) -> Any:
+        """The user's stream."""
         streams = [self._read(number) for number in range(len(self._inputs))]
-        stream = streams[0] if len(streams) == 1 else streams[0].union(streams[1])
-        if life.backfill:
-            stream = with_backfill(stream, self._by, checkpoint=self.checkpoint)
-        return stream
+        return streams[0] if len(streams) == 1 else streams[0].union(streams[1])
 
     def _read(self, number: int) -> Any:
         pipeline = self._inputs[number]
@@ -187,7 +194,8 @@ class NativeLives:
             reader = reader.name(f"input{number}")
         return reader.parquet(f"{pipeline.input}/*.parquet")
 
-    def _sink(self, rows: Any, batch: int) -> None:
+    def sink(self, rows: Any, batch: int) -> None:
+        """Remember, and fail where it is planned."""
         self.handed.append((batch, [tuple(row) for row in rows.collect()]))
         if self._fail_at is not None and len(self.handed) == self._fail_at:
             raise PlannedKill("a planned kill in the sink")
@@ -198,7 +206,7 @@ class NativeLives:
         fed = sum(len(each.feed) for each in self.history.lives[:number])
         return (fed + life.end[1], life.end[2], self.session.process * (life.end[0] == "process"))
 
-    def _targets(self, life: Life) -> dict[str, str]:
+    def targets(self, life: Life) -> dict[str, str]:
         return {store: revision_id(store, at) for store, at in life.revisions.items()
                 if life.scripts[store]}  # fmt: skip
 

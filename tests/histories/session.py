@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 _SOON = 5  # seconds
+_SPARING = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 class Session:
@@ -53,4 +60,6 @@ class Session:
     def _started(self) -> Any:
         from pipelines import local_session
 
+        confs = [f"--conf {name}={value}" for name, value in _SPARING.items()]
+        os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*confs, "pyspark-shell"])
         return local_session(self._warehouse)

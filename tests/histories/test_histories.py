@@ -1,7 +1,8 @@
 """A sample of the histories that ``make soak ENGINE=native`` goes on with."""
 
 import pytest
-from generate import history
+from embedded_lives import EmbeddedLives
+from generate import embedded_history, history
 from history import History, Life
 from session import Session
 from shrinking import shrunk
@@ -9,7 +10,8 @@ from trial import WrongError, run
 
 pytestmark = pytest.mark.spark
 
-SEEDS = [1]
+SEEDS = [1, 3, 4]
+EMBEDDED_SEEDS = [8, 9]
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,14 @@ def session(spark, tmp_path_factory):
 def test_a_history_is_right_in_every_key_after_every_life(session, tmp_path, seed):
     figures = run(session, tmp_path / "history", history(seed))
     assert figures.values
+
+
+@pytest.mark.parametrize("seed", EMBEDDED_SEEDS)
+def test_a_history_of_embedded_queries_is_right_in_every_key(session, tmp_path, seed):
+    made = embedded_history(seed)
+    for life in made.lives:
+        life.end = ["sink", 1] if life.end and life.end[0] == "process" else life.end
+    assert run(session, tmp_path / "history", made, engine=EmbeddedLives).values
 
 
 FEED = [[[0, [["set", 0]]], [1, [["set", 1]]]]]

@@ -15,7 +15,7 @@ from history import History, Life
 from model import Model
 from native_lives import NativeLives, is_named
 from session import Session
-from views import count, stored, wanted
+from views import Shown, count, stored, wanted
 
 
 class WrongError(AssertionError):
@@ -46,10 +46,11 @@ class Trial:
     root: Path
     history: History
     figures: Figures = field(default_factory=Figures)
+    engine: type[NativeLives] = NativeLives
     story: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lives = NativeLives(self.session, self.root, self.history)
+        self.lives = self.engine(self.session, self.root, self.history)
         self.model = Model(self.history.types, self.history.user_key)
         self.ledger = Ledger()
         self.excused: set[str] = set()
@@ -189,7 +190,7 @@ class Trial:
         edited = {s for s, variants in self.ledger.variants.items() if True in variants}
         folder = self.lives.reference(edited)
         try:
-            found = stored(self.history, self.lives.checkpoint, folder, LAST, self.session.spark)
+            found = self._read(life, folder)
         except Exception as error:
             if is_named(error) and (self.ledger.excuses or len(edited) > 0):
                 self.story.append(f"  not read: {error}")
@@ -202,6 +203,17 @@ class Trial:
         for store, held in expected.items():
             if found.get(store, {}) != held:
                 raise self._wrong(f"{store} is {_difference(found.get(store, {}), held)}")
+
+    def _read(self, life: Life, folder: Path) -> Shown:
+        """What the checkpoint holds; after the last life as a copy whose original is gone."""
+        place = self.lives.checkpoint
+        if life is not self.history.lives[-1]:
+            return stored(self.history, place, folder, LAST, self.session.spark)
+        moved = place.rename(self.root / "moved")
+        try:
+            return stored(self.history, moved, folder, LAST, self.session.spark)
+        finally:
+            moved.rename(place)
 
     def _after_taint(self, life: Life) -> None:
         if self.ledger.is_tainted and life.code == "migrated" and life.checkpoint != "right":
@@ -217,10 +229,17 @@ class Trial:
         return WrongError("\n".join([text, *self.story]))
 
 
-def run(session: Session, root: Path, history: History) -> Figures:
+def run(
+    session: Session,
+    root: Path,
+    history: History,
+    figures: Figures | None = None,
+    engine: type[NativeLives] = NativeLives,
+) -> Figures:
     """Run a history below ``root``, which is removed after it. Raises `WrongError`."""
     root.mkdir(parents=True)
-    trial = Trial(session, root, history)
+    figures = Figures() if figures is None else figures
+    trial = Trial(session, root, history, figures, engine)
     try:
         return trial.run()
     finally:

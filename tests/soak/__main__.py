@@ -12,7 +12,7 @@ from pathlib import Path
 
 from soak.runner import soak
 
-ENGINES = ("embedded", "native")
+ENGINES = ("embedded", "native", "embedded_queries")
 
 
 def main() -> int:

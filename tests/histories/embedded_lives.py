@@ -1,0 +1,69 @@
+"""A history's lives as whole queries of the embedded engine, on the same rows and scripts."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from history import Life
+from native_lives import OUTPUT, NativeLives
+from processors import Doer
+
+from statemigrate import BackfillOptions, EmbeddedQuery, EngineOptions, migrated
+
+_PARTITIONS = 2
+
+
+@dataclass
+class EmbeddedLives(NativeLives):
+    """As `NativeLives`; the backfill is within the engine, and there is a working directory."""
+
+    def is_migrated(self) -> bool:
+        """Never in a way that plain code could forget: the engine knows all of its families."""
+        return False
+
+    def prepare(self, life: Life, number: int, action: list[Any]) -> None:
+        """See `NativeLives.prepare`; what makes room for a control source is left out."""
+        if action == ["lose", "working"]:
+            shutil.rmtree(self.root / "working", ignore_errors=True)
+        elif action[0] not in ("plan", "pause", "adopt", "undo"):
+            super().prepare(life, number, action)
+
+    def processor(self, life: Life, number: int) -> Any:
+        """The life's code; what it is checked against comes with the query."""
+        made = self.code(Doer, life, number)
+        if life.code == "plain":
+            return made()
+        options = {
+            "migrations": self.scripts(life, number),
+            "targets": self.targets(life) if life.targets == "named" else None,
+            "write_on_read": life.write_on_read,
+        }
+        if life.wrapper == "class":
+            return migrated(**options)(made)()
+        return migrated(made(), **options)
+
+    def run(self, life: Life, processor: Any) -> None:
+        """See `NativeLives.run`."""
+        self.begin(life)
+        query = EmbeddedQuery(
+            self.inputs(),
+            by=self.by,
+            processor=processor,
+            output=OUTPUT,
+            checkpoint=self.checkpoint,
+            sink=self.sink,
+            options=EngineOptions(
+                partitions=_PARTITIONS,
+                snapshot_every=3,
+                backfill=BackfillOptions(enabled=life.backfill),
+                retire_drained=life.retire,
+                working_directory=str(self.root / "working"),
+            ),
+        )
+        running = query.start()
+        try:
+            running.process_all_available()
+        finally:
+            running.stop()

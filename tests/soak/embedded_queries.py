@@ -1,0 +1,10 @@
+"""Histories of whole queries of the embedded engine on Spark; see `soak.native`."""
+
+from pathlib import Path
+
+from soak.native import NativeSoak
+
+
+def engine(folder: Path) -> NativeSoak:
+    """See `soak.runner`."""
+    return NativeSoak(folder, is_embedded=True)

@@ -1,0 +1,79 @@
+"""Histories of queries on Spark's own state: deployments, kills, lost files, copies, reverts."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.sessions import use_folders
+
+from soak.runner import Outcome
+
+if TYPE_CHECKING:
+    from history import History
+
+_SHRINKING = 300  # seconds
+
+
+class NativeSoak:
+    """Histories below a folder, all in one session of Spark.
+
+    ``is_embedded`` has them run by the embedded engine, as whole queries.
+    """
+
+    def __init__(self, folder: Path, *, is_embedded: bool = False) -> None:
+        use_folders("histories", "native", "spark")
+        from session import Session
+
+        self._is_embedded = is_embedded
+        self._folder = folder
+        self._session: Any = Session(folder / "warehouse")
+
+    def history(self, seed: int) -> Outcome:
+        """See `soak.runner.Engine`."""
+        from generate import embedded_history, history
+
+        made = embedded_history(seed) if self._is_embedded else history(seed, processes=True)
+        figures, failure = self._played(made)
+        if failure is not None:
+            failure = self._shortened(made, failure)
+        return Outcome(figures.lives, figures.kills, figures.values, failure)
+
+    def close(self) -> None:
+        """See `soak.runner.Engine`."""
+        self._session.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _played(self, made: History) -> tuple[Any, str | None]:
+        from embedded_lives import EmbeddedLives
+        from native_lives import NativeLives
+        from trial import Figures, WrongError, run
+
+        figures = Figures()
+        engine = EmbeddedLives if self._is_embedded else NativeLives
+        try:
+            run(self._session, self._folder / "history", made, figures, engine)
+        except WrongError as error:
+            return figures, str(error)
+        except Exception:
+            return figures, traceback.format_exc()
+        return figures, None
+
+    def _shortened(self, made: History, failure: str) -> str:
+        from shrinking import shrunk
+
+        kind = failure.split(maxsplit=4)[:3]
+        short = shrunk(made, lambda each: self._fails_as(each, kind), _SHRINKING)
+        _, again = self._played(short)
+        return f"{failure}\n{made.text()}\nshortened to\n{short.text()}\nwhich gives {again}"
+
+    def _fails_as(self, made: History, kind: list[str]) -> bool:
+        _, failure = self._played(made)
+        return failure is not None and failure.split(maxsplit=4)[:3] == kind
+
+
+def engine(folder: Path) -> NativeSoak:
+    """See `soak.runner`."""
+    return NativeSoak(folder)
