@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test soak lint docs bench compat java chromium clean
+.PHONY: demo test soak fuzz lint docs bench compat java chromium clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -23,6 +23,11 @@ MINUTES ?= 10
 soak: $(STAMP) java
 	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED))
+
+# Each parser of a checkpoint's files on so many inputs made up at random.
+EXAMPLES ?= 5000
+fuzz: $(STAMP)
+	STATEMIGRATE_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) tests/hostile $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -20,6 +20,8 @@ from statemigrate.files.descent import (
     with_path,
 )
 
+LARGEST = 256 << 20
+"""Bytes of a document, which is read as a whole; that of a thousand partitions has some ten MB."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
@@ -144,9 +146,20 @@ class ConfinedPath:
         return os.fdopen(descriptor, "a+")
 
     def read_bytes(self) -> bytes:
-        """All that is in the file."""
-        with self.open() as file:
+        """All that is in a document. Raises `ForeignFileError` for one of more than `LARGEST`."""
+        with self.open_document() as file:
             return file.read()
+
+    def open_document(self) -> IO[bytes]:
+        """Open a file that is to be read as a whole, if it is not too large for that."""
+        file = self.open()
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            file.close()
+            raise foreign(
+                self.path, f"a document of {size:,} bytes, where {LARGEST:,} are the most"
+            )
+        return file
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Remove the file, or the link that is there in its place."""

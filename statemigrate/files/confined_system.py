@@ -76,8 +76,8 @@ class ConfinedFiles(fs.FileSystemHandler):  # type: ignore[misc]
         self._at(src).rename_to(self._at(dest))
 
     def open_input_stream(self, path: str) -> Any:
-        """Open a file to be read."""
-        return pa.PythonFile(self._at(path).open(), mode="r")
+        """Open a document to be read."""
+        return pa.PythonFile(self._at(path).open_document(), mode="r")
 
     def open_output_stream(self, path: str, metadata: Any) -> Any:
         """Make a new file; one of that name is not written over."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, NoReturn
 
 DEEPEST = 200
@@ -13,10 +14,11 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text. Raises ValueError, whatever is wrong with it.
 
     Python's own parser raises `RecursionError` for a deep text, and takes ``NaN``, which is no
-    JSON. What passes here can be walked by a function that calls itself.
+    JSON, and ``1e999``, which no number holds. What passes here can be walked by a function that
+    calls itself.
     """
     try:
-        document = json.loads(text, parse_constant=_not_json)
+        document = json.loads(text, parse_constant=_not_json, parse_float=_finite)
     except RecursionError as error:
         raise ValueError(f"nested deeper than {DEEPEST} levels") from error
     _check_depth(document)
@@ -36,6 +38,11 @@ def _inner(document: Any) -> Any:
     if isinstance(document, dict):
         return document.values()
     return document if isinstance(document, list) else ()
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_json(text)
 
 
 def _not_json(text: str) -> NoReturn:

@@ -9,31 +9,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from statemigrate.checkpoint.operators import operator_files, operator_names
+from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
+from statemigrate.embedded.continuation import next_batch
 from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.heartbeat import remove_old_beats
+from statemigrate.embedded.last import last_committed
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import (
     Manifest,
     PartitionState,
     SnapshotReference,
+    kept_versions,
     publish_manifest,
     read_manifest,
 )
+from statemigrate.embedded.retention import remove_old_versions
 from statemigrate.embedded.snapshots import snapshot_files
 from statemigrate.formats import Struct, format_from_json
 from statemigrate.inspect.applied import applied_by, read_applied
 from statemigrate.native.adoption.backup import last_backup
+from statemigrate.native.checkpoint import file_system
 from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.offsets import OffsetLog
 from statemigrate.native.record import StoreRecord, read_record, write_record
-from tests.support.hostile import bounded, refused_or_read
+from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, documents, mutated
 
-EXAMPLES = int(os.environ.get("STATEMIGRATE_FUZZ", "40"))
-"""Examples of each document; `make soak` has more."""
 HEX = "a" * 64
 FORMAT = Struct("amount DECIMAL(18,2), tags ARRAY<STRING>, inner STRUCT<a: MAP<STRING, INT>>")
 BACKUP = {
@@ -87,6 +93,28 @@ def read_format(directory: Path) -> object:
     return found.fingerprint, found.struct_type()
 
 
+def read_operators(directory: Path) -> object:
+    system, root = file_system(str(directory))
+    files = operator_files(system, root)
+    names = operator_names(system, root)
+    return names, [(each.roots, each.schemas, each.rooted_at("file:/x").data) for each in files]
+
+
+def written_utf(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2) + data
+
+
+SPARK = json.dumps(Struct("a BIGINT").to_json()["schema"])
+STATE_SCHEMA = b"".join(
+    [written_utf("v2"), *((1).to_bytes(4) + written_utf(SPARK) for _ in range(2))]
+)
+OPERATOR = {
+    "operatorInfo": {"operatorId": 0, "operatorName": "transformWithState"},
+    "stateStoreInfo": [
+        {"storeName": "default", "stateSchemaFilePaths": ["file:/cp/state/0/_stateSchema/a/0_b"]}
+    ],
+}
 LISTING = {"files": [{"name": "000001.sst", "sha256": HEX, "size": 3}]}
 PLAN = {"format": 1, "plan": asdict(PlanRecord("plan", 1, 1, -1))}
 APPLIED = {"format": 1, "applied": {"items": {"a": HEX}}}
@@ -135,6 +163,16 @@ CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] =
         lambda _: altered(SOURCES),
         lambda at: ChunkFiles(str(at)).log(),
     ),
+    "an operator": (
+        "state/0/_metadata/v2/0",
+        lambda _: documents(OPERATOR).map(lambda each: b"v2\n" + each),
+        read_operators,
+    ),
+    "a schema of state": (
+        "schema",
+        lambda _: altered(STATE_SCHEMA),
+        lambda at: value_fields((at / "schema").read_bytes(), "schema"),
+    ),
     "a format": (
         "format",
         lambda _: mutated(FORMAT.to_json()).map(lambda each: json.dumps(each).encode()),
@@ -157,7 +195,7 @@ def test_a_document_with_something_wrong_is_read_or_refused_by_name(
     path = checkpoint / name
     path.parent.mkdir(parents=True, exist_ok=True)
 
-    @settings(max_examples=EXAMPLES)
+    @fuzzed
     @given(make(checkpoint))
     def run(data: bytes) -> None:
         path.write_bytes(data)
@@ -179,8 +217,16 @@ FOLDERS = (
     "statemigrate/adoption",
     "statemigrate/control/chunks",
     "statemigrate/partitions/0",
+    "state",
+    "state/0/_metadata/v2",
 )
 LISTINGS: dict[str, Read] = {
+    "versions": lambda at: kept_versions(Layout(at)),
+    "last": lambda at: last_committed(Layout(at)),
+    "next": lambda at: next_batch(Layout(at)),
+    "beats": lambda at: remove_old_beats(Layout(at), 9, 1),
+    "retention": lambda at: remove_old_versions(Layout(at), 9, 1),
+    "operators": lambda at: operator_files(*file_system(str(at))),
     "applied": lambda at: applied_by(str(at)),
     "sources": lambda at: ChunkFiles(str(at)).offsets(),
     "log": lambda at: ChunkFiles(str(at)).log(),

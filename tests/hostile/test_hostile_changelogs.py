@@ -15,7 +15,7 @@ from statemigrate.embedded.arrow_messages import messages
 from statemigrate.embedded.changelog import ChangelogWriter, read_changelog
 from statemigrate.embedded.durable import FileReference
 from statemigrate.errors import CorruptFileError
-from tests.support.hostile import bounded, refused_or_read
+from tests.support.hostile import bounded, fuzzed, refused_or_read
 
 SCHEMA = pa.schema([("family", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 RECORDS = [("counts", b"key", b"a value"), ("counts", b"other", None), ("", b"old", None)]
@@ -140,6 +140,7 @@ def test_a_genuine_changelog_is_read(path: Path, genuine: bytes) -> None:
     assert read(path, genuine) == RECORDS
 
 
+@fuzzed
 @given(st.data())
 def test_altered_bytes_are_read_as_some_records_or_refused_by_name(
     tmp_path_factory: pytest.TempPathFactory, genuine: bytes, data: st.DataObject

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct, format_from_json
 from statemigrate.formats.zero_size import MOST_ITEMS, check_items
-from tests.support.hostile import bounded, refused_or_read
+from tests.support.hostile import bounded, fuzzed, refused_or_read
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -113,7 +113,8 @@ def test_as_many_items_as_may_be_are_written_and_read(items: Any) -> None:
         value = {"a": [item] * number}
         data = format_.encode(value)
         assert format_.decode(data) == value
-        assert format_.decode_many([data] * 4) == [value] * 4
+        if number < MOST_ITEMS:
+            assert format_.decode_many([data] * 4) == [value] * 4
     with pytest.raises(ValueMismatchError, match="1,000,000 items"):
         format_.encode({"a": [item] * (MOST_ITEMS + 1)})
 
@@ -149,6 +150,7 @@ def test_every_value_that_was_written_passes_the_count_of_its_items(value: Any) 
     assert MIXED.decode(data) == value
 
 
+@fuzzed
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_value_or_refused_by_name(data: bytes) -> None:
     with bounded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -9,8 +10,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from hypothesis import settings
+
 from statemigrate.errors import StatemigrateError
 
+EXAMPLES = int(os.environ.get("STATEMIGRATE_FUZZ", "40"))
+"""Examples of each parser's input: a sample in the suite, as many as asked for by `make fuzz`."""
+fuzzed = settings(max_examples=EXAMPLES, derandomize="STATEMIGRATE_FUZZ" not in os.environ)
 MEMORY = 1 << 30
 """Bytes of address space that a parser may take beyond what the process has."""
 SECONDS = 5

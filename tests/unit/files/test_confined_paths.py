@@ -8,6 +8,8 @@ import pytest
 
 from statemigrate.errors import ForeignFileError
 from statemigrate.files import ConfinedPath
+from statemigrate.native.checkpoint import file_system
+from tests.support.hostile import bounded
 
 Act = Callable[[ConfinedPath], object]
 
@@ -137,6 +139,17 @@ def test_a_link_is_not_given_a_second_name_outside(root: Path, foreign: Path) ->
 def test_a_name_that_leads_elsewhere_is_refused(root: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not a name"):
         ConfinedPath(root) / name
+
+
+def test_a_document_that_is_too_large_to_be_read_as_a_whole_is_refused(root: Path) -> None:
+    with (root / "metadata").open("wb") as file:
+        file.truncate(1 << 40)
+    system, path = file_system(str(root))
+    with bounded():
+        with pytest.raises(ForeignFileError, match="a document of 1,099,511,627,776 bytes"):
+            (ConfinedPath(root) / "metadata").read_bytes()
+        with pytest.raises(ForeignFileError, match="metadata"):
+            system.open_input_stream(f"{path}/metadata")
 
 
 def test_files_and_directories_come_and_go(root: Path) -> None:

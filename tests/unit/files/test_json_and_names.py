@@ -17,7 +17,9 @@ def test_json_that_is_too_deep_is_a_value_error(opening: str) -> None:
     parse_json(f"{opening * 199}0{closing * 199}")
 
 
-@pytest.mark.parametrize("text", ["NaN", '{"a": -Infinity}', b"\xff", "", "[", "1" * 5000])
+@pytest.mark.parametrize(
+    "text", ["NaN", "1e999", "[-1e999]", '{"a": -Infinity}', b"\xff", "", "[", "1" * 5000]
+)
 def test_what_is_no_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - whatever it says
         parse_json(text)
