@@ -42,12 +42,14 @@ class Crash:
 
 @dataclass(frozen=True)
 class Deploy:
-    """A deployment with new input: its lives that end early, and the one that does not."""
+    """A deployment with new input: its lives that end early, and the one that does not, if any."""
 
     verb: Life
     deployment: Deployment
     batches: tuple[Batch, ...] = ()
     crashes: tuple[Crash, ...] = ()
+    finishes: bool = True
+    """Otherwise what is left of the input is for the next deployment, whatever that is."""
 
 
 Step = Deploy | Happening
@@ -97,7 +99,8 @@ def _deploy(random: Random, stores: list[str], partitions: int) -> Deploy:
     verb: Life = "backfill" if random.random() < 0.2 else "run"
     batches = () if verb == "backfill" else _batches(random, used, random.randint(0, 3))
     crashes = tuple(_crash(random) for _ in range(random.choice((0, 1, 1, 1, 2, 3))))
-    return Deploy(verb, deployment, batches, crashes)
+    finishes = not crashes or random.random() < 0.7
+    return Deploy(verb, deployment, batches, crashes, finishes)
 
 
 def _deployment(

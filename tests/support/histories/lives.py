@@ -7,6 +7,7 @@ A place has the folders ``checkpoint``, ``working``, ``input`` (a file a batch) 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -64,7 +65,8 @@ class Deployment:
 
 
 def prepare() -> None:
-    """Import what lives import late."""
+    """Import what lives import late; what they would log is not the harness's to print."""
+    logging.disable(logging.CRITICAL)
     for name in ("pyarrow.ipc", "pandas", "pyspark.sql.conversion", "pyspark.sql.types"):
         import_module(name)
     import_module("rocksdict")

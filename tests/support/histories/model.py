@@ -47,13 +47,13 @@ class Model:
         return copy.deepcopy(self)
 
     def batch(
-        self, batch: Batch, target: str, *, write_on_read: bool = True
+        self, batch: Batch, target: str, stores: Iterable[str], *, write_on_read: bool = True
     ) -> dict[int, list[frozenset[str | None]]]:
-        """A micro-batch; for each key what its reads may answer, in order."""
+        """A micro-batch of code with some stores; for each key what its reads may answer."""
         answers: dict[int, list[frozenset[str | None]]] = {}
         for key, commands in batch.items():
             answers[key] = []
-            for command in commands:
+            for command in (each for each in commands if each.store in stores):
                 answer = self._obey(key, command, target, write_on_read=write_on_read)
                 if command.verb == "read":
                     answers[key].append(answer)

@@ -105,8 +105,9 @@ class _Scene:
         self.story.feed(*step.batches)
         for crash in step.crashes:
             self._crash(step, crash)
-        self.story.goes_on(step.verb, step.deployment)
-        self._played.lives += 1
+        if step.finishes:
+            self.story.goes_on(step.verb, step.deployment)
+            self._played.lives += 1
 
     def _crash(self, step: Deploy, crash: Crash) -> None:
         scratch = self._root / "scratch"

@@ -44,6 +44,9 @@ class Obedient(StatefulProcessor):
         read = []
         for row in rows:
             for store, verb, seeds, user in json.loads(row.commands):
+                if store not in self._kinds:
+                    # Input from before this deployment, for a store that its code does not have.
+                    continue
                 found = self._obey(Command(store, verb, tuple(seeds), user))
                 if verb == "read":
                     read.append(found)
