@@ -10,15 +10,16 @@ DEEPEST = 200
 """Levels of lists and objects that a document may have; Spark's and ours have some ten."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, not_finite: bool = False) -> Any:
     """The value of a JSON text. Raises ValueError, whatever is wrong with it.
 
     Python's own parser raises `RecursionError` for a deep text, and takes ``NaN``, which is no
-    JSON, and ``1e999``, which no number holds. What passes here can be walked by a function that
-    calls itself.
+    JSON, and ``1e999``, which no number holds. Only with ``not_finite`` are they taken. What passes
+    here can be walked by a function that calls itself.
     """
+    constant, number = (float, float) if not_finite else (_not_json, _finite)
     try:
-        document = json.loads(text, parse_constant=_not_json, parse_float=_finite)
+        document = json.loads(text, parse_constant=constant, parse_float=number)
     except RecursionError as error:
         raise ValueError(f"nested deeper than {DEEPEST} levels") from error
     _check_depth(document)

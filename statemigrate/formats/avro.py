@@ -83,7 +83,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _from_text(text: str, place: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = parse_json(text)
+        document: dict[str, Any] = parse_json(text, not_finite=True)  # a default may be infinite
     except ValueError as error:
         raise FormatError(
             f"{place} is not JSON.",

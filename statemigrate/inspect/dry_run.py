@@ -16,7 +16,7 @@ from statemigrate.inspect.findings import Findings
 from statemigrate.inspect.opening import open_state
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.inspect.state import Share, Shares, State, planned
-from statemigrate.migration import Lineage
+from statemigrate.migration import Lineage, Step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,16 @@ def _tried(
         ),
         seconds=time.monotonic() - began,
         backfill=estimated(state, to_try, counts, found, pace),
+        questions=open_questions(
+            plan.lineage, [step for each in to_try for step in each.path.steps]
+        ),
     )
+
+
+def open_questions(lineage: Lineage, steps: Sequence[Step]) -> int:
+    """How many questions are open in the scripts of these steps."""
+    revisions = {step.revision for step in steps}
+    return sum(len(each.questions) for each in lineage.migrations if each.revision in revisions)
 
 
 def shared(to_try: Sequence[Course], counts: Counts, sample: int | None) -> Shares:

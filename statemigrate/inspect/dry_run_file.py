@@ -13,7 +13,7 @@ from statemigrate.files import parse_json
 from statemigrate.formats import Format, Value
 from statemigrate.formats.container import read_container
 from statemigrate.formats.json_values import value_from_json
-from statemigrate.inspect.dry_run import check_sample, read_lineages
+from statemigrate.inspect.dry_run import check_sample, open_questions, read_lineages
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.inspect.trial import Trial
 from statemigrate.migration import Lineage
@@ -75,6 +75,7 @@ def dry_run_file(
         ),
         seconds=time.monotonic() - began,
         backfill=None,
+        questions=open_questions(lineage, path_there.steps),
     )
 
 

@@ -20,7 +20,7 @@ def losses(steps: Sequence[Step], fates: Fates) -> tuple[Loss, ...]:
     returns depends on it.
     """
     return tuple(
-        Loss(path, step.direction, _revision(step), step.script, meant, _text(path, mine))
+        Loss(path, step.direction, step.revision, step.script, meant, _text(path, mine))
         for step, mine in _by_step(steps, fates)
         for meant, lost in _lost(step, mine).items()
         for path in _outermost(lost, [path for path, fate in mine.items() if fate.before.holds])
@@ -31,7 +31,7 @@ def constants(steps: Sequence[Step], fates: Fates) -> tuple[Constant, ...]:
     """The fields whose values differed, and are one and the same after a step."""
     return tuple(
         Constant(
-            path, step.direction, _revision(step), step.script, _meant(step, path), fate.after.text
+            path, step.direction, step.revision, step.script, _meant(step, path), fate.after.text
         )
         for step, mine in _by_step(steps, fates)
         for path, fate in mine.items()
@@ -78,7 +78,3 @@ def _widest(path: str, lost: list[str], had: list[str]) -> str:
 
 def _text(path: str, fates: Mapping[str, Fate]) -> str:
     return fates[path].before.text if path in fates else ""
-
-
-def _revision(step: Step) -> str:
-    return step.target if step.direction == "upgrade" else step.source

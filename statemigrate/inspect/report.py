@@ -138,6 +138,7 @@ class DryRunReport:
     ``families`` are those other than the target's, newest first; ``in_target`` counts the values
     that are migrated already. ``sample`` is the number of values asked for, None for all.
     ``seconds`` is how long reading and trying took, ``rate`` the values tried in a second.
+    ``questions`` are open in the scripts that the values took.
     """
 
     store: str
@@ -151,6 +152,7 @@ class DryRunReport:
     families: tuple[FamilyTrial, ...]
     seconds: float
     backfill: BackfillEstimate | None
+    questions: int = 0
 
     @property
     def tried(self) -> int:

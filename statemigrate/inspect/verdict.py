@@ -22,7 +22,7 @@ class Verdict:
 
 def verdict(report: DryRunReport) -> Verdict:
     """Whether the migration can be deployed: the first of the reasons not to, if there is one."""
-    reasons = (_failing, _losing, _differing, _constant, _untried, _idle)
+    reasons = (_failing, _losing, _asking, _differing, _constant, _untried, _idle)
     found = (reason(report) for reason in reasons)
     return next((each for each in found if each is not None), _ready(report))
 
@@ -42,7 +42,7 @@ def _losing(report: DryRunReport) -> Verdict | None:
     if not report.lost:
         return None
     first, *others = (each for family in report.families for each in family.lost)
-    more = f" {len(others):,} more above." if others else ""
+    more = f" {len(others):,} more besides." if others else ""
     return Verdict(
         "bad",
         f"Not ready: {listed(lost_fields(report))} would be lost.",
@@ -75,6 +75,17 @@ def _constant(report: DryRunReport) -> Verdict | None:
         "afterwards.",
         f"make sure that `{found[0].direction}` in {script} means it; then add "
         f"{found[0].field!r} to `drops` in that script, or deploy.",
+    )
+
+
+def _asking(report: DryRunReport) -> Verdict | None:
+    if not report.questions:
+        return None
+    are = "is" if report.questions == 1 else "are"
+    return Verdict(
+        "doubtful",
+        f"Migrates, but {counted(report.questions, 'question')} {are} open in the scripts.",
+        "answer what `statemigrate check` lists, then run the dry run again.",
     )
 
 

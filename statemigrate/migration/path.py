@@ -26,6 +26,11 @@ class Step:
     direction: Direction = "upgrade"
     drops: tuple[str, ...] = ()
 
+    @property
+    def revision(self) -> str:
+        """The revision of the script that the transform is of."""
+        return self.target if self.direction == "upgrade" else self.source
+
     def run(self, value: Value, key: object) -> Value:
         """Transform ``value``. TransformError if the transform raises or returns no dict."""
         try:

@@ -1,11 +1,18 @@
 """The dry run's page as Chromium shows it: on a phone, on a screen, on paper."""
 
 import pytest
-from support.dry_runs import EMPTY, GOOD, NASTY, REPORT, huge
+from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
 
 from statemigrate.inspect.html import html_page
 
-REPORTS = {"ordinary": REPORT, "nasty": NASTY, "good": GOOD, "empty": EMPTY, "huge": huge(2, 40)}
+REPORTS = {
+    "ordinary": REPORT,
+    "nasty": NASTY,
+    "losing": LOSING,
+    "good": GOOD,
+    "empty": EMPTY,
+    "huge": huge(2, 40),
+}
 VIEWS = {
     "phone": ({"width": 360, "height": 740}, {}),
     "screen": ({"width": 1280, "height": 900}, {}),

@@ -92,6 +92,15 @@ def test_a_field_with_one_value_left_is_doubtful():
     )
 
 
+def test_open_questions_are_answered_before_a_deployment():
+    asking = replace(GOOD, questions=2)
+    assert verdict(asking).text == "Migrates, but 2 questions are open in the scripts."
+    assert verdict(asking).grade == "doubtful"
+    assert verdict(asking).next_action == (
+        "answer what `statemigrate check` lists, then run the dry run again."
+    )
+
+
 def test_nothing_tried_is_not_called_a_success():
     report = replace(GOOD, families=(NOT_SAMPLED,))
     assert headline(report) == "None of the 420 values that are left to migrate was tried."
