@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 DEEPEST = 200
@@ -17,7 +18,8 @@ def parse_json(text: str | bytes, *, not_finite: bool = False) -> Any:
     JSON, and ``1e999``, which no number holds. Only with ``not_finite`` are they taken. What passes
     here can be walked by a function that calls itself.
     """
-    constant, number = (float, float) if not_finite else (_not_json, _finite)
+    constant: Callable[[str], Any] = float if not_finite else _not_json
+    number: Callable[[str], Any] = float if not_finite else _finite
     try:
         document = json.loads(text, parse_constant=constant, parse_float=number)
     except RecursionError as error:
