@@ -115,9 +115,10 @@ class _Keys:
     def write(self, files: ChunkFiles, query: str, chunks: int) -> PlanRecord:
         """Write them as ``chunks`` files, and the plan when all are there."""
         name, offset = uuid4().hex[:12], files.log().offset
+        # Before Spark writes there, which would follow a link in the directory's place.
+        files.create()
         if chunks:
             self._write(f"{files.location}/{name}", query, chunks)
-        files.create()
         written = sum(each.startswith(f"{name}/") for each in files.written())
         plan = PlanRecord(name, self.total, written, offset)
         files.write_plan(plan)

@@ -88,11 +88,12 @@ def test_every_command_and_every_option_is_in_the_reference(site):
                 "migrations",
                 "json",
                 "debug",
+                "values",
             }:
                 assert all(each in part for each in option.opts), f"{name} {option.opts}"
                 assert " ".join((option.help or "").replace("`", "").split()) in part, option.help
         assert " ".join((command.epilog or "").removeprefix("Example: ").split()) in part
-    for shared in ("--migrations", "--json", "--debug", "--version"):
+    for shared in ("--migrations", "--json", "--debug", "--values", "--version"):
         assert shared in text
 
 
@@ -108,7 +109,7 @@ def test_what_a_page_links_to_in_the_repository_is_in_the_site(site):
     assert len(set(links)) > 20
     for link in links:
         path = link.removeprefix("../")
-        shown = text_of(site / "source" / f"{path}.html")
+        shown = text_of(site / "source" / f"{path.removesuffix('.md')}.html")
         first = (TOP / path).read_text().splitlines()[0].strip('"')
         assert first in shown
 
