@@ -20,15 +20,18 @@ def importable_beside(versions: Path) -> Iterator[frozenset[str]]:
     """Let a script import what lies beside it; gives the names of those modules."""
     folders = [versions.parent.resolve(), versions.resolve()]
     names = _names(folders)
-    kept_path, kept_bytecode = sys.path[:], sys.dont_write_bytecode
+    added, kept = [str(each) for each in folders], sys.dont_write_bytecode
     hidden = _taken_out(names, folders, everyone=True)
     # The folder holds scripts only: nothing is written there.
-    sys.path[:0], sys.dont_write_bytecode = [str(each) for each in folders], True
+    sys.path[:0], sys.dont_write_bytecode = added, True
     invalidate_caches()
     try:
         yield names
     finally:
-        sys.path[:], sys.dont_write_bytecode = kept_path, kept_bytecode
+        sys.dont_write_bytecode = kept
+        for each in added:
+            # What a script has added for itself stays.
+            sys.path.remove(each)
         _taken_out(names, folders, everyone=False)
         sys.modules.update(hidden)
 

@@ -11,6 +11,7 @@ from tally_functions import Tally, envelopes
 
 from statemigrate import ENVELOPE, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
+from statemigrate.native.adoption import adopt
 
 pytestmark = pytest.mark.spark
 
@@ -119,6 +120,8 @@ def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployme
     first, second = batch("first", range(6)), batch("second", range(3, 9))
     pipeline.feed(first)
     deployments.start(Tally(CENTS), schema="n BIGINT, cents BIGINT, last STRING, moved BIGINT")
+    with pytest.raises(CheckpointError, match="cannot be migrated in place"):
+        adopt(str(pipeline.checkpoint))
     old = spark.read.format("statestore").load(str(pipeline.checkpoint))
     old = old.select("key.key", "value.groupState.*")
     pipeline.checkpoint_directory = pipeline.root / "another"
@@ -162,6 +165,7 @@ def test_a_new_checkpoint_may_be_named_before_it_exists(deployments):
     deployments.run(CENTS, rows, checkpoint=deployments.pipeline.checkpoint)
     deployments.expected.process(rows, CENTS)
     assert deployments.stored() == envelopes(deployments.expected)
+    assert adopt(str(deployments.pipeline.checkpoint)).state == "would adopt"
 
 
 def test_what_is_no_iterable_is_still_refused_by_pyspark(deployments):

@@ -91,6 +91,15 @@ def test_two_folders_may_have_modules_of_one_name(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "money")
 
 
+def test_what_a_script_adds_to_the_path_stays(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    own = str(tmp_path / "own")
+    script(folder, "aaaa11112222", more=f"import sys\nsys.path.insert(0, {own!r})")
+    before = sys.path[:]
+    ScriptFolder(folder).lineages()
+    assert sys.path == [own, *before]
+
+
 def test_an_edited_module_is_read_again(folder):
     script(folder, "aaaa11112222", more="import money", upgrade="return money.doubled(value['a'])")
     (folder / "money.py").write_text(MONEY)
