@@ -29,8 +29,8 @@ def importable_beside(versions: Path) -> Iterator[frozenset[str]]:
         yield names
     finally:
         sys.dont_write_bytecode = kept
-        for each in added:
-            # What a script has added for itself stays.
+        # What a script has added for itself stays.
+        for each in filter(sys.path.__contains__, added):
             sys.path.remove(each)
         _taken_out(names, folders, everyone=False)
         sys.modules.update(hidden)
