@@ -22,6 +22,7 @@ from statemigrate.inspect.native_rows import Keys
 from statemigrate.inspect.state import Entry, Shares, Suspect, Tick
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.listing import check_listed
 from statemigrate.native.operators import Variable
 from statemigrate.native.record import StoreRecord, read_record
 from statemigrate.native.stored import committed_state
@@ -45,6 +46,7 @@ class NativeState:
     ) -> None:
         self.checkpoint = checkpoint
         self._lineages = lineages
+        self._operator = operator
         self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
         self._reader = SparkCheckpoint(checkpoint, spark, batch=self.version, operator=operator)
         self._variables = self._reader.variables()
@@ -113,9 +115,15 @@ class NativeState:
         """See `State`."""
 
     def _frame(self, family: StoredFamily) -> DataFrame | None:
-        """A family's rows; None for one that Spark does not list, since it is still to be made."""
+        """A family's rows; None for one that Spark does not list, since it is still to be made.
+
+        Raises `CheckpointError` where it may have been made without being listed.
+        """
         variable = self._variables.get(family.name)
-        return None if variable is None else self._reader.entries(variable)
+        if variable is None:
+            check_listed(self.checkpoint, self.version, family.name, self._operator)
+            return None
+        return self._reader.entries(variable)
 
     def _declared(self, store: str, variable: Variable) -> Declared:
         schema = self._reader.value_schema(variable)

@@ -11,6 +11,7 @@ from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.envelope_leftovers import older_envelopes
+from statemigrate.native.listing import check_listed
 from statemigrate.native.operators import Variable
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ def _of_store(
     for name in mine:
         if name not in revisions:
             raise _unknown(lineage, name)
+    batch = checkpoint.last_batch()
+    for name in revisions.keys() - variables.keys():
+        if batch is not None and revisions[name] != target:
+            check_listed(checkpoint.path, batch, name)
     sources = [name for name in mine if revisions[name] != target]
     kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
     paths = [lineage.path(revisions[name], target) for name in kept]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.checkpoint.offsets import batches_in, names_in
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import parse_json, whole_number
 from statemigrate.native.checkpoint import file_system
 
@@ -45,6 +45,24 @@ class Listing:
         """The variables of any earlier run that began after ``batch``."""
         found = (names for began, names in self.before.items() if began > batch)
         return frozenset().union(*found)
+
+
+def check_listed(checkpoint: str, batch: int, variable: str, operator: int | None = None) -> None:
+    """Raise `CheckpointError` if a variable that Spark does not list for ``batch`` may be full.
+
+    Spark's reader finds nothing of such a variable, which is not to say that nothing is there.
+    """
+    if read_listing(checkpoint, batch, operator).may_have(variable):
+        raise CheckpointError(
+            f"family {variable} in {checkpoint} cannot be read yet: a killed batch was run again "
+            "by other code than had begun it",
+            expected=f"{variable} among the variables that Spark lists for batch {batch}",
+            found="it is in a schema file alone, where Spark's reader does not look",
+            next_action="stop the query and start it again: the next batch that it commits lists "
+            "the family; its values are in the state meanwhile, and the query reads them",
+            path=checkpoint,
+            family=variable,
+        )
 
 
 def read_listing(checkpoint: str, batch: int, operator: int | None = None) -> Listing:

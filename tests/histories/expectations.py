@@ -14,12 +14,17 @@ _WRONG = {"TransformError", "ValueMismatchError"}
 
 @dataclass
 class Ledger:
-    """What was done to the checkpoint so far, as far as it excuses a refusal later."""
+    """What was done to the checkpoint so far, as far as it excuses a refusal later.
+
+    ``is_tainted`` after code without statemigrate has forgotten values; ``is_rerun`` where the last
+    run of the query began with a batch that another had begun.
+    """
 
     newest: dict[str, int] = field(default_factory=dict)
     variants: dict[str, set[bool]] = field(default_factory=dict)
     excuses: set[str] = field(default_factory=set)
     is_tainted: bool = False
+    is_rerun: bool = False
 
     @property
     def is_migrated(self) -> bool:

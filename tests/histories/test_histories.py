@@ -6,7 +6,7 @@ from generate import embedded_history, history
 from history import History, Life
 from session import Session
 from shrinking import shrunk
-from trial import WrongError, run
+from trial import Trial, WrongError, run
 
 pytestmark = pytest.mark.spark
 
@@ -46,6 +46,18 @@ def test_a_value_that_is_lost_is_seen(session, tmp_path, monkeypatch):
     life = Life({"profile": 0}, {"profile": 0}, FEED, code="plain")
     with pytest.raises(WrongError, match="batch 0 said wrong in 2 of 2 keys"):
         run(session, tmp_path / "history", History({"profile": "BIGINT"}, "string", [life]))
+
+
+def test_a_family_that_a_rerun_filled_is_never_shown_as_empty(session, tmp_path):
+    said = [[[0, [["set", 2]]]]]
+    first = Life({"profile": 0}, {"profile": 0}, FEED, code="plain", end=["sink", 1])
+    newer = Life({"profile": 1}, {"profile": 1}, said, end=["processor", 0, 0])
+    last = Life({"profile": 1}, {"profile": 1}, said)
+    made = History({"profile": "BIGINT"}, "string", [first, newer, last])
+    trial = Trial(session, tmp_path, made)
+    trial.run()
+    assert "family profile@aaaa11110001" in str(trial.story)
+    assert "cannot be read yet" in str(trial.story)
 
 
 def test_a_history_repeats_from_its_seed_and_from_its_line():

@@ -5,8 +5,8 @@ import json
 import pytest
 from support.offset_logs import put
 
-from statemigrate.errors import CorruptFileError
-from statemigrate.native.listing import Listing, read_listing
+from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.native.listing import Listing, check_listed, read_listing
 
 
 def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformWithStateExec"):
@@ -86,3 +86,12 @@ def test_metadata_of_another_form_is_a_named_error(tmp_path, text):
     put(tmp_path / "state/0/_metadata/v2/0", text)
     with pytest.raises(CorruptFileError, match="not the metadata of a stateful operator"):
         read_listing(str(tmp_path), 0)
+
+
+def test_a_variable_that_may_be_full_and_is_not_listed_is_never_read_as_empty(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    schema(tmp_path, "0_x", "a")
+    schema(tmp_path, "0_y", "a", "a@12")
+    check_listed(str(tmp_path), 0, "a@34")
+    with pytest.raises(CheckpointError, match=r"family a@12 in .* cannot be read yet"):
+        check_listed(str(tmp_path), 0, "a@12")
