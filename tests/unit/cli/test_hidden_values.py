@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,14 @@ from click.testing import CliRunner, Result
 
 from statemigrate import ScriptFolder
 from statemigrate.cli.main import main
-from statemigrate.errors import NO_VALUES, StatemigrateError
+from statemigrate.cli.options import Settings
+from statemigrate.cli.stopped import _print_quarantined
+from statemigrate.deployment import StoredFamily
+from statemigrate.errors import HIDDEN, NO_VALUES, StatemigrateError
 from statemigrate.formats import Struct
+from statemigrate.inspect.course import Course
+from statemigrate.inspect.quarantine import Quarantined
+from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
 
 SECRETS = ("secret-key", "secret-name", "secret-text", "SECRET-TEXT", "secret-number", "secret-map")
@@ -191,3 +198,35 @@ def test_no_error_shows_a_value(
     with pytest.raises(StatemigrateError) as found:
         fail()
     assert not [each for each in hidden if each in str(found.value)]
+
+
+def test_whether_values_are_shown_is_decided_where_the_course_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a worker, where nobody has set the variable, it still holds."""
+    family = StoredFamily("items", "base", MAP)
+
+    def course() -> Course:
+        return Course(family, family, TransformPath("base", "base"), None)
+
+    assert course().examples
+    monkeypatch.setenv(NO_VALUES, "1")
+    made = course()
+    monkeypatch.delenv(NO_VALUES)
+    trial = pickle.loads(pickle.dumps(made)).trial(lambda key: key)  # noqa: S301 - made just now
+    assert repr(trial) == HIDDEN
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_list_of_quarantined_values_shows_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    found = [Quarantined("items", ("secret-key",), {"name": "secret-text"}, "KeyError")]
+    monkeypatch.delenv(NO_VALUES, raising=False)
+    _print_quarantined(Settings(json=as_json), found)
+    assert "secret-key" in capsys.readouterr().out
+    monkeypatch.setenv(NO_VALUES, "1")
+    _print_quarantined(Settings(json=as_json), found)
+    printed = capsys.readouterr().out
+    assert "KeyError" in printed
+    assert secrets(printed) == []
