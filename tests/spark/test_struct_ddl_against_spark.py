@@ -37,7 +37,15 @@ HELD = [
     "a STRUCT<>",
     "a INT -- a comment",
 ]
-ONLY_DDL = ["a CHAR(3), b VARCHAR(5), c CHARACTER(4)"]
+ONLY_DDL = [
+    "a CHAR(3), b VARCHAR(5), c CHARACTER(4)",
+    "a MAP<INT,STRING>, b MAP<STRUCT<x: INT>, ARRAY<MAP<DATE, INT>>>",
+    "`a-b` INT, 1a INT, `t``k` INT, `x.y` STRUCT<`a b`: INT>",
+    "a VARIANT, b VARIANT NOT NULL",
+    "a INTERVAL DAY TO SECOND, b INTERVAL HOUR, c INTERVAL YEAR, d INTERVAL YEAR TO MONTH",
+    "a STRING COLLATE UTF8_LCASE, b MAP<STRING COLLATE UNICODE_CI, ARRAY<STRING COLLATE UNICODE>>",
+    "a STRUCT<b: STRING COLLATE UNICODE>, c STRING COLLATE UTF8_BINARY",
+]
 REFUSED_BY_BOTH = [
     "a INT,",
     "a INT NULL",
@@ -61,13 +69,8 @@ REFUSED_BY_BOTH = [
     "a.b INT",
 ]
 NOT_HELD = [
-    "a MAP<INT,STRING>",
-    "`a-b` INT",
-    "1a INT",
-    "a VARIANT",
     "a TIME(7)",
-    "a INTERVAL DAY TO SECOND",
-    "a STRING COLLATE UTF8_LCASE",
+    "a INTERVAL",
 ]
 AVRO_TYPES = [
     ["int", "null", "long"],
@@ -102,9 +105,12 @@ def converters(spark: SparkSession) -> Any:
 
 
 def without_metadata(spark_type: StructType) -> StructType:
+    def kept(metadata: Any) -> Any:
+        return {k: v for k, v in metadata.items() if k == "__COLLATIONS"}
+
     def strip(document: Any) -> Any:
         if isinstance(document, dict):
-            return {k: {} if k == "metadata" else strip(v) for k, v in document.items()}
+            return {k: kept(v) if k == "metadata" else strip(v) for k, v in document.items()}
         return [strip(item) for item in document] if isinstance(document, list) else document
 
     return StructType.fromJson(strip(spark_type.jsonValue()))

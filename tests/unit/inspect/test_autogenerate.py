@@ -14,7 +14,7 @@ from statemigrate.scripts import ScriptFolder
 
 MODULE = """
 from pyspark.sql.streaming import StatefulProcessor
-from pyspark.sql.types import LongType, MapType, StructType
+from pyspark.sql.types import CalendarIntervalType, StructType
 
 
 class Totals(StatefulProcessor):
@@ -161,7 +161,7 @@ def test_code_that_declares_nothing_is_an_error(folder: ScriptFolder, declare: D
 def test_nothing_is_written_if_one_of_several_stores_has_no_format(
     folder: ScriptFolder, declare: Declare
 ) -> None:
-    call = "handle.getValueState('b', StructType().add('m', MapType(LongType(), LongType())))"
+    call = "handle.getValueState('b', StructType().add('m', CalendarIntervalType()))"
     reference = declare(call, a="x INT")
     with pytest.raises(FormatError, match="Field m"):
         autogenerate(folder.directory, reference, "x")
