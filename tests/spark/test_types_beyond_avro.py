@@ -41,16 +41,13 @@ def test_every_value_is_migrated_as_it_was(spark, tmp_path):
     for pipeline in (plain, ours):
         pipeline.feed([(key, n) for n, key in enumerate("abc")])
         pipeline.deploy(Beyond())
-        pipeline.feed([("a", 5), ("b", 6)])
+        # By the last batch the backfill has had the third key.
+        pipeline.feed([("a", 5), ("b", 6)], [("c", 7)])
     plain.deploy(Beyond())
     ours.deploy(migrated(Beyond(), migrations=folder))
     assert told(ours) == told(plain)
-    assert [len(rows) for rows in told(ours).values()] == [3, 2]
+    assert [len(rows) for rows in told(ours).values()] == [3, 2, 1]
     seen = dict(ours.handed_by_batch[1])
     rows = RowCodec(Struct(STORES["value"]).struct_type())
     first = rows.to_tuple(rows.to_value(rows.take(value(0))))
     assert seen["a"].startswith(repr((text(first),))[:-2])
-    # The backfill took what no row touched.
-    stored = ours.stored()
-    assert {name for name, held in stored.items() if held and "@" not in name} == set()
-    assert len(stored["value@dddd00000000"]) == 3
