@@ -6,7 +6,7 @@ Always the same for the same schema, the ordinary one first.
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,11 @@ _LEAVES: dict[str, tuple[Any, ...]] = {
     "double": (1.5, 0.0, -1.7e308, 5e-324, _INFINITY, -_INFINITY, float("nan")),
     "bytes": (b"bytes", b"", b"\xff\x00"),
     "date": (date(2024, 2, 29), date(1970, 1, 1), date.min, date.max),
+    "year-month-interval": (14, 0, -1, *INTEGER_RANGES["int"]),
+    "day-time-interval": (
+        *(timedelta(days=1, microseconds=1), timedelta(0)),
+        *(edge * timedelta(microseconds=1) for edge in INTEGER_RANGES["long"]),
+    ),
 }
 
 
@@ -135,7 +140,7 @@ def _leaves(node: Node) -> tuple[Any, ...]:  # noqa: PLR0911  # one a kind of no
         case Primitive(type="string"):
             longest = _number(node.narrow, 300)
             return tuple(dict.fromkeys(text[:longest] for text in _TEXTS))
-        case Primitive(logical=str(logical)) if logical != "date":
+        case Primitive(logical=str(logical)) if logical not in _LEAVES:
             return _times(logical, _number(node.narrow, 6))
         case Primitive() if node.logical is None and node.type in ("int", "long"):
             low, high = INTEGER_RANGES[node.narrow or node.type]

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Struct, Verdict, compare, format_from_json
 from statemigrate.formats.json_values import json_text, leaf_from_text, value_from_json
+from statemigrate.formats.made_up import made_up_values
 
 NAMES = ("a", "a b", "a.b", "1st", "näme", "tick`s", "emoji \U0001f600")
 DAY = dt.timedelta(days=1, microseconds=1)
@@ -76,6 +77,13 @@ def test_a_person_types_it_as_a_key(ddl: str, text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("ddl", HELD)
+def test_values_are_made_up_of_it(ddl: str) -> None:
+    made = [value["f"] for value in made_up_values(Struct(f"f {ddl}"))]
+    assert None in made
+    assert any(value is not None for value in made)
+
+
+@pytest.mark.parametrize("ddl", HELD)
 def test_the_type_goes_through_ddl_json_and_spark_unchanged(ddl: str) -> None:
     format_ = Struct(f"f {ddl} NOT NULL")
     assert Struct(format_.ddl) == format_
@@ -100,7 +108,7 @@ def test_a_map_with_other_keys_needs_a_transform() -> None:
     found = compare(Struct("m MAP<INT, STRING>"), Struct("m MAP<STRING, STRING>"))
     assert found.verdict == Verdict.TRANSFORM
     assert [(change.path, change.old, change.new) for change in found.changes] == [
-        ("m key", "int", "string")
+        ("m key", "INT NOT NULL", "STRING NOT NULL")
     ]
 
 
