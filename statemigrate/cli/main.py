@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from signal import SIGINT
 from typing import Any
 
@@ -86,9 +88,15 @@ class Verbs(click.Group):
 )
 @click.version_option(package_name="statemigrate")
 @shared_options(envvar="STATEMIGRATE_MIGRATIONS")
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Migrate the live state of Spark Structured Streaming queries.
 
     Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused,
     130 it was interrupted.
     """
+    # Scripts may import the project's own modules, which `python -m` would find here too.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+        ctx.call_on_close(partial(sys.path.remove, here))
