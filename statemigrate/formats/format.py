@@ -27,8 +27,9 @@ class Format(ABC):
     """How a store's values are written.
 
     Plain values hold ``bool``, ``int``, ``float``, ``str``, ``bytes``, ``Decimal``, ``date``,
-    ``time``, ``list`` and ``dict``. A TIMESTAMP is an aware ``datetime``, always in UTC when read;
-    a TIMESTAMP_NTZ is a naive one. What is read back equals what was written, or the write fails:
+    ``time``, ``timedelta``, ``list`` and ``dict``. A TIMESTAMP is an aware ``datetime``, in UTC
+    when read, or with another offset where UTC has no year for it; a TIMESTAMP_NTZ is a naive
+    one. What is read back equals what was written, or the write fails:
     a value is never rounded, cut or wrapped around. Only a FLOAT has the precision of a FLOAT.
 
     A value is taken if its format holds it exactly. An integer for a float, a tuple for a list, a
