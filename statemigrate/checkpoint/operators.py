@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlparse
@@ -75,11 +76,17 @@ class OperatorFile:
 
 def operator_files(system: Any, checkpoint: str) -> list[OperatorFile]:
     """The files of version 2 of all operators. Raises `CheckpointError` for one too large."""
-    return [
-        OperatorFile(path, _content(system, checkpoint, path))
+    paths = [
+        path
         for operator in batches_in(names_in(system, f"{checkpoint}/state"))
         for path in _files(system, checkpoint, f"state/{operator}/_metadata/v2")
     ]
+    found = []
+    for path in paths:
+        # A running query removes those that newer ones have replaced.
+        with suppress(FileNotFoundError):
+            found.append(OperatorFile(path, _content(system, checkpoint, path)))
+    return found
 
 
 def known_variables(system: Any, checkpoint: str) -> frozenset[str] | None:

@@ -10,6 +10,7 @@ from urllib.parse import urlparse
 import pytest
 from support.offset_logs import checkpoint, operator, tree
 
+from statemigrate.checkpoint import operators
 from statemigrate.native import view
 from statemigrate.native.checkpoint import file_system
 from statemigrate.native.view import readable_place
@@ -78,6 +79,22 @@ def test_asking_again_makes_nothing_new_and_another_session_is_told_too(moved):
     text = (moved / "state/0/_metadata/v2/0").read_text()
     (moved / "state/0/_metadata/v2/5").write_text(text)
     assert place(moved, first) != location
+
+
+def test_metadata_that_a_running_query_removes_meanwhile_are_passed_over(moved, monkeypatch):
+    text = (moved / "state/0/_metadata/v2/0").read_text()
+    (moved / "state/0/_metadata/v2/5").write_text(text)
+    listed = operators._files
+
+    def removed_after_listing(system, root, directory):
+        found = listed(system, root, directory)
+        (moved / "state/0/_metadata/v2/0").unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(operators, "_files", removed_after_listing)
+    session = Session()
+    links = linked(session, place(moved, session))
+    assert [at.name for at in (links["state/0/_metadata"] / "v2").iterdir()] == ["5"]
 
 
 def test_nothing_of_it_is_left(moved):
