@@ -148,9 +148,23 @@ class SparkCheckpoint:
         kept = self._state(function.id).load(self._place()).where("value.groupState IS NOT NULL")
         return kept.selectExpr("key", "value.groupState AS value", "partition_id")
 
+    def at(self, batch: int) -> SparkCheckpoint:
+        """The same as of an earlier batch."""
+        return SparkCheckpoint(self.path, self._spark, batch=batch, operator=self._operator)
+
     def is_empty(self, variable: str) -> bool:
         """Whether no key has a value in the variable."""
         return self.frame(variable).isEmpty()
+
+    def is_surely_empty(self, variable: str) -> bool:
+        """Whether it was read and is empty; False for what Spark does not keep any more."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.is_empty(variable)
+        except PySparkException:
+            # Not seen is never empty: whoever asks takes it for full.
+            return False
 
     def value_schema(self, variable: Variable) -> StructType:
         """The type of a variable's values; of a list, of its elements."""

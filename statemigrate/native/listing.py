@@ -24,13 +24,14 @@ _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
 
 @dataclass(frozen=True)
 class Listing:
-    """``variables`` are those that Spark lists for a committed batch.
+    """``variables`` are those that Spark lists for a committed batch, whose run ``began`` with one.
 
     ``before`` has the variables of earlier runs whose metadata Spark still keeps, by their first
     batch; ``reruns`` what newer schema files say that the batch's metadata does not name.
     """
 
     variables: frozenset[str] = frozenset()
+    began: int = -1
     before: Mapping[int, frozenset[str]] = field(default_factory=dict)
     reruns: tuple[bytes, ...] = ()
 
@@ -41,10 +42,18 @@ class Listing:
         written = len(name).to_bytes(2, "big") + name
         return any(written in schemas for schemas in self.reruns)
 
-    def listed_since(self, batch: int) -> frozenset[str]:
-        """The variables of any earlier run that began after ``batch``."""
-        found = (names for began, names in self.before.items() if began > batch)
-        return frozenset().union(*found)
+    def dropped_since(self, batch: int) -> dict[str, int]:
+        """What earlier runs that began after ``batch`` had and this one has not.
+
+        Each variable with the last batch of the newest run that had it.
+        """
+        runs = sorted(began for began in self.before if began > batch)
+        ends = [began - 1 for began in (*runs[1:], self.began)] if runs else []
+        return {
+            name: end
+            for began, end in zip(runs, ends, strict=True)
+            for name in self.before[began] - self.variables
+        }
 
 
 def check_listed(checkpoint: str, batch: int, variable: str, operator: int | None = None) -> None:
@@ -86,6 +95,7 @@ def _together(listings: list[Listing]) -> Listing:
             before[began] = before.get(began, frozenset()) | names
     return Listing(
         frozenset().union(*(each.variables for each in listings)),
+        max(each.began for each in listings),
         before,
         tuple(schemas for each in listings for schemas in each.reruns),
     )
@@ -103,6 +113,7 @@ def _listing(system: Any, operator: str, batch: int) -> Listing | None:
     named = {path.rpartition("/")[2] for path in _schema_paths(mine[newest])}
     return Listing(
         variables.pop(newest),
+        newest,
         variables,
         tuple(_reruns(system, f"{operator}/{_SCHEMAS}", newest, named)),
     )

@@ -130,13 +130,14 @@ class _Reading:
     def _check_forgotten(self, store: str, record: StoreRecord) -> None:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
         # What a run before the last deployment had, that one has dealt with.
-        since = self._listing.listed_since(record.batch)
+        since = self._listing.dropped_since(record.batch)
         forgotten = [
             name
-            for name in sorted(since)
+            for name, batch in sorted(since.items())
             if is_family_of(store, name)
             and name not in self.variables
             and name not in self._settings.accept_edited
+            and not self._checkpoint.at(batch).is_surely_empty(name)
         ]
         if forgotten:
             raise _forgotten(store, forgotten, self.variables)

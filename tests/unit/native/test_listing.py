@@ -41,9 +41,9 @@ def test_the_run_that_a_batch_is_of_says_what_is_listed(tmp_path):
     listing = read_listing(str(tmp_path), 9)
     assert listing.variables == {"a@1"}
     assert not listing.may_have("a")
-    assert listing.listed_since(-1) == {"a", "a@1"}
-    assert listing.listed_since(0) == {"a", "a@1"}
-    assert listing.listed_since(3) == frozenset()
+    assert listing.dropped_since(-1) == {"a": 6}
+    assert listing.dropped_since(0) == {"a": 6}
+    assert listing.dropped_since(3) == {}
 
 
 def test_a_schema_file_that_no_metadata_names_tells_of_a_batch_that_ran_twice(tmp_path):
