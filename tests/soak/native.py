@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import traceback
 from pathlib import Path
@@ -14,13 +15,14 @@ from soak.runner import Outcome
 if TYPE_CHECKING:
     from history import History
 
-_SHRINKING = 300  # seconds
+_SHRINKING = 180  # seconds
 
 
 class NativeSoak:
     """Histories below a folder, all in one session of Spark.
 
-    ``is_embedded`` has them run by the embedded engine, as whole queries.
+    ``is_embedded`` has them run by the embedded engine, as whole queries. What is in the environment
+    as ``HISTORY``, a line that a failure was printed with, is played in place of them all.
     """
 
     def __init__(self, folder: Path, *, is_embedded: bool = False) -> None:
@@ -33,9 +35,7 @@ class NativeSoak:
 
     def history(self, seed: int) -> Outcome:
         """See `soak.runner.Engine`."""
-        from generate import embedded_history, history
-
-        made = embedded_history(seed) if self._is_embedded else history(seed, processes=True)
+        made = self._made(seed)
         figures, failure = self._played(made)
         if failure is not None:
             failure = self._shortened(made, failure)
@@ -45,6 +45,15 @@ class NativeSoak:
         """See `soak.runner.Engine`."""
         self._session.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _made(self, seed: int) -> History:
+        from generate import embedded_history, history
+        from history import History
+
+        line = os.environ.get("HISTORY")
+        if line:
+            return History.of(line)
+        return embedded_history(seed) if self._is_embedded else history(seed, processes=True)
 
     def _played(self, made: History) -> tuple[Any, str | None]:
         from embedded_lives import EmbeddedLives
