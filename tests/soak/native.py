@@ -21,8 +21,8 @@ _SHRINKING = 180  # seconds
 class NativeSoak:
     """Histories below a folder, all in one session of Spark.
 
-    ``is_embedded`` has them run by the embedded engine, as whole queries. What is in the environment
-    as ``HISTORY``, a line that a failure was printed with, is played in place of them all.
+    ``is_embedded`` has them run by the embedded engine, as whole queries. ``HISTORY`` in the
+    environment, a line that a failure was printed with, is played in place of them all.
     """
 
     def __init__(self, folder: Path, *, is_embedded: bool = False) -> None:
