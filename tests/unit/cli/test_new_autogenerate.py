@@ -52,7 +52,8 @@ def test_the_path_and_the_open_questions_are_printed(run, reference):
     ]
     document = json.loads(run("show", "totals", "--json").stdout)
     assert document["reversible"] is True
-    assert [change["path"] for change in document["changes"]] == ["price", "amount"]
+    (change,) = document["changes"]
+    assert (change["source"], change["path"]) == ("price", "amount")
 
 
 def test_a_store_without_scripts_gets_a_baseline_and_is_told_so(run, reference):

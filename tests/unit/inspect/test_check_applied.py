@@ -12,6 +12,7 @@ from statemigrate.deployment import StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, manifest_path, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
+from statemigrate.formats import Struct
 from statemigrate.inspect.applied import applied_by, record_applied
 from statemigrate.inspect.check import check
 from statemigrate.native.record import StoreRecord, write_record
@@ -19,6 +20,7 @@ from statemigrate.scripts.loading import load
 
 Applied = dict[str, dict[str, str]]
 HEAD = "m/versions/a2.py"
+KEY = Struct("id BIGINT").struct_type().jsonValue()
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def present(folder: Path) -> Applied:
 def embedded(applied: Applied, version: int = 3) -> str:
     layout = Layout.of("embedded")
     stores = {store: StoredStore("value", (), checksums) for store, checksums in applied.items()}
-    publish_manifest(layout, Manifest(version, {}, (), stores, {}))
+    publish_manifest(layout, Manifest(version, KEY, (), stores, {}))
     (layout.checkpoint / "commits").mkdir(exist_ok=True)
     (layout.checkpoint / "commits" / str(version)).touch()
     return "embedded"
@@ -158,8 +160,8 @@ def test_recording_merges_and_the_checkpoint_outranks_the_file(folder: Path) -> 
 
 
 def test_a_checkpoint_without_a_committed_batch_has_nothing_applied(folder: Path) -> None:
-    checkpoint = embedded(present(folder))
-    Path(checkpoint, "commits", "3").unlink()
+    checkpoint = embedded(present(folder), version=0)
+    Path(checkpoint, "commits", "0").unlink()
     assert applied_by(checkpoint) == {}
     Path("plain/offsets").mkdir(parents=True)
     assert applied_by("plain") == {}
