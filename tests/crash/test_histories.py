@@ -19,7 +19,7 @@ def player(nurseries, places) -> Player:
     return Player(places / "played", nurseries)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [2, 3])
 def test_a_history_comes_out_as_the_model_says(player, seed):
     played = player.play(history(seed, 5))
     assert played.failure is None
