@@ -49,7 +49,10 @@ _STORE = {
 }
 _COLUMN = {"name": str, "type": object, "nullable": bool}
 _MANIFEST = {
-    "key": {"type": OneOf(("struct",)), "fields": [_COLUMN]},
+    "key": {
+        "type": Maybe(OneOf(("struct",)), missing=True),
+        "fields": Maybe([_COLUMN], missing=True),
+    },
     "partitions": [_STATE],
     "stores": Table(_STORE),
     "backfill": OBJECT,
