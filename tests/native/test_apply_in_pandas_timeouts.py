@@ -46,17 +46,21 @@ def test_no_migration_changes_a_timeout_of_processing_time(pipeline, scripts):
 @pytest.mark.usefixtures("no_empty_batches")
 def test_values_time_out_when_they_would_have(pipeline, scripts):
     deployments = Deployments(pipeline, scripts.write(), PROCESSING)
-    deployments.run(CENTS, batch(WAIT, range(4)), function=Tally(CENTS, 8 * SECONDS))
+    started = time.monotonic()
+    deployments.run(CENTS, batch("first", (100,)))
+    # Far longer than a deployment takes on this machine: the next one must come before the end.
+    life = max(8, 6 * round(time.monotonic() - started)) * SECONDS
+    deployments.run(CENTS, batch(WAIT, range(4)), function=Tally(CENTS, life))
     deployments.run(AMOUNTS, batch(LOOK, (0, 1)))
     assert {rev for rev, _ in deployments.stored().values()} == {CENTS, AMOUNTS}
     due = max(deployments.timeouts_by_key().values()) / SECONDS
     time.sleep(max(0.0, due - time.time()) + 0.1)
     deployments.run(AMOUNTS, batch("later", (9,)))
-    timed_out = [row for row in dict(pipeline.handed)[2] if row[3] == "timed out"]
+    timed_out = [row for row in dict(pipeline.handed)[3] if row[3] == "timed out"]
     assert sorted(timed_out) == [
         (f"k{number}", 1, 3 * number + 7, "timed out", 1) for number in range(4)
     ]
-    assert deployments.stored().keys() == {"k9"}
+    assert deployments.stored().keys() == {"k9", "k100"}
 
 
 def test_event_time_timeouts_fire_at_their_watermark(pipeline, scripts):
