@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -26,6 +27,8 @@ def main() -> int:
     memory = "/dev/shm"  # noqa: S108 - files that live for a second each
     place = memory if os.access(memory, os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix="statemigrate-soak-", dir=place))
+    # Ended from outside, it leaves nothing behind either.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     engine = importlib.import_module(f"soak.{options.engine}").engine(folder)
     try:
         figures = soak(engine, options.engine, options.minutes * 60, seed, _say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import shutil
@@ -57,7 +58,9 @@ def library() -> Path:
     """The compiled library, in a directory of this process's own."""
     found = compiler()
     assert found is not None, "a C compiler (cc) is needed"
-    into = Path(tempfile.mkdtemp(prefix="statemigrate-points-")) / "points.so"
+    directory = Path(tempfile.mkdtemp(prefix="statemigrate-points-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    into = directory / "points.so"
     words: Sequence[str] = (found, "-O1", "-shared", "-fPIC", "-o", str(into), str(_SOURCE))
     subprocess.run([*words, "-lpthread"], check=True)
     return into
