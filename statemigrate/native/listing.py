@@ -61,7 +61,7 @@ def check_listed(checkpoint: str, batch: int, variable: str, operator: int | Non
 
     Spark's reader finds nothing of such a variable, which is not to say that nothing is there.
     """
-    if read_listing(checkpoint, batch, operator).may_have(variable):
+    if read_listing(checkpoint, batch, operator, begun=False).may_have(variable):
         raise CheckpointError(
             f"family {variable} in {checkpoint} cannot be read yet: a killed batch was run again "
             "by other code than had begun it",
@@ -74,15 +74,18 @@ def check_listed(checkpoint: str, batch: int, variable: str, operator: int | Non
         )
 
 
-def read_listing(checkpoint: str, batch: int, operator: int | None = None) -> Listing:
+def read_listing(
+    checkpoint: str, batch: int, operator: int | None = None, *, begun: bool = True
+) -> Listing:
     """As of a committed batch, of all operators or of one; empty where none has variables.
 
+    Without ``begun`` the schema files of later batches, which are not in the state, do not count.
     Raises `CorruptFileError`.
     """
     system, root = file_system(checkpoint)
     names = names_in(system, f"{root}/state") if operator is None else [str(operator)]
     operators = [f"{root}/state/{name}" for name in names]
-    found = [_listing(system, each, batch) for each in operators]
+    found = [_listing(system, each, batch, begun=begun) for each in operators]
     return _together([each for each in found if each is not None])
 
 
@@ -101,10 +104,10 @@ def _together(listings: list[Listing]) -> Listing:
     )
 
 
-def _listing(system: Any, operator: str, batch: int) -> Listing | None:
+def _listing(system: Any, operator: str, batch: int, *, begun: bool) -> Listing | None:
     runs = batches_in(names_in(system, f"{operator}/{_METADATA}"))
-    begun = [run for run in runs if run <= batch]
-    documents = {run: _document(system, f"{operator}/{_METADATA}/{run}") for run in begun}
+    committed = [run for run in runs if run <= batch]
+    documents = {run: _document(system, f"{operator}/{_METADATA}/{run}") for run in committed}
     mine = {run: each for run, each in documents.items() if _is_ours(each)}
     if not mine:
         return None
@@ -115,14 +118,18 @@ def _listing(system: Any, operator: str, batch: int) -> Listing | None:
         variables.pop(newest),
         newest,
         variables,
-        tuple(_reruns(system, f"{operator}/{_SCHEMAS}", newest, named)),
+        tuple(_reruns(system, f"{operator}/{_SCHEMAS}", newest, None if begun else batch, named)),
     )
 
 
-def _reruns(system: Any, directory: str, newest: int, named: set[str]) -> Iterator[bytes]:
+def _reruns(
+    system: Any, directory: str, newest: int, last: int | None, named: set[str]
+) -> Iterator[bytes]:
     for name in names_in(system, directory):
         batch = whole_number(name.partition("_")[0])
-        if batch is not None and batch >= newest and name not in named:
+        if batch is None or batch < newest or (last is not None and batch > last):
+            continue
+        if name not in named:
             with system.open_input_stream(f"{directory}/{name}") as stream:
                 yield bytes(stream.read())
 

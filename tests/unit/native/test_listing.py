@@ -95,3 +95,11 @@ def test_a_variable_that_may_be_full_and_is_not_listed_is_never_read_as_empty(tm
     check_listed(str(tmp_path), 0, "a@34")
     with pytest.raises(CheckpointError, match=r"family a@12 in .* cannot be read yet"):
         check_listed(str(tmp_path), 0, "a@12")
+
+
+def test_the_schema_file_of_a_batch_that_was_not_committed_tells_of_nothing_in_the_state(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 6, ["a", "a@12"], ["6_y"])
+    schema(tmp_path, "0_x", "a")
+    schema(tmp_path, "6_y", "a", "a@12")
+    check_listed(str(tmp_path), 5, "a@12")
