@@ -48,9 +48,16 @@ def oddities(history: History, life: Life, ledger: Ledger, sources: int | None) 
     if life.code == "plain":
         return found | set(_plain(life, ledger))
     found.update(_wrapped(life))
+    if must_be_refused(life, ledger):
+        found.add("forgotten values")
     for store in history.types:
         found.update(_scripts(history, life, ledger, store))
     return found
+
+
+def must_be_refused(life: Life, ledger: Ledger) -> bool:
+    """Whether values were forgotten, and the code looks at the checkpoint where that shows."""
+    return ledger.is_tainted and life.code == "migrated" and life.checkpoint == "right"
 
 
 def _plain(life: Life, ledger: Ledger) -> Iterable[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from expectations import Ledger, oddities, refusals
+from expectations import Ledger, must_be_refused, oddities, refusals
 from formats import LAST
 from history import History, Life
 from model import Model
@@ -55,6 +55,7 @@ class Trial:
         self.ledger = Ledger()
         self.excused: set[str] = set()
         self._early: Any = None
+        self._was_tainted = False
 
     def run(self) -> Figures:
         """All lives, or until code without statemigrate has lost what nobody can find again."""
@@ -85,6 +86,7 @@ class Trial:
             if self.lives.restore():
                 self.model.forget(self.lives.planned())
                 self.ledger.excuses.add("restored")
+                self.ledger.is_tainted = self._was_tainted
             return
         if action[0] in ("lose", "copy"):
             self.ledger.excuses.add(" ".join(action[:2]))
@@ -96,6 +98,8 @@ class Trial:
             if not is_named(error):
                 raise self._wrong(f"{action} ended in {type(error).__name__}: {error}") from error
             self.story.append(f"  refused: {error.summary}")  # type: ignore[attr-defined]
+        if action[0] == "backup":
+            self._was_tainted = self.ledger.is_tainted
 
     def _processor(self, number: int, life: Life, excuses: set[str]) -> Any:
         if life.early and self._early is not None:
@@ -138,9 +142,7 @@ class Trial:
             self._check_fed()
 
     def _check_end(self, life: Life) -> None:
-        if not self.ledger.is_tainted or not self.lives.handed:
-            return
-        if life.code == "migrated" and life.checkpoint == "right":
+        if self.lives.handed and must_be_refused(life, self.ledger):
             raise self._wrong("ran on where plain code had forgotten values")
 
     def _check_fed(self) -> None:

@@ -1,0 +1,32 @@
+"""What a history takes for a refusal with a reason."""
+
+import pytest
+from expectations import Ledger, must_be_refused, oddities
+from history import History, Life
+
+MADE = History({"profile": "BIGINT"}, "string", [])
+
+
+def life(**given):
+    return Life({"profile": 1}, {"profile": 1}, **given)
+
+
+def ledger(**given):
+    return Ledger(newest={"profile": 1}, variants={"profile": {False}}, **given)
+
+
+def test_where_plain_code_forgot_values_the_next_deployment_must_be_refused():
+    assert must_be_refused(life(), ledger(is_tainted=True))
+    assert oddities(MADE, life(), ledger(is_tainted=True), 1) == {"forgotten values"}
+
+
+def test_where_nothing_was_forgotten_a_refusal_has_no_excuse():
+    assert not must_be_refused(life(), ledger())
+    assert oddities(MADE, life(), ledger(), 1) == set()
+
+
+@pytest.mark.parametrize(("given", "why"), [({"checkpoint": "none"}, set()), ({"code": "plain"}, {
+    "plain code after another format", "plain code in another format"})])  # fmt: skip
+def test_code_that_does_not_look_at_the_checkpoint_cannot_know_what_was_forgotten(given, why):
+    assert not must_be_refused(life(**given), ledger(is_tainted=True))
+    assert oddities(MADE, life(**given), ledger(is_tainted=True), 1) == why
