@@ -125,12 +125,22 @@ def test_a_version_that_goes_while_it_is_read_gives_way_to_the_next(root: Path) 
 def test_a_script_that_imports_what_is_not_there_is_named(root: Path) -> None:
     path = checkpoints.items(root, 4)
     checkpoints.scripts(root, f"import no_such_module\n{checkpoints.SCRIPT}")
-    result = run(root, "status", "--checkpoint", str(path))
+    reading = ("get", "items", "1", "--checkpoint", str(path))
+    result = run(root, *reading)
     told = lines(result)
     assert told["error"].endswith("amounts.py, line 1: the script does not import.")
     assert told["found"] == "ModuleNotFoundError: No module named 'no_such_module'"
     assert "Traceback" not in result.stderr
-    assert "Traceback" in run(root, "status", "--checkpoint", str(path), "--debug").stderr
+    assert "Traceback" in run(root, *reading, "--debug").stderr
+
+
+def test_status_goes_on_where_a_script_is_broken_and_names_what_shows_it(root: Path) -> None:
+    path = checkpoints.items(root, 4)
+    checkpoints.scripts(root, f"import no_such_module\n{checkpoints.SCRIPT}")
+    result = run(root, "status", "--checkpoint", str(path))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "items  value state, target base, its scripts are broken" in result.stdout
+    assert "statemigrate history items shows what is wrong with its scripts" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -26,3 +26,7 @@ def upgrade(value: Value) -> Value:
 
 def downgrade(value: Value) -> Value:
     return {"name": value["item"]["name"], "total": int(value["total"].scaleb(2))}
+
+
+# `statemigrate check` tries these; other totals are not bids.
+examples = [{"name": "lamp", "total": 105}, {"name": "", "total": 0}]
