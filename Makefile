@@ -1,12 +1,12 @@
 # `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+;
-# `make test` also Chromium. On Debian as root what is missing is installed, which is said before;
+# `make test` also Chromium and a C compiler. On Debian as root what is missing is installed, which is said before;
 # NO_INSTALL=1 declines that.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz lint docs bench compat java chromium clean
+.PHONY: demo test soak fuzz lint docs bench compat java chromium compiler clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -14,13 +14,13 @@ demo: $(STAMP) java
 # A module's tests share what it deploys, and the longest ones stand in the first folders.
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
-test: $(STAMP) java chromium $(VENV)/java/bin/java
+test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
 MINUTES ?= 10
-soak: $(STAMP) java
+soak: $(STAMP) java compiler
 	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED))
 
@@ -71,6 +71,9 @@ $(VENV)/java/bin/java: scripts/quick_spark.py $(STAMP) | java
 
 chromium:
 	@sh scripts/ensure-chromium.sh
+
+compiler:
+	@sh scripts/ensure-compiler.sh
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py

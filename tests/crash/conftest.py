@@ -16,7 +16,7 @@ LIVES = ["support.histories.lives", "support.crash.adopting"]
 @pytest.fixture(scope="session")
 def nurseries() -> Iterator[list[Nursery]]:
     if compiler() is None:
-        pytest.skip("no C compiler (cc) here: nothing ends a process at a file operation")
+        pytest.fail("no C compiler; next: sh scripts/ensure-compiler.sh", pytrace=False)
     # Spark's workers have the seed 0; a set's order is another one with each of the three.
     made = [Nursery(seed, LIVES) for seed in (0, 3, 5)]
     yield made
