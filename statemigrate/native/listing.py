@@ -9,7 +9,7 @@ variables that Spark does not list, though they may be full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,33 +27,45 @@ class Listing:
     """``variables`` are those that Spark lists for a committed batch, whose run ``began`` with one.
 
     ``before`` has the variables of earlier runs whose metadata Spark still keeps, by their first
-    batch; ``reruns`` what newer schema files say that the batch's metadata does not name.
+    batch; ``reruns`` what newer schema files say that the batch's metadata does not name, and
+    ``rerun_before`` the same of the earlier runs.
     """
 
     variables: frozenset[str] = frozenset()
     began: int = -1
     before: Mapping[int, frozenset[str]] = field(default_factory=dict)
     reruns: tuple[bytes, ...] = ()
+    rerun_before: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
 
     def may_have(self, variable: str) -> bool:
         """Whether a batch that was run again may have made a variable that is not listed."""
-        name = variable.encode()
-        # As Java's writeUTF has it in a schema file.
-        written = len(name).to_bytes(2, "big") + name
-        return any(written in schemas for schemas in self.reruns)
+        return _is_in(variable, self.reruns)
 
-    def dropped_since(self, batch: int) -> dict[str, int]:
+    def dropped_since(self, batch: int, possible: Iterable[str] = ()) -> dict[str, int]:
         """What earlier runs that began after ``batch`` had and this one has not.
 
-        Each variable with the last batch of the newest run that had it.
+        Each variable with the last batch of the newest run that had it. Of the ``possible`` ones
+        those too that Spark never listed, since a killed batch of such a run was run again.
         """
         runs = sorted(began for began in self.before if began > batch)
         ends = [began - 1 for began in (*runs[1:], self.began)] if runs else []
+        hidden = [name for name in possible if not self.may_have(name)]
         return {
             name: end
             for began, end in zip(runs, ends, strict=True)
-            for name in self.before[began] - self.variables
+            for name in self._had(began, hidden) - self.variables
         }
+
+    def _had(self, began: int, possible: Iterable[str]) -> set[str]:
+        schemas = self.rerun_before.get(began, ())
+        return {*self.before[began], *(name for name in possible if _is_in(name, schemas))}
+
+
+def _is_in(variable: str, schemas: Iterable[bytes]) -> bool:
+    name = variable.encode()
+    # As Java's writeUTF has it in a schema file.
+    written = len(name).to_bytes(2, "big") + name
+    return any(written in each for each in schemas)
 
 
 def check_listed(checkpoint: str, batch: int, variable: str, operator: int | None = None) -> None:
@@ -93,14 +105,17 @@ def _together(listings: list[Listing]) -> Listing:
     if len(listings) <= 1:
         return listings[0] if listings else Listing()
     before: dict[int, frozenset[str]] = {}
+    rerun: dict[int, tuple[bytes, ...]] = {}
     for each in listings:
         for began, names in each.before.items():
             before[began] = before.get(began, frozenset()) | names
+            rerun[began] = (*rerun.get(began, ()), *each.rerun_before.get(began, ()))
     return Listing(
         frozenset().union(*(each.variables for each in listings)),
         max(each.began for each in listings),
         before,
         tuple(schemas for each in listings for schemas in each.reruns),
+        rerun,
     )
 
 
@@ -113,25 +128,41 @@ def _listing(system: Any, operator: str, batch: int, *, begun: bool) -> Listing 
         return None
     newest = max(mine)
     variables = {run: _variables(each) for run, each in mine.items()}
-    named = {path.rpartition("/")[2] for path in _schema_paths(mine[newest])}
+    schemas = _Schemas(system, f"{operator}/{_SCHEMAS}", mine)
+    last = None if begun else batch
     return Listing(
         variables.pop(newest),
         newest,
         variables,
-        tuple(_reruns(system, f"{operator}/{_SCHEMAS}", newest, None if begun else batch, named)),
+        schemas.unnamed(newest, last),
+        {run: found for run in variables if (found := schemas.unnamed(run, last))},
     )
 
 
-def _reruns(
-    system: Any, directory: str, newest: int, last: int | None, named: set[str]
-) -> Iterator[bytes]:
-    for name in names_in(system, directory):
-        batch = whole_number(name.partition("_")[0])
-        if batch is None or batch < newest or (last is not None and batch > last):
-            continue
-        if name not in named:
-            with system.open_input_stream(f"{directory}/{name}") as stream:
-                yield bytes(stream.read())
+class _Schemas:
+    """An operator's schema files, by the runs of the query in which they were written."""
+
+    def __init__(self, system: Any, directory: str, runs: Mapping[int, dict[str, Any]]) -> None:
+        self._system, self._directory, self._runs = system, directory, runs
+        self._names = names_in(system, directory)
+
+    def unnamed(self, run: int, last: int | None) -> tuple[bytes, ...]:
+        """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
+        end = min((each for each in self._runs if each > run), default=None)
+        named = {path.rpartition("/")[2] for path in _schema_paths(self._runs[run])}
+        return tuple(
+            self._read(name)
+            for name in self._names
+            if (batch := whole_number(name.partition("_")[0])) is not None
+            and run <= batch
+            and (end is None or batch < end)
+            and (last is None or batch <= last)
+            and name not in named
+        )
+
+    def _read(self, name: str) -> bytes:
+        with self._system.open_input_stream(f"{self._directory}/{name}") as stream:
+            return bytes(stream.read())
 
 
 def _is_ours(document: dict[str, Any]) -> bool:

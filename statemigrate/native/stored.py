@@ -80,7 +80,7 @@ class _Reading:
     ) -> StoredStore | None:
         store = declared.store
         listed = [each for name, each in self.variables.items() if is_family_of(store, name)]
-        self._check_forgotten(store, record)
+        self._check_forgotten(lineage, store, record)
         for each in listed:
             _check_expiry(declared, each)
         families = tuple(self._family(lineage, each) for each in listed)
@@ -113,8 +113,7 @@ class _Reading:
 
     def _unlisted(self, lineage: Lineage, record: StoreRecord) -> list[StoredFamily]:
         """Families that the last deployment, or a batch's rerun, may have made; read if so."""
-        possible = (family_name(lineage, revision) for revision in lineage.revisions)
-        rerun = [name for name in possible if self._listing.may_have(name)]
+        rerun = [name for name in _families(lineage) if self._listing.may_have(name)]
         names = dict.fromkeys([*record.families, *rerun])
         revisions = {
             name: _revision(lineage, name)
@@ -127,10 +126,10 @@ class _Reading:
             if revision in lineage
         ]
 
-    def _check_forgotten(self, store: str, record: StoreRecord) -> None:
+    def _check_forgotten(self, lineage: Lineage, store: str, record: StoreRecord) -> None:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
         # What a run before the last deployment had, that one has dealt with.
-        since = self._listing.dropped_since(record.batch)
+        since = self._listing.dropped_since(record.batch, _families(lineage))
         forgotten = [
             name
             for name, batch in sorted(since.items())
@@ -150,6 +149,10 @@ def _unseen(
         return None
     user_key = None if declared.user_key is None else declared.user_key.jsonValue()
     return StoredStore(declared.kind, tuple(unlisted), applied, user_key)
+
+
+def _families(lineage: Lineage) -> list[str]:
+    return [family_name(lineage, revision) for revision in lineage.revisions]
 
 
 def _revision(lineage: Lineage, name: str) -> str:

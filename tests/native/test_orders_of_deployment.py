@@ -126,3 +126,16 @@ def test_a_deployment_that_failed_in_its_first_batch_may_come_again_after_plain_
     d.run(CentsTally(), CENTS, range(3))
     d.run(d.made(AmountsTally), AMOUNTS, range(2, 6))
     d.holds(CENTS, AMOUNTS)
+
+
+def test_plain_code_after_a_batch_that_migrated_code_ran_again_is_missed_too(deployments):
+    d = deployments
+    d.run(CentsTally(), CENTS, range(8))
+    d.run(CentsTally(), None, range(4))
+    d.kill_last_batch()
+    # The killed code's list of variables stays: Spark never lists the family that is filled now.
+    d.pipeline.deploy_natively(d.made(AmountsTally))
+    d.expected.process(batch("n1", range(4)), AMOUNTS)
+    d.run(CentsTally(), None, range(2))
+    with pytest.raises(StartupError, match=f"does not know the family tally@{AMOUNTS} ran"):
+        d.made(AmountsTally)

@@ -58,6 +58,32 @@ def test_a_schema_file_that_no_metadata_names_tells_of_a_batch_that_ran_twice(tm
     assert not listing.may_have("a@123")
 
 
+def test_what_a_batch_that_ran_twice_made_is_missed_once_other_code_ran_on(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 2, ["a"], ["0_x"])
+    schema(tmp_path, "0_x", "a")
+    schema(tmp_path, "2_z", "a", "a@12")
+    metadata(tmp_path, 3, ["a"], ["0_x"])
+    listing = read_listing(str(tmp_path), 3)
+    assert not listing.may_have("a@12")
+    assert listing.dropped_since(1, ["a", "a@12", "a@34"]) == {"a@12": 2}
+    assert listing.dropped_since(2, ["a", "a@12", "a@34"]) == {}
+    # The next run lists it, or makes it again: nothing is missed.
+    schema(tmp_path, "3_y", "a", "a@12")
+    assert read_listing(str(tmp_path), 3).dropped_since(1, ["a@12"]) == {}
+    metadata(tmp_path, 4, ["a", "a@12"], ["0_x", "4_y"])
+    assert read_listing(str(tmp_path), 4).dropped_since(1, ["a@12"]) == {}
+
+
+def test_of_several_operators_all_that_ran_twice_is_known(tmp_path):
+    for number in (0, 1):
+        metadata(tmp_path, 0, ["a"], operator=number)
+        metadata(tmp_path, 2, ["a"], operator=number)
+    schema(tmp_path, "0_z", "a@12")
+    listing = read_listing(str(tmp_path), 2)
+    assert listing.dropped_since(-1, ["a@12"]) == {"a@12": 1}
+
+
 def test_what_a_run_left_that_later_metadata_knows_of_is_no_rerun(tmp_path):
     schema(tmp_path, "1_old", "a@9")
     metadata(tmp_path, 2, ["a"], ["0_x"])
