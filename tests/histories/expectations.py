@@ -10,6 +10,9 @@ from history import History, Life
 
 _NAMED = re.compile(r"statemigrate\.errors\.(\w+)")
 _WRONG = {"TransformError", "ValueMismatchError"}
+NO_SCRIPTS = "another format of a store without scripts"
+"""Such a store is the user's own: `migrated` leaves it to Spark, which refuses another format."""
+_ANOTHER_FORMAT = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 
 
 @dataclass
@@ -79,12 +82,22 @@ def _scripts(history: History, life: Life, ledger: Ledger, store: str) -> Iterab
     newest = ledger.newest.get(store, 0)
     if scripts < revision or (life.targets == "head" and scripts != revision):
         yield "code and scripts differ"
+    if scripts == 0 < revision:
+        yield NO_SCRIPTS
     if scripts < newest:
         yield "scripts gone"
     if ledger.variants.get(store, set()) - {store in life.edited}:
         yield "edited"
     if any(revision < step <= newest for step in history.one_way.get(store, [])):
         yield "no way back"
+
+
+def is_by_spark(text: str, life: Life, excuses: set[str]) -> bool:
+    """Whether it was for Spark to refuse the life, and that is what it says."""
+    if NO_SCRIPTS in excuses and _ANOTHER_FORMAT in text:
+        return True
+    is_its = life.code == "plain" or bool(excuses & {"sources", "copy"})
+    return is_its and "AssertionError" not in text
 
 
 def refusals(text: str) -> set[str]:

@@ -1,7 +1,7 @@
 """What a history takes for a refusal with a reason."""
 
 import pytest
-from expectations import Ledger, must_be_refused, oddities
+from expectations import NO_SCRIPTS, Ledger, is_by_spark, must_be_refused, oddities
 from history import History, Life
 
 MADE = History({"profile": "BIGINT"}, "string", [])
@@ -30,3 +30,14 @@ def test_where_nothing_was_forgotten_a_refusal_has_no_excuse():
 def test_code_that_does_not_look_at_the_checkpoint_cannot_know_what_was_forgotten(given, why):
     assert not must_be_refused(life(**given), ledger(is_tainted=True))
     assert oddities(MADE, life(**given), ledger(is_tainted=True), 1) == why
+
+
+def test_another_format_of_a_store_without_scripts_is_for_spark_to_refuse():
+    odd = Life({"profile": 1}, {"profile": 0})
+    excuses = oddities(MADE, odd, Ledger(), 1)
+    assert excuses == {"code and scripts differ", NO_SCRIPTS}
+    assert is_by_spark("[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] ...", odd, excuses)
+    assert not is_by_spark("[INTERNAL_ERROR] ...", odd, excuses)
+    assert not is_by_spark(
+        "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] ...", odd, {"code and scripts differ"}
+    )

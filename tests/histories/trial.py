@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from expectations import Ledger, must_be_refused, oddities, refusals
+from expectations import Ledger, is_by_spark, must_be_refused, oddities, refusals
 from formats import LAST
 from history import History, Life
 from model import Model
@@ -161,8 +161,7 @@ class Trial:
             self.story.append("  killed as planned")
             return
         named = refusals(text)
-        is_spark = life.code == "plain" or bool(excuses & {"sources", "copy"})
-        if excuses and (named or (is_spark and "AssertionError" not in text)):
+        if excuses and (named or is_by_spark(text, life, excuses)):
             self.figures.refused += 1
             first = str(error).strip().splitlines()[0] if named else "by Spark"
             self.story.append(f"  refused {sorted(excuses)}: {sorted(named)} {first[:300]}")
@@ -252,7 +251,8 @@ def run(
 
 
 def _is_other(life: Life) -> bool:
-    return life.code == "plain" and any(life.revisions.values())
+    is_plain = life.code == "plain"
+    return any(at and (is_plain or not life.scripts[store]) for store, at in life.revisions.items())
 
 
 def _end(text: str) -> str:
