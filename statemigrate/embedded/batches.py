@@ -115,7 +115,8 @@ class Batches:
 
     def _retirable(self, before: Manifest) -> frozenset[str]:
         """Families to drop: drained in every partition of the committed version before."""
-        if not self._engine.options.retire_drained:
+        # What the first release noted is looked at by a batch before it is acted on.
+        if not (self._engine.options.retire_drained and before.is_counted):
             return frozenset()
         names = {family.name for store in self._stores.values() for family in store.sources}
         return frozenset(name for name in names if before.version >= 0 and before.is_empty(name))

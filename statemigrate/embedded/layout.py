@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from statemigrate.errors import CheckpointError
+
+# Hadoop takes hdfs:/x for a URI too; on the local disk it would be a folder named hdfs:.
+_URI = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<host>[^/]*))?(?P<path>/.*||(?<=^file:).*)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -26,19 +33,21 @@ class Layout:
     def of(cls, checkpoint: str | Path) -> Layout:
         """The layout of a checkpoint given as a path or a ``file:`` URI."""
         text = str(checkpoint)
-        parsed = urlparse(text)
-        if parsed.scheme == "file":
-            return cls(Path(unquote(parsed.path)))
-        if "://" in text:
-            raise CheckpointError(
-                f"the embedded engine cannot keep state in {text}",
-                expected="a directory of a file system that every worker sees",
-                found=f"a {parsed.scheme} URI",
-                next_action="use a local or mounted directory as the checkpoint, "
-                "or run the processor on Spark's own state store",
-                path=text,
-            )
-        return cls(Path(text).absolute())
+        uri = _URI.fullmatch(text)
+        if uri is None:
+            return cls(Path(text).absolute())
+        is_local = uri["scheme"].lower() == "file" and uri["host"] in (None, "", "localhost")
+        if is_local and uri["path"].startswith("/"):
+            # As Hadoop has it, nothing in a path is a query or a fragment.
+            return cls(Path(unquote(uri["path"])))
+        raise CheckpointError(
+            f"the embedded engine cannot keep state in {text}",
+            expected="a directory of a file system that every worker sees",
+            found=f"a {uri['scheme']} URI" + (" with a host" if uri["host"] else ""),
+            next_action="use a local or mounted directory as the checkpoint, "
+            "or run the processor on Spark's own state store",
+            path=text,
+        )
 
     @property
     def root(self) -> Path:

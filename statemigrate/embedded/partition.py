@@ -190,7 +190,9 @@ class Partition:
 
     def _entries(self, name: str) -> int:
         noted = self._meta.get(_LEFT + name.encode())
-        if noted is not None:
+        # What the first release noted may be of a copy that was believed without a proof; and that
+        # nothing is left is seen, never remembered.
+        if noted is not None and int(noted) > 0 and self._before.base.is_counted:
             return int(noted)
         # Counted once, when the family becomes a source; from then on every delete is counted.
         return count(self._database.column(name))
@@ -226,7 +228,7 @@ class Partition:
             known = None if family is None else family.entries
             # A look at a family that is being drained passes every record deleted so far.
             empty = not known and is_empty(self._database.column(name))
-            entries[name] = 0 if empty else known
+            entries[name] = 0 if empty else known or None
             marks = sum(1 for _ in records(self._meta, Span.prefix(quarantine_prefix(name))))
             if marks:
                 quarantined[name] = marks

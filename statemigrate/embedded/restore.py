@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.changelog import read_changelog
-from statemigrate.embedded.database import META, Database
+from statemigrate.embedded.database import META, Database, translated
 from statemigrate.embedded.durable import RESTORE_COPY, unwritable
 from statemigrate.embedded.lock import DirectoryLock
 from statemigrate.embedded.manifest import (
@@ -107,7 +107,8 @@ def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database
 
 def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
     """Raise `CorruptFileError` unless the restored snapshot says that it holds its state."""
-    found = database.column(META).get(STATE)
+    with translated(database.path):
+        found = database.column(META).get(STATE)
     if found == snapshot.state.encode():
         return
     database.close()
@@ -126,7 +127,8 @@ def _replayed(
 ) -> Database:
     try:
         for changelog in changelogs:
-            _replay(database, changelog, directory)
+            with translated(database.path):
+                _replay(database, changelog, directory)
     except BaseException:
         database.close()
         raise
