@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from statemigrate.native.chunk_files import ChunkFiles
-from statemigrate.native.presence import lacks_control_source
+from statemigrate.native.presence import is_untold, lacks_control_source, untold_advice
 
 if TYPE_CHECKING:
     from statemigrate.inspect.status import StoreStatus
@@ -54,6 +54,9 @@ def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
 
 def _native_backfill(checkpoint: str) -> str:
     files = ChunkFiles(checkpoint)
+    offsets = files.offsets()
+    if offsets is not None and is_untold(files, offsets):
+        return untold_advice(checkpoint)
     if lacks_control_source(files):
         return (
             f"stop the query, run statemigrate adopt {checkpoint} --apply, put with_backfill "

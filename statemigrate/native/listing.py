@@ -9,7 +9,7 @@ variables that Spark does not list, though they may be full.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,23 +23,42 @@ _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
 
 
 @dataclass(frozen=True)
+class SchemaFile:
+    """One that its run's metadata does not name: of other code than has begun the ``batch``.
+
+    ``listed`` are the variables that the metadata names all the same.
+    """
+
+    name: str
+    batch: int
+    listed: frozenset[str]
+    data: bytes
+
+    def has(self, variable: str) -> bool:
+        """Whether the code that it was written for declares the variable."""
+        name = variable.encode()
+        # As Java's writeUTF has it in a schema file.
+        return len(name).to_bytes(2, "big") + name in self.data
+
+
+@dataclass(frozen=True)
 class Listing:
     """``variables`` are those that Spark lists for a committed batch, whose run ``began`` with one.
 
     ``before`` has the variables of earlier runs whose metadata Spark still keeps, by their first
-    batch; ``reruns`` what newer schema files say that the batch's metadata does not name, and
+    batch; ``reruns`` are newer schema files that the batch's metadata does not name, and
     ``rerun_before`` the same of the earlier runs.
     """
 
     variables: frozenset[str] = frozenset()
     began: int = -1
     before: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    reruns: tuple[bytes, ...] = ()
-    rerun_before: Mapping[int, tuple[bytes, ...]] = field(default_factory=dict)
+    reruns: tuple[SchemaFile, ...] = ()
+    rerun_before: Mapping[int, tuple[SchemaFile, ...]] = field(default_factory=dict)
 
     def may_have(self, variable: str) -> bool:
         """Whether a batch that was run again may have made a variable that is not listed."""
-        return _is_in(variable, self.reruns)
+        return any(each.has(variable) for each in self.reruns)
 
     def dropped_since(self, batch: int, possible: Iterable[str] = ()) -> dict[str, int]:
         """What earlier runs that began after ``batch`` had and this one has not.
@@ -56,16 +75,24 @@ class Listing:
             for name in self._had(began, hidden) - self.variables
         }
 
+    def passed_over(self, batches: range, known: Collection[str] = ()) -> dict[str, int]:
+        """What is listed, though code that ran one of the ``batches`` again did not declare it.
+
+        Each variable with the first such batch. Schema files that are ``known`` do not count.
+        """
+        files = [*self.reruns, *(each for files in self.rerun_before.values() for each in files)]
+        return {
+            name: file.batch
+            for file in sorted(files, key=lambda each: each.batch, reverse=True)
+            if file.batch in batches and file.name not in known
+            for name in file.listed
+            if not file.has(name)
+        }
+
     def _had(self, began: int, possible: Iterable[str]) -> set[str]:
-        schemas = self.rerun_before.get(began, ())
-        return {*self.before[began], *(name for name in possible if _is_in(name, schemas))}
-
-
-def _is_in(variable: str, schemas: Iterable[bytes]) -> bool:
-    name = variable.encode()
-    # As Java's writeUTF has it in a schema file.
-    written = len(name).to_bytes(2, "big") + name
-    return any(written in each for each in schemas)
+        files = self.rerun_before.get(began, ())
+        hidden = {name for name in possible if any(each.has(name) for each in files)}
+        return hidden | self.before[began]
 
 
 def check_listed(checkpoint: str, batch: int, variable: str, operator: int | None = None) -> None:
@@ -105,7 +132,7 @@ def _together(listings: list[Listing]) -> Listing:
     if len(listings) <= 1:
         return listings[0] if listings else Listing()
     before: dict[int, frozenset[str]] = {}
-    rerun: dict[int, tuple[bytes, ...]] = {}
+    rerun: dict[int, tuple[SchemaFile, ...]] = {}
     for each in listings:
         for began, names in each.before.items():
             before[began] = before.get(began, frozenset()) | names
@@ -114,7 +141,7 @@ def _together(listings: list[Listing]) -> Listing:
         frozenset().union(*(each.variables for each in listings)),
         max(each.began for each in listings),
         before,
-        tuple(schemas for each in listings for schemas in each.reruns),
+        tuple(file for each in listings for file in each.reruns),
         rerun,
     )
 
@@ -144,17 +171,17 @@ class _Schemas:
 
     def __init__(self, system: Any, directory: str, runs: Mapping[int, dict[str, Any]]) -> None:
         self._system, self._directory, self._runs = system, directory, runs
-        self._names = names_in(system, directory)
+        self._batches = _schema_files(system, directory)
 
-    def unnamed(self, run: int, last: int | None) -> tuple[bytes, ...]:
+    def unnamed(self, run: int, last: int | None) -> tuple[SchemaFile, ...]:
         """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
         end = min((each for each in self._runs if each > run), default=None)
         named = {path.rpartition("/")[2] for path in _schema_paths(self._runs[run])}
+        listed = _variables(self._runs[run])
         return tuple(
-            self._read(name)
-            for name in self._names
-            if (batch := whole_number(name.partition("_")[0])) is not None
-            and run <= batch
+            SchemaFile(name, batch, listed, self._read(name))
+            for name, batch in self._batches.items()
+            if run <= batch
             and (end is None or batch < end)
             and (last is None or batch <= last)
             and name not in named
@@ -163,6 +190,22 @@ class _Schemas:
     def _read(self, name: str) -> bytes:
         with self._system.open_input_stream(f"{self._directory}/{name}") as stream:
             return bytes(stream.read())
+
+
+def begun_schemas(checkpoint: str, committed: int) -> set[str]:
+    """The schema files of batches that were begun, maybe by several codes, and not committed."""
+    system, root = file_system(checkpoint)
+    return {
+        name
+        for operator in names_in(system, f"{root}/state")
+        for name, batch in _schema_files(system, f"{root}/state/{operator}/{_SCHEMAS}").items()
+        if batch > committed
+    }
+
+
+def _schema_files(system: Any, directory: str) -> dict[str, int]:
+    batches = {name: whole_number(name.partition("_")[0]) for name in names_in(system, directory)}
+    return {name: batch for name, batch in batches.items() if batch is not None}
 
 
 def _is_ours(document: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ def require_control_source(files: ChunkFiles) -> None:
     offsets = files.offsets()
     if offsets is None or not lacks_control_source(files):
         return
+    check_last_source(files, offsets)
     count = len(offsets.lines)
     raise CheckpointError(
         f"the query of {files.checkpoint} has run without the control source",
@@ -34,6 +35,39 @@ def require_control_source(files: ChunkFiles) -> None:
         next_action=f"stop the query, run `statemigrate adopt {files.checkpoint} --apply`, put "
         "with_backfill around its stream and start it again",
         path=files.checkpoint,
+    )
+
+
+def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
+    """Raise `CheckpointError` where it cannot be told whose the query's last source is.
+
+    It may be the control source, whose directory is lost, and one more would be too many.
+    """
+    if not is_untold(files, offsets):
+        return
+    raise CheckpointError(
+        f"it cannot be told whether the query of {files.checkpoint} has the control source",
+        expected=f"the directory {CHUNKS}, or the files that its last source has taken",
+        found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
+        "directory",
+        next_action=untold_advice(files.checkpoint),
+        path=files.checkpoint,
+    )
+
+
+def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether nothing is left that tells the control source from a stream's own last source."""
+    if offsets.named or files.adoptions() or files.is_made():
+        return False
+    *others, (last, text) = offsets.by_source.items()
+    return bool(others) and file_offset(text) is not None and not files.taken_by(last)
+
+
+def untold_advice(checkpoint: str) -> str:
+    """What to do there."""
+    return (
+        f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
+        "again; if the last source is the stream's own, let it take a file first"
     )
 
 

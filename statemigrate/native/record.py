@@ -25,13 +25,15 @@ class StoreRecord:
     """One store: the names of its live families, and by revision the checksum of its script.
 
     ``batch`` is the last one that was committed when the record was made, -1 before the first;
-    ``deployment`` names the start-up check that it was made with.
+    ``deployment`` names the start-up check that it was made with. ``begun`` are the schema files of
+    killed batches that were there by then: nothing of what those wrote is in the state.
     """
 
     families: tuple[str, ...] = ()
     batch: int = -1
     applied: Mapping[str, str] = field(default_factory=dict)
     deployment: str = ""
+    begun: tuple[str, ...] = ()
 
 
 def read_record(checkpoint: str) -> dict[str, StoreRecord]:
@@ -61,6 +63,7 @@ def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
                 "batch": each.batch,
                 "applied": dict(each.applied),
                 "deployment": each.deployment,
+                "begun": list(each.begun),
             }
             for store, each in record.items()
         },
@@ -78,6 +81,7 @@ def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
                 int(each["batch"]),
                 {str(revision): str(checksum) for revision, checksum in each["applied"].items()},
                 str(each.get("deployment", "")),
+                tuple(map(str, each.get("begun", ()))),
             )
             for store, each in {_FORMAT: document["stores"]}[document["format"]].items()
         }

@@ -9,11 +9,12 @@ it says everything: so that is where the comparison is.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import is_family_of
-from statemigrate.native.listing import read_listing
-from statemigrate.native.record import read_record, write_record
+from statemigrate.native.listing import begun_schemas, read_listing
+from statemigrate.native.record import StoreRecord, read_record, write_record
 from statemigrate.native.seen import Seen, last_commit
 
 if TYPE_CHECKING:
@@ -39,7 +40,18 @@ def begin_run(deployed: Deployed) -> None:
     committed = seen.compare_at_start()
     if seen.is_something and committed != seen.batch and not _ran_alone(deployed, seen, committed):
         raise seen.outdated(committed)
-    write_record(seen.checkpoint, {**read_record(seen.checkpoint), **deployed.records})
+    record = read_record(seen.checkpoint)
+    begun = begun_schemas(seen.checkpoint, committed)
+    mine = {
+        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
+        for store, each in deployed.records.items()
+    }
+    write_record(seen.checkpoint, {**record, **mine})
+
+
+def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
+    """What an earlier start of this very deployment found begun; its check is of before that."""
+    return noted.begun if noted is not None and noted.deployment == seen.deployment else ()
 
 
 def is_next_batch(deployed: Deployed, handle: Any) -> bool:
@@ -77,6 +89,8 @@ def _ran_alone(deployed: Deployed, seen: Seen, committed: int) -> bool:
         listed = {name for name in listing.variables if is_family_of(store, name)}
         rerun = any(listing.may_have(name) for name in deployed.family_names(store))
         if noted is None or noted.deployment != seen.deployment or rerun:
+            return False
+        if listing.passed_over(range(seen.batch + 1, committed + 1), noted.begun).keys() & listed:
             return False
         if listed != set(mine.families):
             return False

@@ -129,17 +129,22 @@ class _Reading:
     def _check_forgotten(self, lineage: Lineage, store: str, record: StoreRecord) -> None:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
         # What a run before the last deployment had, that one has dealt with.
-        since = self._listing.dropped_since(record.batch, _families(lineage))
-        forgotten = [
-            name
-            for name, batch in sorted(since.items())
-            if is_family_of(store, name)
-            and name not in self.variables
-            and name not in self._settings.accept_edited
-            and not self._checkpoint.at(batch).is_surely_empty(name)
+        dropped = self._listing.dropped_since(record.batch, _families(lineage))
+        ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
+        suspects: list[tuple[str, tuple[int, ...]]] = [
+            (name, (end,)) for name, end in dropped.items() if name not in self.variables
         ]
+        # What was empty before the batch that such code ran, or is now, it cannot have missed.
+        again = [(name, (first - 1, self._batch)) for name, first in ran.items() if first > 0]
+        forgotten = {
+            name
+            for name, batches in [*suspects, *again]
+            if is_family_of(store, name)
+            and name not in self._settings.accept_edited
+            and not any(self._checkpoint.at(batch).is_surely_empty(name) for batch in batches)
+        }
         if forgotten:
-            raise _forgotten(store, forgotten, self.variables)
+            raise _forgotten(store, sorted(forgotten), self.variables)
 
 
 def _unseen(
@@ -188,11 +193,15 @@ def _check_expiry(declared: Declared, variable: Variable) -> None:
 
 
 def _forgotten(store: str, names: list[str], variables: Mapping[str, Variable]) -> StartupError:
+    listed = ", ".join(sorted(variables))
+    why = "Spark forgets a variable that no code declares"
+    if variables.keys() >= set(names):
+        why = "Spark lists what the code declared that had begun the batch, not what ran it again"
     return StartupError(
         f"store {store}: code that does not know the family {', '.join(names)} ran on this "
         "checkpoint",
         expected=f"{', '.join(names)} among the state variables, as an earlier run had them",
-        found=f"{', '.join(sorted(variables))}: Spark forgets a variable that no code declares",
+        found=f"{listed}: {why}",
         next_action="restore the checkpoint from a copy taken before that, and go back to an older "
         "format with targets= of migrated; or, to give up the forgotten values, run the code once "
         f"with handle.deleteIfExists({names[0]!r}) and pass accept_edited=({names[0]!r},)",

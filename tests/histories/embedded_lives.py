@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import Any
 
+from expectations import Ledger
 from history import Life
 from native_lives import OUTPUT, NativeLives
 from processors import Doer
@@ -19,7 +20,7 @@ _PARTITIONS = 2
 class EmbeddedLives(NativeLives):
     """As `NativeLives`; the backfill is within the engine, and there is a working directory."""
 
-    def is_migrated(self) -> bool:
+    def is_migrated(self, ledger: Ledger) -> bool:
         """Never in a way that plain code could forget: the engine knows all of its families."""
         return False
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from formats import family
 from history import History, Life
 
 _NAMED = re.compile(r"statemigrate\.errors\.(\w+)")
@@ -20,7 +21,8 @@ class Ledger:
     """What was done to the checkpoint so far, as far as it excuses a refusal later.
 
     ``is_tainted`` after code without statemigrate has forgotten values; ``is_rerun`` where the last
-    run of the query began with a batch that another had begun.
+    run of the query began with a batch that another had begun. ``targets`` are the families that
+    the last migrated code to commit a batch has written to.
     """
 
     newest: dict[str, int] = field(default_factory=dict)
@@ -28,6 +30,7 @@ class Ledger:
     excuses: set[str] = field(default_factory=set)
     is_tainted: bool = False
     is_rerun: bool = False
+    targets: frozenset[str] = frozenset()
 
     @property
     def is_migrated(self) -> bool:
@@ -40,6 +43,12 @@ class Ledger:
             if life.code == "migrated":
                 self.newest[store] = max(revision, self.newest.get(store, 0))
                 self.variants.setdefault(store, set()).add(store in life.edited)
+
+    def committed(self, life: Life) -> None:
+        """A life committed a batch."""
+        if life.code == "migrated":
+            at = {store: revision for store, revision in life.revisions.items() if revision}
+            self.targets = frozenset(family(s, at[s]) for s in at if life.scripts[s])
 
 
 def oddities(history: History, life: Life, ledger: Ledger, sources: int | None) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corners import KEYS
+from expectations import Ledger
 from formats import LAST, STORES, revision_id, write_scripts
 from history import History, Life
 from native_pipeline import NativePipeline
@@ -84,13 +85,19 @@ class NativeLives:
         """The last batch in the offset log, -1 before the first."""
         return max(self._numbered("offsets"), default=-1)
 
-    def is_migrated(self) -> bool:
-        """Whether a variable that plain code does not know holds anything."""
+    def is_migrated(self, ledger: Ledger) -> bool:
+        """Whether a variable that plain code does not know holds anything, or cannot be read.
+
+        Spark lists no family that was first written by code that ran another's killed batch again.
+        """
         if self.committed() < 0:
             return False
         reading = NativePipeline(self.spark, self.root / "unused")
         reading.checkpoint_directory = self.checkpoint
-        names = reading.variables() - set(self.history.types)
+        variables = reading.variables()
+        if ledger.targets - variables:
+            return True
+        names = variables - set(self.history.types)
         kinds = {name: STORES[name.partition("@")[0]] for name in names}
         return any(reading.state(name, kind) for name, kind in kinds.items())
 

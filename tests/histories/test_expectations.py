@@ -41,3 +41,13 @@ def test_another_format_of_a_store_without_scripts_is_for_spark_to_refuse():
     assert not is_by_spark(
         "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] ...", odd, {"code and scripts differ"}
     )
+
+
+def test_the_families_that_were_written_to_last_are_remembered():
+    known = Ledger()
+    known.committed(
+        Life({"profile": 2, "events": 0, "totals": 1}, {"profile": 3, "events": 1, "totals": 0})
+    )
+    assert known.targets == {"profile@aaaa11110002"}
+    known.committed(Life({"profile": 0}, {"profile": 3}, code="plain"))
+    assert known.targets == {"profile@aaaa11110002"}

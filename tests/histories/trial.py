@@ -55,7 +55,7 @@ class Trial:
         self.ledger = Ledger()
         self.excused: set[str] = set()
         self._early: Any = None
-        self._was_tainted = False
+        self._backed_up: tuple[bool, frozenset[str]] = (False, frozenset())
 
     def run(self) -> Figures:
         """All lives, or until code without statemigrate has lost what nobody can find again."""
@@ -86,7 +86,7 @@ class Trial:
             if self.lives.restore():
                 self.model.forget(self.lives.planned())
                 self.ledger.excuses.add("restored")
-                self.ledger.is_tainted = self._was_tainted
+                self.ledger.is_tainted, self.ledger.targets = self._backed_up
             return
         if action[0] in ("lose", "copy"):
             self.ledger.excuses.add(" ".join(action[:2]))
@@ -99,7 +99,7 @@ class Trial:
                 raise self._wrong(f"{action} ended in {type(error).__name__}: {error}") from error
             self.story.append(f"  refused: {error.summary}")  # type: ignore[attr-defined]
         if action[0] == "backup":
-            self._was_tainted = self.ledger.is_tainted
+            self._backed_up = (self.ledger.is_tainted, self.ledger.targets)
 
     def _processor(self, number: int, life: Life, excuses: set[str]) -> Any:
         if life.early and self._early is not None:
@@ -122,7 +122,7 @@ class Trial:
         planned = self.lives.planned()
         was_committed = self.lives.committed()
         self.ledger.is_rerun = planned > was_committed
-        forgets = life.code == "plain" and bool(excuses) and self.lives.is_migrated()
+        forgets = life.code == "plain" and bool(excuses) and self.lives.is_migrated(self.ledger)
         try:
             self.lives.run(life, processor)
             self.story.append(f"  ran to its end {sorted(excuses) or ''}")
@@ -135,8 +135,9 @@ class Trial:
                 self.session.renew()
         if self.lives.planned() > planned or self.lives.handed:
             self.ledger.started(life)
-        if self.lives.committed() > was_committed and (forgets or _is_other(life)):
-            self.ledger.is_tainted = True
+        if self.lives.committed() > was_committed:
+            self.ledger.committed(life)
+            self.ledger.is_tainted |= forgets or _is_other(life)
         if not self.ledger.is_tainted:
             self._said(life)
             self._check_fed()

@@ -139,3 +139,23 @@ def test_plain_code_after_a_batch_that_migrated_code_ran_again_is_missed_too(dep
     d.run(CentsTally(), None, range(2))
     with pytest.raises(StartupError, match=f"does not know the family tally@{AMOUNTS} ran"):
         d.made(AmountsTally)
+
+
+def test_plain_code_that_runs_a_killed_batch_of_migrated_code_again_is_missed(deployments):
+    d = deployments
+    d.run(CentsTally(), CENTS, range(8))
+    d.run(d.made(AmountsTally), AMOUNTS, range(4))
+    d.run(d.made(AmountsTally), None, range(2))
+    d.kill_last_batch()
+    # Plain code that fails in the batch too has done nothing.
+    d.pipeline.deploy_natively(CentsTally())
+    d.kill_last_batch()
+    d.pipeline.deploy_natively(d.made(AmountsTally))
+    d.expected.process(batch("n2", range(2)), AMOUNTS)
+    d.run(d.made(AmountsTally), None, range(6))
+    d.kill_last_batch()
+    d.holds(CENTS, AMOUNTS)
+    # Spark lists the family still, for which this code has not looked.
+    d.pipeline.deploy_natively(CentsTally())
+    with pytest.raises(StartupError, match=f"does not know the family tally@{AMOUNTS} ran"):
+        d.made(AmountsTally)

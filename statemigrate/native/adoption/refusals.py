@@ -12,7 +12,7 @@ from statemigrate.native.chunk_files import ChunkFiles
 from statemigrate.native.offsets import OffsetFile, OffsetLog
 from statemigrate.native.operators import FUNCTION, PROCESSOR
 from statemigrate.native.paths import check_readable, check_source_path
-from statemigrate.native.presence import has_control_source
+from statemigrate.native.presence import check_last_source, has_control_source
 
 _STATE = "groupState"
 """The field of a function's rows that holds its own state."""
@@ -115,8 +115,14 @@ def check_state(log: OffsetLog) -> None:
 
 
 def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
-    """Refuse a query that has had the control source from its first start."""
-    if begun is None and has_room(log):
+    """Refuse a query that has had the control source from its first start, or may have had it."""
+    if begun is not None:
+        return
+    files = ChunkFiles(str(log.checkpoint))
+    offsets = files.offsets()
+    if offsets is not None:
+        check_last_source(files, offsets)
+    if has_room(log):
         raise CheckpointError(
             f"the query of {log.checkpoint} has the control source already",
             expected="a query without it",

@@ -6,7 +6,7 @@ import pytest
 from support.offset_logs import put
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.native.listing import Listing, check_listed, read_listing
+from statemigrate.native.listing import Listing, begun_schemas, check_listed, read_listing
 
 
 def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformWithStateExec"):
@@ -73,6 +73,24 @@ def test_what_a_batch_that_ran_twice_made_is_missed_once_other_code_ran_on(tmp_p
     assert read_listing(str(tmp_path), 3).dropped_since(1, ["a@12"]) == {}
     metadata(tmp_path, 4, ["a", "a@12"], ["0_x", "4_y"])
     assert read_listing(str(tmp_path), 4).dropped_since(1, ["a@12"]) == {}
+
+
+def test_what_the_code_that_ran_a_batch_again_did_not_declare_was_passed_over(tmp_path):
+    metadata(tmp_path, 0, ["a", "a@12"], ["0_x"])
+    metadata(tmp_path, 5, ["a", "a@12"], ["0_x"])
+    schema(tmp_path, "0_x", "a", "a@12")
+    schema(tmp_path, "5_plain", "a")
+    schema(tmp_path, "6_killed", "a")
+    # Another operator's files say nothing of these variables.
+    metadata(tmp_path, 5, ["b"], ["5_b"], operator=1)
+    listing = read_listing(str(tmp_path), 5)
+    assert listing.passed_over(range(0, 6)) == {"a@12": 5}
+    assert listing.passed_over(range(0, 6), {"5_plain"}) == {}
+    assert listing.passed_over(range(6, 6)) == {}
+    assert begun_schemas(str(tmp_path), 5) == {"6_killed"}
+    assert begun_schemas(str(tmp_path), 4) == {"5_plain", "6_killed"}
+    metadata(tmp_path, 7, ["a", "a@12"], ["0_x"])
+    assert read_listing(str(tmp_path), 7).passed_over(range(5, 8)) == {"a@12": 5}
 
 
 def test_of_several_operators_all_that_ran_twice_is_known(tmp_path):

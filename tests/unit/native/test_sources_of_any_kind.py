@@ -1,9 +1,10 @@
 """A query may read anything: only the control source's log is read, whatever lies beside it."""
 
+import shutil
 from types import SimpleNamespace
 
 import pytest
-from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch
+from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
 from support.source_logs import CHUNKS, KINDS, file_log, source_files
 
 from statemigrate.checkpoint.file_source import SourceLog
@@ -108,7 +109,7 @@ def test_of_two_file_sources_the_log_tells_whether_the_last_is_the_control_sourc
     root = checkpoint(tmp_path / "c", batches=0)
     batch(root, 0, '{"logOffset":1}', last)
     files = ChunkFiles(str(root))
-    with pytest.raises(CheckpointError, match="found: 2 sources"):
+    with pytest.raises(CheckpointError, match="cannot be told whether the query of"):
         require_control_source(files)
     files.create()
     # Both are there from the first day, and the second has taken nothing.
@@ -118,6 +119,37 @@ def test_of_two_file_sources_the_log_tells_whether_the_last_is_the_control_sourc
         require_control_source(files)
     file_log(root, 1, [f"{root}/{CHUNKS}/plan/a.parquet"])
     require_control_source(files)
+
+
+def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again(tmp_path):
+    root = checkpoint(tmp_path / "c")
+    adopt(str(root), apply=True, wait=0)
+    require_control_source(ChunkFiles(str(root)))
+    shutil.rmtree(root / "statemigrate")
+    before = tree(root)
+    untold = "cannot be told whether the query of .* has the control source"
+    with pytest.raises(CheckpointError, match=untold) as caught:
+        require_control_source(ChunkFiles(str(root)))
+    assert f"make the empty directory {root / CHUNKS} again" in caught.value.next_action
+    assert "statemigrate adopt" not in caught.value.next_action
+    with pytest.raises(CheckpointError, match=untold):
+        adopt(str(root), apply=True, wait=0)
+    assert tree(root) == before
+    (root / CHUNKS).mkdir(parents=True)
+    require_control_source(ChunkFiles(str(root)))
+    with pytest.raises(CheckpointError, match="has the control source already"):
+        adopt(str(root), apply=True, wait=0)
+
+
+def test_a_streams_own_last_source_is_known_by_the_first_file_it_takes(tmp_path):
+    root = checkpoint(tmp_path / "c", batches=0)
+    batch(root, 0, '{"logOffset":1}', "-")
+    with pytest.raises(CheckpointError, match="cannot be told whether"):
+        adopt(str(root), apply=True, wait=0)
+    file_log(root, 1, ["/data/1.json"])
+    batch(root, 1, '{"logOffset":1}', '{"logOffset":0}')
+    adopt(str(root), apply=True, wait=0)
+    assert (root / "offsets" / "1").read_text().endswith('{"logOffset":0}\n-')
 
 
 def test_an_adoption_is_believed_and_so_is_that_it_was_undone(tmp_path):
