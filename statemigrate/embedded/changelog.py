@@ -8,7 +8,6 @@ bounded in records and in bytes, so that neither writing nor reading takes memor
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from statemigrate.embedded.durable import (
     unwritable,
     verify,
 )
+from statemigrate.embedded.layout import file_name
 from statemigrate.errors import CorruptFileError
 
 _ROWS_A_BLOCK = 16_384
@@ -47,7 +47,7 @@ class ChangelogWriter:
     """Collects a batch's writes; the file comes into being with the first block."""
 
     def __init__(self, directory: Path, version: int) -> None:
-        self._path = directory / f"{version:012d}-{uuid.uuid4().hex}.changelog"
+        self._path = directory / file_name(version, "changelog")
         self._file: DurableFile | None = None
         self._stream: Any = None
         self._records: list[tuple[str, bytes, bytes | None]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from statemigrate.checkpoint.offsets import batches_in, parse_offsets, unknown
 from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import unwritable
-from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.layout import Layout, version_of
 from statemigrate.embedded.manifest import Manifest, kept_versions, manifest_path, read_manifest
 from statemigrate.errors import CheckpointError
 from statemigrate.files import ConfinedPath, parse_json
@@ -46,7 +46,28 @@ def continued(layout: Layout, batch: int) -> Manifest | None:
             next_action=_RESTORE,
             path=str(manifest_path(layout, newest)),
         )
-    return read_manifest(layout, batch - 1) if batch > 0 else None
+    if batch > 0:
+        return read_manifest(layout, batch - 1)
+    _require_no_later_files(layout)
+    return None
+
+
+def _require_no_later_files(layout: Layout) -> None:
+    """Raise `CheckpointError` where there is state, though neither logs nor versions tell of it.
+
+    It would be taken for what a killed attempt has left, and removed.
+    """
+    for partition in (ConfinedPath(layout.checkpoint) / "statemigrate/partitions").glob("*"):
+        for path in partition.glob("*"):
+            version = version_of(path.name)
+            if version is not None and version > 0:
+                raise CheckpointError(
+                    f"Spark is to run batch 0 of {layout.checkpoint}, which holds state already",
+                    expected="no state, or what a first batch has left that was not committed",
+                    found=f"{path}, of version {version}, and no manifest that names it",
+                    next_action=_RESTORE,
+                    path=str(path),
+                )
 
 
 def require_versions(layout: Layout, batches: int) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ _URI = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<host>[^/]*))?(?P<path>/.*||(?<=^file:).*)",
     re.DOTALL,
 )
+_FILE = re.compile(r"([0-9]{12})-[0-9a-f]{32}\.(changelog|snapshot)")
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,17 @@ class Layout:
         """A directory of this machine and user for the disposable working copies."""
         name = hashlib.sha256(str(self.checkpoint.resolve()).encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"statemigrate-{os.getuid()}" / name
+
+
+def file_name(version: int, ending: str) -> str:
+    """A new name for a partition's file of a version, ``changelog`` or ``snapshot``."""
+    return f"{version:012d}-{uuid.uuid4().hex}.{ending}"
+
+
+def version_of(name: str) -> int | None:
+    """The version of a file that `file_name` named; None of any other."""
+    found = _FILE.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 def spark_path(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +88,13 @@ class EmbeddedQuery:
         committed = continued(self._layout, next_batch(self._layout))
         self._check_checkpoint(committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
-        stores = self._plans(committed)
+        declared = declared_variables(self._processor, EmbeddedHandle)
+        check_targets(self._settings, declared)
+        # Read once: the first batch may come hours later, with another release's scripts there.
+        planned = partial(self._plans, declared, self._lineages(declared))
+        stores = planned(committed)
         _use_this_python(self._stream)
-        batches = Batches(self._engine(schema), self._plans)
+        batches = Batches(self._engine(schema), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
         if committed is not None and any(plan.sources for plan in stores.values()):
@@ -124,10 +129,12 @@ class EmbeddedQuery:
             raise
         return locks
 
-    def _plans(self, committed: Manifest | None) -> dict[str, StorePlan]:
-        declared = declared_variables(self._processor, EmbeddedHandle)
-        check_targets(self._settings, declared)
-        lineages = self._lineages(declared)
+    def _plans(
+        self,
+        declared: Sequence[Declared],
+        lineages: Mapping[str, Lineage],
+        committed: Manifest | None,
+    ) -> dict[str, StorePlan]:
         stored = {} if committed is None else committed.stored_stores()
         return {
             each.store: plan_store(

@@ -27,6 +27,7 @@ from statemigrate.embedded.durable import (
     unwritable,
     verify,
 )
+from statemigrate.embedded.layout import file_name
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.shapes import OBJECT, check_shape
 
@@ -45,7 +46,7 @@ def store_snapshot(
         known.save()
     finally:
         shutil.rmtree(moment, ignore_errors=True)
-    listing = directory / f"{version:012d}-{uuid.uuid4().hex}.snapshot"
+    listing = directory / file_name(version, "snapshot")
     return publish_document(
         listing,
         {"files": [{"name": n, "sha256": r.sha256, "size": r.size} for n, r in files]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,19 @@ def _is_text(path: ConfinedPath) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+class _Synced(io.BufferedWriter):
+    """A file that is on disk once it is closed: what renames it then replaces a whole one."""
+
+    def close(self) -> None:
+        """Write what is buffered, and see it to the disk."""
+        try:
+            if not self.closed:
+                self.flush()
+                os.fsync(self.fileno())
+        finally:
+            super().close()
 
 
 class ConfinedFiles(fs.FileSystemHandler):  # type: ignore[misc]
@@ -82,7 +97,8 @@ class ConfinedFiles(fs.FileSystemHandler):  # type: ignore[misc]
     def open_output_stream(self, path: str, metadata: Any) -> Any:
         """Make a new file; one of that name is not written over."""
         del metadata
-        return pa.PythonFile(self._at(path).open("xb"), mode="w")
+        new: Any = self._at(path).open("xb")
+        return pa.PythonFile(_Synced(new.detach()), mode="w")
 
     open_input_file = open_input_stream
     open_append_stream = copy_file = delete_dir_contents = delete_root_dir_contents = _refuse

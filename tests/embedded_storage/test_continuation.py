@@ -4,7 +4,7 @@ import pytest
 
 from statemigrate.embedded.continuation import batch_time, continued, next_batch
 from statemigrate.embedded.last import last_committed
-from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.layout import Layout, file_name
 from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 
@@ -67,6 +67,27 @@ def test_a_state_that_is_further_than_the_batch_is_refused(
         continued(layout, next_batch(layout))
     assert raised.value.found == f"state version {max(versions)}"
     assert "one copy" in raised.value.next_action
+
+
+@pytest.mark.parametrize("ending", ["changelog", "snapshot"])
+@pytest.mark.parametrize("versions", [[], [0]])
+def test_state_that_neither_logs_nor_versions_tell_of_is_no_first_batchs(layout, versions, ending):
+    logged(layout, -1, -1, versions)
+    layout.partition(3).mkdir(parents=True)
+    left = layout.partition(3) / file_name(7, ending)
+    left.write_bytes(b"")
+    with pytest.raises(CheckpointError, match="holds state already") as raised:
+        continued(layout, next_batch(layout))
+    assert raised.value.data["path"] == str(left)
+
+
+def test_what_a_killed_first_batch_has_left_is_no_state(layout):
+    logged(layout, 0, -1, [])
+    layout.contents(0).mkdir(parents=True)
+    (layout.partition(0) / file_name(0, "changelog")).write_bytes(b"")
+    (layout.partition(0) / f".{file_name(1, 'changelog')}.tmp").write_bytes(b"")
+    (layout.partition(0) / "notes.txt").write_text("someone's")
+    assert continued(layout, 0) is None
 
 
 @pytest.mark.parametrize("commits", [4, 9], ids=["begun", "committed"])
