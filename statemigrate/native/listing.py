@@ -76,7 +76,7 @@ class Listing:
         }
 
     def passed_over(self, batches: range, known: Collection[str] = ()) -> dict[str, int]:
-        """What is listed, though code that ran one of the ``batches`` again did not declare it.
+        """What was there, though code that ran one of the ``batches`` again did not declare it.
 
         Each variable with the first such batch. Schema files that are ``known`` do not count.
         """
@@ -86,8 +86,18 @@ class Listing:
             for file in sorted(files, key=lambda each: each.batch, reverse=True)
             if file.batch in batches and file.name not in known
             for name in file.listed
-            if not file.has(name)
+            if not file.has(name) and self.had(file.batch - 1, name)
         }
+
+    def had(self, batch: int, variable: str) -> bool:
+        """Whether the run of a batch may have had a variable; it may where Spark kept no word."""
+        runs = [run for run in (*self.before, self.began) if run <= batch]
+        if not runs:
+            return batch >= 0
+        run = max(runs)
+        listed = self.variables if run == self.began else self.before[run]
+        files = self.reruns if run == self.began else self.rerun_before.get(run, ())
+        return variable in listed or any(f.has(variable) for f in files if f.batch <= batch)
 
     def _had(self, began: int, possible: Iterable[str]) -> set[str]:
         files = self.rerun_before.get(began, ())

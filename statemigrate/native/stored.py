@@ -131,20 +131,28 @@ class _Reading:
         # What a run before the last deployment had, that one has dealt with.
         dropped = self._listing.dropped_since(record.batch, _families(lineage))
         ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
-        suspects: list[tuple[str, tuple[int, ...]]] = [
-            (name, (end,)) for name, end in dropped.items() if name not in self.variables
+        gone = [(name, end) for name, end in dropped.items() if name not in self.variables]
+        # What was empty before the batch that such code ran, it cannot have missed.
+        again = [
+            (name, first - 1) for name, first in ran.items() if not self._is_retired(name, record)
         ]
-        # What was empty before the batch that such code ran, or is now, it cannot have missed.
-        again = [(name, (first - 1, self._batch)) for name, first in ran.items() if first > 0]
         forgotten = {
             name
-            for name, batches in [*suspects, *again]
+            for name, batch in [*gone, *again]
             if is_family_of(store, name)
             and name not in self._settings.accept_edited
-            and not any(self._checkpoint.at(batch).is_surely_empty(name) for batch in batches)
+            and not self._checkpoint.at(batch).is_surely_empty(name)
         }
         if forgotten:
             raise _forgotten(store, sorted(forgotten), self.variables)
+
+    def _is_retired(self, name: str, record: StoreRecord) -> bool:
+        """Whether the last deployment found the family empty, and does without it."""
+        return (
+            bool(record.families)
+            and name not in record.families
+            and self._listing.had(record.batch, name)
+        )
 
 
 def _unseen(

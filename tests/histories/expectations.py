@@ -21,8 +21,8 @@ class Ledger:
     """What was done to the checkpoint so far, as far as it excuses a refusal later.
 
     ``is_tainted`` after code without statemigrate has forgotten values; ``is_rerun`` where the last
-    run of the query began with a batch that another had begun. ``targets`` are the families that
-    the last migrated code to commit a batch has written to.
+    run of the query that committed anything began with a batch that another had begun. ``targets``
+    are the families that the last migrated code to commit a batch has written to.
     """
 
     newest: dict[str, int] = field(default_factory=dict)
@@ -44,8 +44,9 @@ class Ledger:
                 self.newest[store] = max(revision, self.newest.get(store, 0))
                 self.variants.setdefault(store, set()).add(store in life.edited)
 
-    def committed(self, life: Life) -> None:
-        """A life committed a batch."""
+    def committed(self, life: Life, *, is_rerun: bool = False) -> None:
+        """A life committed a batch; its first one had been begun by another with ``is_rerun``."""
+        self.is_rerun = is_rerun
         if life.code == "migrated":
             at = {store: revision for store, revision in life.revisions.items() if revision}
             self.targets = frozenset(family(s, at[s]) for s in at if life.scripts[s])

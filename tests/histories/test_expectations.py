@@ -49,5 +49,6 @@ def test_the_families_that_were_written_to_last_are_remembered():
         Life({"profile": 2, "events": 0, "totals": 1}, {"profile": 3, "events": 1, "totals": 0})
     )
     assert known.targets == {"profile@aaaa11110002"}
-    known.committed(Life({"profile": 0}, {"profile": 3}, code="plain"))
+    known.committed(Life({"profile": 0}, {"profile": 3}, code="plain"), is_rerun=True)
+    assert known.is_rerun
     assert known.targets == {"profile@aaaa11110002"}

@@ -121,7 +121,6 @@ class Trial:
     def _run(self, life: Life, processor: Any, excuses: set[str]) -> None:
         planned = self.lives.planned()
         was_committed = self.lives.committed()
-        self.ledger.is_rerun = planned > was_committed
         forgets = life.code == "plain" and bool(excuses) and self.lives.is_migrated(self.ledger)
         try:
             self.lives.run(life, processor)
@@ -136,7 +135,7 @@ class Trial:
         if self.lives.planned() > planned or self.lives.handed:
             self.ledger.started(life)
         if self.lives.committed() > was_committed:
-            self.ledger.committed(life)
+            self.ledger.committed(life, is_rerun=planned > was_committed)
             self.ledger.is_tainted |= forgets or _is_other(life)
         if not self.ledger.is_tainted:
             self._said(life)

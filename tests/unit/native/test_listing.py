@@ -93,6 +93,23 @@ def test_what_the_code_that_ran_a_batch_again_did_not_declare_was_passed_over(tm
     assert read_listing(str(tmp_path), 7).passed_over(range(5, 8)) == {"a@12": 5}
 
 
+def test_a_family_that_was_not_there_before_the_batch_was_not_passed_over(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    metadata(tmp_path, 3, ["a", "a@12"], ["0_x", "3_y"])
+    schema(tmp_path, "3_plain", "a")
+    listing = read_listing(str(tmp_path), 4)
+    assert listing.passed_over(range(0, 5)) == {}
+    assert [listing.had(batch, "a@12") for batch in (-1, 2, 3)] == [False, False, True]
+    schema(tmp_path, "0_z", "a@12")
+    assert read_listing(str(tmp_path), 4).passed_over(range(1, 5)) == {"a@12": 3}
+
+
+def test_what_spark_keeps_no_word_of_may_have_been_there(tmp_path):
+    metadata(tmp_path, 3, ["a", "a@12"], ["3_y"])
+    schema(tmp_path, "3_plain", "a")
+    assert read_listing(str(tmp_path), 4).passed_over(range(0, 5)) == {"a@12": 3}
+
+
 def test_of_several_operators_all_that_ran_twice_is_known(tmp_path):
     for number in (0, 1):
         metadata(tmp_path, 0, ["a"], operator=number)
