@@ -9,15 +9,10 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 from statemigrate.errors import CheckpointError
+from statemigrate.files import local_path
 
-# Hadoop takes hdfs:/x for a URI too; on the local disk it would be a folder named hdfs:.
-_URI = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<host>[^/]*))?(?P<path>/.*||(?<=^file:).*)",
-    re.DOTALL,
-)
 _FILE = re.compile(r"([0-9]{12})-[0-9a-f]{32}\.(changelog|snapshot)")
 
 
@@ -35,17 +30,13 @@ class Layout:
     def of(cls, checkpoint: str | Path) -> Layout:
         """The layout of a checkpoint given as a path or a ``file:`` URI."""
         text = str(checkpoint)
-        uri = _URI.fullmatch(text)
-        if uri is None:
-            return cls(Path(text).absolute())
-        is_local = uri["scheme"].lower() == "file" and uri["host"] in (None, "", "localhost")
-        if is_local and uri["path"].startswith("/"):
-            # As Hadoop has it, nothing in a path is a query or a fragment.
-            return cls(Path(unquote(uri["path"])))
+        path = local_path(text)
+        if path is not None:
+            return cls(path)
         raise CheckpointError(
             f"the embedded engine cannot keep state in {text}",
             expected="a directory of a file system that every worker sees",
-            found=f"a {uri['scheme']} URI" + (" with a host" if uri["host"] else ""),
+            found=f"a {text.partition(':')[0]} URI",
             next_action="use a local or mounted directory as the checkpoint, "
             "or run the processor on Spark's own state store",
             path=text,

@@ -6,14 +6,13 @@ through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
 
 from __future__ import annotations
 
-import re
 import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.files import whole_number
+from statemigrate.files import local_path, whole_number
 from statemigrate.formats.shape import shape_of
 from statemigrate.native.operators import (
     FUNCTION,
@@ -253,16 +252,16 @@ def file_system(path: str) -> tuple[Any, str]:
 
     On a local one no link below the checkpoint is followed; see `ConfinedFiles`.
     """
-    from pathlib import Path
-
     import pyarrow as pa
     from pyarrow import fs
 
-    # As Hadoop reads a path: hdfs:/x is a file system's, and no folder of the working directory.
-    is_uri = re.match("[A-Za-z][A-Za-z0-9+.-]+:", path)
-    text = path if is_uri else str(Path(path).absolute())
+    from statemigrate.files.confined_system import ConfinedFiles
+
+    local = local_path(path)
+    if local is not None:
+        return fs.PyFileSystem(ConfinedFiles(str(local))), str(local)
     try:
-        system, root = fs.FileSystem.from_uri(text)
+        system, root = fs.FileSystem.from_uri(path)
     except (pa.ArrowException, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be opened",
@@ -271,11 +270,7 @@ def file_system(path: str) -> tuple[Any, str]:
             next_action="check the path, and that the file system can be reached from here",
             path=path,
         ) from error
-    if system.type_name != "local":
-        return system, root
-    from statemigrate.files.confined_system import ConfinedFiles
-
-    return fs.PyFileSystem(ConfinedFiles(root)), root
+    return system, root
 
 
 def replace_file(system: Any, path: str, data: bytes) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 from statemigrate.checkpoint.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
 from statemigrate.errors import CheckpointError
-from statemigrate.files import ConfinedPath
+from statemigrate.files import ConfinedPath, local_path
 
 
 @dataclass(frozen=True)
@@ -141,16 +140,14 @@ def _listing(directory: ConfinedPath) -> str:
 
 
 def _local(checkpoint: str) -> Path:
-    parsed = urlparse(checkpoint)
-    if parsed.scheme == "file":
-        return Path(unquote(parsed.path))
-    if "://" in checkpoint:
-        raise CheckpointError(
-            f"{checkpoint} is not on a local file system",
-            expected="a local or mounted directory, where files can be replaced atomically",
-            found=f"a {parsed.scheme} URI",
-            next_action="mount the file system; or copy the checkpoint to a local directory, run "
-            "the command there, and copy the folders offsets and statemigrate back, with no others",
-            path=checkpoint,
-        )
-    return Path(checkpoint).absolute()
+    path = local_path(checkpoint)
+    if path is not None:
+        return path
+    raise CheckpointError(
+        f"{checkpoint} is not on a local file system",
+        expected="a local or mounted directory, where files can be replaced atomically",
+        found=f"a {checkpoint.partition(':')[0]} URI",
+        next_action="mount the file system; or copy the checkpoint to a local directory, run "
+        "the command there, and copy the folders offsets and statemigrate back, with no others",
+        path=checkpoint,
+    )

@@ -1,0 +1,46 @@
+"""A checkpoint's place is read as Hadoop reads it, by every part of Spark's own state."""
+
+import pytest
+
+from statemigrate.errors import CheckpointError
+from statemigrate.native.checkpoint import file_system
+from statemigrate.native.offsets import OffsetLog
+from statemigrate.native.seen import Seen
+
+
+@pytest.fixture
+def beside(tmp_path):
+    """A checkpoint whose path is the beginning of the one that is meant."""
+    (tmp_path / "cp").mkdir()
+    (tmp_path / "cp/metadata").write_text('{"id":"another"}')
+    (tmp_path / "cp/commits").mkdir()
+    (tmp_path / "cp/commits/4").write_text("v1\n{}")
+    return tmp_path / "cp"
+
+
+@pytest.mark.parametrize("end", ["#1", "?1", ";1"])
+@pytest.mark.parametrize("start", ["", "file:", "file://"])
+def test_the_end_of_a_path_is_never_dropped(beside, start, end):
+    place = f"{start}{beside}{end}"
+    assert file_system(place)[1] == f"{beside}{end}"
+    assert Seen.at(place).query is None
+    with pytest.raises(CheckpointError, match="is not the checkpoint of a streaming query"):
+        OffsetLog(place)
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+@pytest.mark.parametrize("start", ["", "file:", "file://"])
+def test_a_path_and_a_uri_are_one_place(beside, start, end):
+    place = f"{start}{beside}{end}"
+    found = Seen.at(place)
+    assert (file_system(place)[1], found.query, found.batch) == (str(beside), "another", 4)
+    assert OffsetLog(place).checkpoint == beside
+
+
+@pytest.mark.parametrize("place", ["nowhere:/cp", "file://data/cp", "file:cp"])
+def test_no_other_uri_is_a_folder_of_the_working_directory(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for look in (file_system, OffsetLog):
+        with pytest.raises(CheckpointError):
+            look(place)
+    assert list(tmp_path.iterdir()) == []
