@@ -1,6 +1,7 @@
 """What a history takes for a refusal with a reason."""
 
 import pytest
+from corners import EXOTIC, VALUES
 from expectations import NO_SCRIPTS, Ledger, is_by_spark, must_be_refused, oddities
 from history import History, Life
 
@@ -52,3 +53,9 @@ def test_the_families_that_were_written_to_last_are_remembered():
     known.committed(Life({"profile": 0}, {"profile": 3}, code="plain"), is_rerun=True)
     assert known.is_rerun
     assert known.targets == {"profile@aaaa11110002"}
+
+
+def test_no_value_is_of_a_type_that_spark_refuses_in_any_state():
+    maps = [each for each in {**VALUES, **EXOTIC} if "MAP<" in each]
+    assert maps
+    assert all("MAP<" not in each.replace("MAP<STRING", "") for each in maps)
