@@ -24,7 +24,8 @@ def private_directory(layout: Layout) -> Path:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = parent.lstat()
     if parent.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise _not_private(parent, found)
+        advice = "remove it, or set EngineOptions(working_directory=...) to one that is"
+        raise _not_private(parent, found, advice)
     _close_to_others(parent, found)
     return directory
 
@@ -33,14 +34,16 @@ def given_directory(directory: Path) -> Path:
     """A directory that the user has named, made if it is missing, closed to other users.
 
     One that belongs to another user, as a volume of a container does, is taken as it is. Raises
-    `CheckpointError` for the user's own if everybody can write to it.
+    `CheckpointError` for the user's own if everybody can write to it, or if others can read it and
+    it holds other things, which closing it would take from them.
     """
     with unwritable(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
     if found.st_uid == os.getuid():
-        if found.st_mode & 0o002:
-            raise _not_private(directory, found)
+        if found.st_mode & 0o002 or (found.st_mode & 0o077 and _holds_others(directory)):
+            advice = f"name one of its own, such as {directory / 'statemigrate'}, which is made"
+            raise _not_private(directory, found, advice)
         _close_to_others(directory, found)
     return directory
 
@@ -52,12 +55,17 @@ def _close_to_others(directory: Path, found: os.stat_result) -> None:
             directory.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
 
 
-def _not_private(directory: Path, found: os.stat_result) -> CheckpointError:
+def _holds_others(directory: Path) -> bool:
+    names = [path.name for path in directory.iterdir()]
+    return not all(name == "lock" or name.startswith(("partition-", ".")) for name in names)
+
+
+def _not_private(directory: Path, found: os.stat_result, advice: str) -> CheckpointError:
     return CheckpointError(
         f"{directory} is not this user's alone",
-        expected=f"a directory owned by user {os.getuid()} that no one else can write to",
+        expected=f"a directory of user {os.getuid()} for this alone, that no one else can write to",
         found=f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}",
-        next_action="remove it, or set EngineOptions(working_directory=...) to one that is",
+        next_action=advice,
         path=str(directory),
     )
 

@@ -73,10 +73,32 @@ def test_a_directory_that_was_named_is_made_or_closed(tmp_path, mode):
     assert directory.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_directory_of_an_earlier_run_is_closed(tmp_path):
+    for name in ("partition-0", "partition-0-private-12ab"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "lock").touch()
+    tmp_path.chmod(0o755)
+    given_directory(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_directory_that_was_named_and_everybody_can_write_to_is_refused(tmp_path):
     tmp_path.chmod(0o777)
+    with pytest.raises(CheckpointError, match="is not this user's alone") as caught:
+        given_directory(tmp_path)
+    # It may be /tmp: nobody is told to remove that.
+    assert str(tmp_path / "statemigrate") in caught.value.next_action
+    assert "remove" not in caught.value.next_action
+
+
+def test_a_directory_with_other_things_in_it_is_never_closed_to_others(tmp_path):
+    (tmp_path / "logs").mkdir()
+    tmp_path.chmod(0o755)
     with pytest.raises(CheckpointError, match="is not this user's alone"):
         given_directory(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    tmp_path.chmod(0o700)
+    assert given_directory(tmp_path) == tmp_path
 
 
 @pytest.fixture
