@@ -44,16 +44,8 @@ def dry_run_file(
     lineage = read_lineages(migrations, store)[store]
     target = lineage.resolve((targets or {}).get(store, "head"))
     source = lineage.resolve(revision) if revision else _before(lineage, target)
-    back = lineage.missing_downgrade(target, source)
-    path_there = lineage.path(source, target)
-    trial = Trial(
-        lineage.format_of(source),
-        lineage.format_of(target),
-        path_there,
-        None if back else lineage.path(target, source),
-        lambda key: key,
-        examples=not values_hidden(),
-    )
+    trial = _trial(lineage, source, target)
+    steps = lineage.path(source, target).steps
     began = time.monotonic()
     values = _values(Path(path), lineage.format_of(source))
     for key, value in values if sample is None else islice(values, sample):
@@ -70,12 +62,27 @@ def dry_run_file(
         in_target=0,
         families=(
             found.described(
-                Path(path).name, source, reversible=back is None, steps=path_there.steps
+                Path(path).name,
+                source,
+                reversible=lineage.missing_downgrade(target, source) is None,
+                steps=steps,
             ),
         ),
         seconds=time.monotonic() - began,
         backfill=None,
-        questions=open_questions(lineage, path_there.steps),
+        questions=open_questions(lineage, steps),
+    )
+
+
+def _trial(lineage: Lineage, source: str, target: str) -> Trial:
+    back = lineage.missing_downgrade(target, source)
+    return Trial(
+        lineage.format_of(source),
+        lineage.format_of(target),
+        lineage.path(source, target),
+        None if back else lineage.path(target, source),
+        lambda key: key,
+        examples=not values_hidden(),
     )
 
 

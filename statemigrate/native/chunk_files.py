@@ -187,6 +187,13 @@ class ChunkFiles:
         found = self._system.get_file_info(fs.FileSelector(self._root))
         return {each.base_name for each in found}
 
+    def is_unused(self) -> bool:
+        """Whether nothing is there that a query, or anybody else, has put there."""
+        names = {name for name in self.entries() or () if not name.startswith(".")}
+        # Spark names some files of its own with a dot; the folder statemigrate may be there first,
+        # and the root of a volume has a folder of its file system's.
+        return names <= {"statemigrate", "lost+found"}
+
     def _read(self, name: str) -> bytes | None:
         try:
             with self._system.open_input_stream(f"{self._root}/{name}") as stream:

@@ -47,9 +47,7 @@ class Seen:
         path = _absolute(checkpoint)
         files = ChunkFiles(path)
         query = files.query_id()
-        # Spark names some files of its own with a dot; the folder statemigrate may be there first.
-        others = {name for name in files.entries() or () if not name.startswith(".")}
-        if query is None and not others <= {"statemigrate"}:
+        if query is None and not files.is_unused():
             files.require_query()
         return cls(path, query, last_commit(path))
 

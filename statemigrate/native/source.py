@@ -162,9 +162,7 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
 def _check_checkpoint(
     stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None
 ) -> None:
-    # Spark names some files of its own with a dot; the folder statemigrate may be there before it.
-    entries = {name for name in files.entries() or () if not name.startswith(".")}
-    if entries <= {"statemigrate"}:
+    if files.is_unused():
         files.refuse_embedded()
         return
     files.require_query()

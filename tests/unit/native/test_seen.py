@@ -35,6 +35,13 @@ def test_the_folder_statemigrate_may_be_there_before_the_query(tmp_path):
     assert not Seen.at(str(tmp_path)).is_something
 
 
+def test_the_root_of_a_new_volume_is_an_empty_directory(tmp_path):
+    (tmp_path / "lost+found").mkdir()
+    assert not Seen.at(str(tmp_path)).is_something
+    (tmp_path / "lost+found" / "#12").touch()
+    assert not Seen.at(str(tmp_path)).is_something
+
+
 def test_what_is_in_use_for_something_else_is_refused(tmp_path):
     put(tmp_path / "letter.txt", "dear")
     with pytest.raises(CheckpointError, match="is not the checkpoint of a streaming query"):
