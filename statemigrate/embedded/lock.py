@@ -10,7 +10,7 @@ from pathlib import Path
 
 from statemigrate.embedded.confined import confined
 from statemigrate.embedded.durable import unwritable
-from statemigrate.errors import CheckpointInUseError
+from statemigrate.errors import CheckpointError, CheckpointInUseError
 
 
 class DirectoryLock:
@@ -23,17 +23,11 @@ class DirectoryLock:
             self._file = confined(path).open_to_lock()
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise self._held(path, purpose) from error
         except OSError as error:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "another process"
             self._file.close()
-            raise CheckpointInUseError(
-                f"{purpose} {path.parent} is in use",
-                expected="no other running query",
-                found=f"locked by {holder}",
-                next_action="stop that query first, or give this one its own directory",
-                path=str(path.parent),
-            ) from error
+            raise _no_locks(path, error) from error
         try:
             with unwritable(path.parent):
                 self._file.truncate(0)
@@ -47,7 +41,30 @@ class DirectoryLock:
         """Let the next query in."""
         self._file.close()
 
+    def _held(self, path: Path, purpose: str) -> CheckpointInUseError:
+        self._file.seek(0)
+        holder = self._file.read().strip() or "another process"
+        self._file.close()
+        return CheckpointInUseError(
+            f"{purpose} {path.parent} is in use",
+            expected="no other running query",
+            found=f"locked by {holder}",
+            next_action="stop that query first, or give this one its own directory",
+            path=str(path.parent),
+        )
+
     def _discard(self) -> None:
         # Closing writes what is buffered first; where that fails, the file is closed all the same.
         with suppress(OSError):
             self._file.close()
+
+
+def _no_locks(path: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"{path} cannot be locked",
+        expected="a file system with locks, so that no second query runs on the same state",
+        found=str(error),
+        next_action="mount it with locks, as NFS without nolock and with its lock service running; "
+        "or use another file system",
+        path=str(path),
+    )

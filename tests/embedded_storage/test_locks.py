@@ -1,5 +1,7 @@
 """One running query a checkpoint and a working directory."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -71,3 +73,14 @@ def test_a_lock_in_a_place_that_cannot_be_written_is_a_named_error(tmp_path):
     with pytest.raises(CheckpointError, match="cannot write in") as raised:
         DirectoryLock(tmp_path / "file" / "lock", "the checkpoint")
     assert not isinstance(raised.value, CheckpointInUseError)
+
+
+def test_a_file_system_without_locks_is_not_taken_for_a_running_query(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(CheckpointError, match="cannot be locked") as raised:
+        DirectoryLock(tmp_path / "lock", "the checkpoint")
+    assert not isinstance(raised.value, CheckpointInUseError)
+    assert "No locks available" in raised.value.found
