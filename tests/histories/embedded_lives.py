@@ -20,8 +20,8 @@ _PARTITIONS = 2
 class EmbeddedLives(NativeLives):
     """As `NativeLives`; the backfill is within the engine, and there is a working directory."""
 
-    def is_migrated(self, ledger: Ledger) -> bool:
-        """Never in a way that plain code could forget: the engine knows all of its families."""
+    def forgets(self, life: Life, ledger: Ledger) -> bool:
+        """Never: the engine knows all of its families."""
         return False
 
     def prepare(self, life: Life, number: int, action: list[Any]) -> None:

@@ -20,9 +20,9 @@ _ANOTHER_FORMAT = "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"
 class Ledger:
     """What was done to the checkpoint so far, as far as it excuses a refusal later.
 
-    ``is_tainted`` after code without statemigrate has forgotten values; ``is_rerun`` where the last
-    run of the query that committed anything began with a batch that another had begun. ``targets``
-    are the families that the last migrated code to commit a batch has written to.
+    ``is_tainted`` after code that could not know of them has forgotten values; ``is_rerun`` where
+    the last run that committed anything began with a batch that another had begun. ``targets`` are
+    the families that the last migrated code to commit a batch has written to.
     """
 
     newest: dict[str, int] = field(default_factory=dict)
@@ -71,6 +71,20 @@ def oddities(history: History, life: Life, ledger: Ledger, sources: int | None) 
 def must_be_refused(life: Life, ledger: Ledger) -> bool:
     """Whether values were forgotten, and the code looks at the checkpoint where that shows."""
     return ledger.is_tainted and life.code == "migrated" and life.checkpoint == "right"
+
+
+def may_forget(life: Life, excuses: set[str]) -> bool:
+    """Whether nothing hinders the code from running on families that it does not declare."""
+    if life.code == "plain":
+        return bool(excuses)
+    return life.checkpoint == "none" and "scripts gone" in excuses
+
+
+def declared(life: Life) -> set[str]:
+    """The variables that the life's code declares where it has not looked at the checkpoint."""
+    if life.code == "plain":
+        return set(life.revisions)
+    return {family(s, at) for s, steps in life.scripts.items() for at in range(steps + 1)}
 
 
 def _plain(life: Life, ledger: Ledger) -> Iterable[str]:

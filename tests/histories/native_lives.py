@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corners import KEYS
-from expectations import Ledger
+from expectations import Ledger, declared
 from formats import LAST, STORES, revision_id, write_scripts
 from history import History, Life
 from native_pipeline import NativePipeline
@@ -85,8 +85,8 @@ class NativeLives:
         """The last batch in the offset log, -1 before the first."""
         return max(self._numbered("offsets"), default=-1)
 
-    def is_migrated(self, ledger: Ledger) -> bool:
-        """Whether a variable that plain code does not know holds anything, or cannot be read.
+    def forgets(self, life: Life, ledger: Ledger) -> bool:
+        """Whether a variable that the life's code does not declare holds anything, or may do so.
 
         Spark lists no family that was first written by code that ran another's killed batch again.
         """
@@ -94,11 +94,10 @@ class NativeLives:
             return False
         reading = NativePipeline(self.spark, self.root / "unused")
         reading.checkpoint_directory = self.checkpoint
-        variables = reading.variables()
-        if ledger.targets - variables:
+        variables, known = reading.variables(), declared(life)
+        if ledger.targets - variables - known:
             return True
-        names = variables - set(self.history.types)
-        kinds = {name: STORES[name.partition("@")[0]] for name in names}
+        kinds = {name: STORES[name.partition("@")[0]] for name in variables - known}
         return any(reading.state(name, kind) for name, kind in kinds.items())
 
     def feed(self, life: Life) -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 from corners import EXOTIC, VALUES
-from expectations import NO_SCRIPTS, Ledger, is_by_spark, must_be_refused, oddities
+from expectations import (
+    NO_SCRIPTS,
+    Ledger,
+    declared,
+    is_by_spark,
+    may_forget,
+    must_be_refused,
+    oddities,
+)
 from history import History, Life
 
 MADE = History({"profile": "BIGINT"}, "string", [])
@@ -59,3 +67,15 @@ def test_no_value_is_of_a_type_that_spark_refuses_in_any_state():
     maps = [each for each in {**VALUES, **EXOTIC} if "MAP<" in each]
     assert maps
     assert all("MAP<" not in each.replace("MAP<STRING", "") for each in maps)
+
+
+def test_migrated_code_that_looks_at_nothing_forgets_what_its_scripts_do_not_name():
+    gone = Life({"profile": 0}, {"profile": 0}, checkpoint="none")
+    excuses = oddities(MADE, gone, ledger(), 1)
+    assert excuses == {"scripts gone"}
+    assert may_forget(gone, excuses)
+    assert not may_forget(Life({"profile": 0}, {"profile": 0}), excuses)
+    assert not may_forget(life(checkpoint="none"), set())
+    assert declared(gone) == {"profile"}
+    assert declared(life()) == {"profile", "profile@aaaa11110001"}
+    assert declared(life(code="plain")) == {"profile"}

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from expectations import Ledger, is_by_spark, must_be_refused, oddities, refusals
+from expectations import (
+    Ledger,
+    is_by_spark,
+    may_forget,
+    must_be_refused,
+    oddities,
+    refusals,
+)
 from formats import LAST
 from history import History, Life
 from model import Model
@@ -121,7 +128,7 @@ class Trial:
     def _run(self, life: Life, processor: Any, excuses: set[str]) -> None:
         planned = self.lives.planned()
         was_committed = self.lives.committed()
-        forgets = life.code == "plain" and bool(excuses) and self.lives.is_migrated(self.ledger)
+        forgets = may_forget(life, excuses) and self.lives.forgets(life, self.ledger)
         try:
             self.lives.run(life, processor)
             self.story.append(f"  ran to its end {sorted(excuses) or ''}")
