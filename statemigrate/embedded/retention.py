@@ -9,11 +9,20 @@ from __future__ import annotations
 import re
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from sys import intern
 
 from statemigrate.embedded.confined import confined
+from statemigrate.embedded.durable import FileReference
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, kept_versions, manifest_path, read_manifest
+from statemigrate.embedded.manifest import (
+    PartitionState,
+    kept_versions,
+    manifest_path,
+    read_manifest,
+)
 from statemigrate.embedded.snapshots import snapshot_files
 from statemigrate.files import ConfinedPath
 
@@ -29,33 +38,66 @@ def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
     say what it needs; then nothing is removed.
     """
     versions = kept_versions(layout)
-    manifests = _retained(layout, versions, newest - retain)
-    kept = {manifest.version for manifest in manifests}
+    retained = _retained(layout, versions, newest - retain)
+    kept = {each.version for each in retained}
     removed = _unlink(manifest_path(layout, version) for version in versions if version not in kept)
     unfinished = confined(layout.versions).glob(".*.tmp")
     removed += _unlink(path.path for path in unfinished)
-    for number in range(len(manifests[0].partitions) if manifests else 0):
-        removed += _remove_unreferenced(layout, number, manifests)
+    for number in range(len(retained[0].partitions) if retained else 0):
+        removed += _remove_unreferenced(layout, number, retained)
     return removed
 
 
-def _retained(layout: Layout, versions: list[int], past: int) -> list[Manifest]:
-    """The manifests after version ``past``; before it, down to one that was read back whole."""
-    manifests = [read_manifest(layout, version) for version in versions if version > past]
+@dataclass(frozen=True)
+class _Needs:
+    """What one partition of a version needs: its changelogs, and the listings of snapshots."""
+
+    changelogs: tuple[str, ...]
+    listings: tuple[FileReference, ...]
+
+    @classmethod
+    def of(cls, state: PartitionState) -> _Needs:
+        chains = (state.changelogs, state.base.changelogs)
+        # Most versions have most of their names in common.
+        names = dict.fromkeys(intern(each.file.name) for chain in chains for each in chain)
+        snapshots = (state.snapshot, state.base.snapshot)
+        return cls(tuple(names), tuple(each.file for each in snapshots if each))
+
+
+@dataclass(frozen=True)
+class _Retained:
+    version: int
+    is_counted: bool
+    partitions: tuple[_Needs, ...]
+
+
+def _retained(layout: Layout, versions: list[int], past: int) -> list[_Retained]:
+    """The versions after ``past``; before it, down to one that was read back whole."""
+    retained = [_needs(layout, version) for version in versions if version > past]
     for version in reversed([version for version in versions if version <= past]):
-        if manifests and manifests[0].is_counted:
+        if retained and retained[0].is_counted:
             break
-        manifests.insert(0, read_manifest(layout, version))
-    return manifests
+        retained.insert(0, _needs(layout, version))
+    return retained
 
 
-def _remove_unreferenced(layout: Layout, number: int, manifests: list[Manifest]) -> int:
+def _needs(layout: Layout, version: int) -> _Retained:
+    found = confined(manifest_path(layout, version)).stat()
+    return _read_needs(layout, version, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=512)
+def _read_needs(layout: Layout, version: int, identity: tuple[int, ...]) -> _Retained:  # noqa: ARG001
+    """Read once for each file that has had the name: a hundred are looked at, and ten are new."""
+    manifest = read_manifest(layout, version)
+    return _Retained(version, manifest.is_counted, tuple(map(_Needs.of, manifest.partitions)))
+
+
+def _remove_unreferenced(layout: Layout, number: int, retained: list[_Retained]) -> int:
     directory = layout.partition(number)
-    states = [manifest.partitions[number] for manifest in manifests]
-    snapshots = [each for state in states for each in (state.snapshot, state.base.snapshot)]
-    listings = {snapshot.file for snapshot in snapshots if snapshot}
-    changelogs = [each for state in states for each in (state.changelogs, state.base.changelogs)]
-    names = {changelog.file.name for chain in changelogs for changelog in chain}
+    needs = [each.partitions[number] for each in retained]
+    listings = {listing for each in needs for listing in each.listings}
+    names = {name for each in needs for name in each.changelogs}
     names |= {listing.name for listing in listings}
     contents = {file.name for listing in listings for _, file in snapshot_files(listing, directory)}
     removed = _unlink(_others(directory, _STATE, names))

@@ -1,0 +1,59 @@
+"""Retention looks at many manifests every few batches, and reads each of them once."""
+
+import pytest
+
+from statemigrate.embedded import retention
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import Layout, file_name
+from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.retention import remove_old_versions
+
+
+@pytest.fixture
+def layout(tmp_path):
+    return Layout.of(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def read(monkeypatch):
+    versions = []
+    original = retention.read_manifest
+
+    def noted(layout, version):
+        versions.append(version)
+        return original(layout, version)
+
+    monkeypatch.setattr(retention, "read_manifest", noted)
+    return versions
+
+
+def published(layout, version, state):
+    """Commit ``version``: ``state``, and one more changelog, which is there."""
+    name = file_name(version, "changelog")
+    layout.partition(0).mkdir(parents=True, exist_ok=True)
+    (layout.partition(0) / name).write_bytes(b"")
+    after = state.followed_by(FileReference(name, f"{version:064x}", 0), 1)
+    publish_manifest(layout, Manifest(version, {}, (after,), {}, {}))
+    return after
+
+
+def names(layout):
+    return {path.name for path in layout.partition(0).iterdir()}
+
+
+def test_a_manifest_is_read_once_and_again_where_it_was_published_anew(layout, read):
+    state = PartitionState()
+    for version in range(5):
+        state = published(layout, version, state)
+    remove_old_versions(layout, 4, retain=10)
+    assert read == [0, 1, 2, 3, 4]
+    read.clear()
+    after = published(layout, 5, state)
+    remove_old_versions(layout, 5, retain=10)
+    assert read == [5]
+    read.clear()
+    # As a stopped query's backfill does: the same version, with one more changelog.
+    again = published(layout, 5, after)
+    remove_old_versions(layout, 5, retain=10)
+    assert read == [5]
+    assert names(layout) == {each.file.name for each in again.changelogs}
