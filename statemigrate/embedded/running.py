@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from statemigrate.embedded.batches import Batches
@@ -23,6 +24,7 @@ class RunningQuery:
         self.query = query
         self._batches = batches
         self._locks = locks
+        self._releasing = threading.Lock()
         _running.add(self)
         InheritableThread(target=self._release_at_the_end, daemon=True).start()
 
@@ -74,10 +76,12 @@ class RunningQuery:
             return True
 
     def release(self) -> None:
-        """Let the next query in."""
+        """Let the next query in; once this returns it may come, whoever else releases too."""
         _running.discard(self)
-        for lock in self._locks:
-            lock.release()
+        # A file that two threads close at once raises in one of them.
+        with self._releasing:
+            for lock in self._locks:
+                lock.release()
 
     def _release_at_the_end(self) -> None:
         try:

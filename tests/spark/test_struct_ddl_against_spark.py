@@ -1,9 +1,6 @@
 """Our DDL parser and Avro rules against Spark's own, through a real session."""
 
 import json
-import os
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -88,15 +85,6 @@ AVRO_TYPES = [
     {"type": "map", "values": ["null", {"type": "array", "items": "bytes"}]},
     "null",
 ]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
 
 
 def converters(spark: SparkSession) -> Any:

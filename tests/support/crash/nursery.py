@@ -155,5 +155,8 @@ def _kind(error: BaseException) -> str:
 
 if __name__ == "__main__":
     for each in sys.argv[2:]:
-        importlib.import_module(each)
+        lives = importlib.import_module(each)
+        # Not when it is imported: that is done by tests too.
+        if hasattr(lives, "prepare"):
+            lives.prepare()
     _serve(Path(sys.argv[1]))

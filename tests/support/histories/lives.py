@@ -65,7 +65,7 @@ class Deployment:
 
 
 def prepare() -> None:
-    """Import what lives import late; what they would log is not the harness's to print."""
+    """In a prepared process: import what lives import late; their logs are not to be printed."""
     logging.disable(logging.CRITICAL)
     for name in ("pyarrow.ipc", "pandas", "pyspark.sql.conversion", "pyspark.sql.types"):
         import_module(name)
@@ -231,6 +231,3 @@ def _locked(layout: Layout, working: Path) -> Iterator[None]:
     finally:
         for lock in locks:
             lock.release()
-
-
-prepare()
