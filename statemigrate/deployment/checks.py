@@ -34,8 +34,9 @@ def check_scripted(store: str, families: Sequence[str]) -> None:
             f"store {store} has families of revisions, and not one script",
             expected=f"the scripts of {', '.join(each.partition('@')[2] for each in migrated)}",
             found=f"the family {', '.join(migrated)} in the checkpoint, and no script of {store}",
-            next_action="check migrations=, the folder of scripts, and bring back the scripts this "
-            "checkpoint was last run with: without them the values in these families would be lost",
+            next_action="check that migrated is still on the processor, and its migrations=, the "
+            "folder of scripts; bring back those this checkpoint was last run with: without them "
+            "the values in these families would be lost",
             store=store,
             families=migrated,
         )
