@@ -56,7 +56,8 @@ class Database:
         options.disable_wal = True
         self._write_options = options
         with translated(path):
-            path.mkdir(parents=True, exist_ok=True)
+            # Without its parents: a command that ends removes those under a task that still works.
+            path.mkdir(exist_ok=True)
             known = Rdict.list_cf(str(path), _options()) if (path / "CURRENT").exists() else []
             names = {META, "default", *known}
             self._database = Rdict(

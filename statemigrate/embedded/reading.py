@@ -20,6 +20,8 @@ from statemigrate.files import ConfinedPath
 _PREFIX = "statemigrate-reader-"
 _LOCK = "lock"
 _DAY = 86_400
+_PATIENCE = 10.0
+"""Seconds for which a directory is removed again that somebody still writes into."""
 _held: dict[Path, DirectoryLock] = {}
 
 
@@ -32,11 +34,27 @@ def make_directory() -> Path:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove a directory that `make_directory` has made."""
-    shutil.rmtree(directory, ignore_errors=True)
+    """Remove a directory that `make_directory` has made.
+
+    A task of an interrupted command may still write into it. Where it does so for longer than a
+    command should take to end, or where a disk fails, the next reader removes what is left.
+    """
+    end = time.monotonic() + _PATIENCE
+    while not _is_removed(directory) and time.monotonic() < end:
+        time.sleep(0.02)
     lock = _held.pop(directory, None)
     if lock is not None:
         lock.release()
+
+
+def _is_removed(directory: Path) -> bool:
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return not directory.exists()
+    except OSError:
+        return False
+    return True
 
 
 def _remove_left() -> None:

@@ -3,6 +3,11 @@
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from threading import Event
 
 import pytest
 
@@ -129,6 +134,29 @@ def test_what_a_killed_reader_left_is_removed_and_a_living_ones_is_not(shared):
     for directory in (living, mine):
         remove_directory(directory)
     assert list(shared.iterdir()) == []
+
+
+def test_a_directory_is_removed_whole_although_a_task_still_writes_into_it(shared):
+    mine = make_directory()
+    for number in range(2_000):
+        (mine / str(number)).touch()
+    started = Event()
+
+    def write() -> None:
+        end = time.monotonic() + 0.3
+        for number in count():
+            if time.monotonic() > end:
+                return
+            with suppress(FileNotFoundError):
+                (mine / f"late-{number}").touch()
+            started.set()
+
+    with ThreadPoolExecutor() as threads:
+        writing = threads.submit(write)
+        started.wait()
+        remove_directory(mine)
+        assert list(shared.iterdir()) == []
+        writing.result()
 
 
 def test_only_a_readers_directory_of_this_user_is_removed(shared, tmp_path):
