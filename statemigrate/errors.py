@@ -130,6 +130,10 @@ class ForeignFileError(CheckpointError):
     """Below a checkpoint there is a link, or another thing that no query has put there."""
 
 
+class StorageError(CheckpointError):
+    """A file system or object store cannot be reached, refused something, or failed at it."""
+
+
 class CheckpointInUseError(CheckpointError):
     """Another query holds the checkpoint or its working directory."""
 

@@ -1,8 +1,18 @@
-"""Where bytes live: paths that follow no link, documents with bounds, files for the owner alone."""
+"""Where bytes live: one protocol for the files of a checkpoint, and documents with bounds."""
 
 from statemigrate.files.confined import ConfinedPath
 from statemigrate.files.json_text import parse_json
+from statemigrate.files.local import LocalFiles
 from statemigrate.files.names import whole_number
 from statemigrate.files.places import local_path
+from statemigrate.files.protocol import Entry, Files
 
-__all__ = ["ConfinedPath", "local_path", "parse_json", "whole_number"]
+__all__ = [
+    "ConfinedPath",
+    "Entry",
+    "Files",
+    "LocalFiles",
+    "local_path",
+    "parse_json",
+    "whole_number",
+]

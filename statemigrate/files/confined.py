@@ -19,9 +19,8 @@ from statemigrate.files.descent import (
     opened_directory,
     with_path,
 )
+from statemigrate.files.protocol import LARGEST, check_name
 
-LARGEST = 256 << 20
-"""Bytes of a document, which is read as a whole; that of a thousand partitions has some ten MB."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
@@ -39,7 +38,7 @@ class ConfinedPath:
     parts: tuple[str, ...] = ()
 
     def __truediv__(self, names: str) -> ConfinedPath:
-        return ConfinedPath(self.root, (*self.parts, *_checked(names)))
+        return ConfinedPath(self.root, (*self.parts, *check_name(names)))
 
     def __str__(self) -> str:
         return str(self.path)
@@ -145,20 +144,18 @@ class ConfinedPath:
             raise foreign(self.path, "a file that has another name as well")
         return os.fdopen(descriptor, "a+")
 
-    def read_bytes(self) -> bytes:
-        """All that is in a document. Raises `ForeignFileError` for one of more than `LARGEST`."""
-        with self.open_document() as file:
+    def read_bytes(self, most: int = LARGEST) -> bytes:
+        """All that is in a document. Raises `ForeignFileError` for one of more than ``most``."""
+        with self.open_document(most) as file:
             return file.read()
 
-    def open_document(self) -> IO[bytes]:
+    def open_document(self, most: int = LARGEST) -> IO[bytes]:
         """Open a file that is to be read as a whole, if it is not too large for that."""
         file = self.open()
         size = os.fstat(file.fileno()).st_size
-        if size > LARGEST:
+        if size > most:
             file.close()
-            raise foreign(
-                self.path, f"a document of {size:,} bytes, where {LARGEST:,} are the most"
-            )
+            raise foreign(self.path, f"a document of {size:,} bytes, where {most:,} are the most")
         return file
 
     def unlink(self, *, missing_ok: bool = False) -> None:
@@ -186,6 +183,11 @@ class ConfinedPath:
                 raise with_path(error, self.path) from error
             os.fsync(into)
 
+    def sync_parent(self) -> None:
+        """Make the names beside it survive a loss of power, its own too."""
+        with self._directory() as directory:
+            os.fsync(directory)
+
     def link_to(self, target: ConfinedPath) -> None:
         """Give the file a second name, which must be new."""
         with self._directory() as source, target._directory() as into:
@@ -206,10 +208,3 @@ class ConfinedPath:
     def _directory(self) -> Iterator[int]:
         with opened_directory(self.root, self.parts[:-1]) as directory:
             yield directory
-
-
-def _checked(names: str) -> list[str]:
-    parts = names.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"{names!r} is not a name below a checkpoint")
-    return parts

@@ -66,7 +66,7 @@ def is_link(directory: int, name: str) -> bool:
         return False
 
 
-def foreign(path: Path, found: str) -> ForeignFileError:
+def foreign(path: Path | str, found: str) -> ForeignFileError:
     """The error for what no query and no command has put there."""
     return ForeignFileError(
         f"{path} is not what belongs in a checkpoint",

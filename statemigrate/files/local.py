@@ -1,0 +1,242 @@
+"""Files on a local or mounted disk, where nothing is reached through a link."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from statemigrate.errors import StorageError
+from statemigrate.files.conditional import create_once, no_create, races_allowed
+from statemigrate.files.confined import ConfinedPath
+from statemigrate.files.descent import foreign
+from statemigrate.files.protocol import LARGEST, Entry
+
+_BLOCK = 1 << 20
+_KINDS = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}
+# What a file system says that has no second names for a file, or not across its volumes.
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """`Files` below the directory ``root``, which is made when the first file is."""
+
+    root: Path
+
+    @property
+    def location(self) -> str:
+        """The directory as text."""
+        return str(self.root)
+
+    def get(self, name: str, *, most: int = LARGEST) -> bytes:
+        """As `Files.get`."""
+        with _reading(self._at(name)):
+            return self._at(name).read_bytes(most)
+
+    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+        """As `Files.fetch`."""
+        source = self._at(name)
+        with _reading(source):
+            if source.stat().st_size > most:
+                raise foreign(source.path, f"more than {most:,} bytes")
+            if not (shared and _linked(source, _outside(target))):
+                with source.open() as reading, _outside(target).open("xb") as writing:
+                    _copied(reading, writing)
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """As `Files.put`."""
+        target = self._at(name)
+        with _unfinished(target) as unfinished:
+            _filled(unfinished, data)
+            unfinished.rename_to(target)
+
+    def create(self, name: str, data: bytes) -> None:
+        """As `Files.create`."""
+        target = self._at(name)
+        with _unfinished(target) as unfinished:
+            _filled(unfinished, data)
+            create_once(data, lambda: _named(unfinished, target), target.read_bytes)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """As `Files.replace`; the file keeps the rights that it had."""
+        target = self._at(name)
+        with _unfinished(target) as unfinished:
+            _filled(unfinished, data, _rights(target))
+            unfinished.rename_to(target)
+
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+        """As `Files.list`; names that are no text are left out, since nobody could say them."""
+        at = self._at(folder) if folder else ConfinedPath(self.root)
+        with _reading(at):
+            return tuple(_listed(at, recursive=recursive))
+
+    def find(self, name: str) -> Entry | None:
+        """As `Files.find`."""
+        with _reading(self._at(name)):
+            return _entry(self._at(name))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """As `Files.delete`; a link is removed, not what it points to."""
+        for name in names:
+            with _writing(self._at(name)), suppress(NotADirectoryError):
+                self._at(name).unlink(missing_ok=True)
+
+    def delete_folder(self, folder: str) -> None:
+        """As `Files.delete_folder`."""
+        with _writing(self._at(folder)), suppress(FileNotFoundError, NotADirectoryError):
+            self._at(folder).remove_tree()
+
+    def _at(self, name: str) -> ConfinedPath:
+        return ConfinedPath(self.root) / name
+
+
+def _listed(folder: ConfinedPath, *, recursive: bool) -> Iterator[Entry]:
+    try:
+        inner = [each for each in folder.iterdir() if _is_text(each.name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for each in inner:
+        # It may have been removed since the names were read.
+        found = _entry(each)
+        if found is not None and not (recursive and found.kind == "folder"):
+            yield found
+        elif found is not None:
+            yield from _listed(each, recursive=True)
+
+
+def _entry(path: ConfinedPath) -> Entry | None:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    name = "/".join(path.parts)
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode))
+    if kind == "folder":
+        return Entry(name, "folder")
+    tag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+    return Entry(name, "file" if kind else "other", found.st_size, found.st_mtime, tag)
+
+
+def _is_text(name: str) -> bool:
+    # Neither Spark nor Arrow can have written a name that is no UTF-8, nor could they say it.
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _outside(path: Path) -> ConfinedPath:
+    return ConfinedPath(path.parent, (path.name,))
+
+
+def _filled(unfinished: ConfinedPath, data: bytes | Path, rights: int | None = None) -> None:
+    source = _outside(data) if isinstance(data, Path) else None
+    if source is not None and _linked(source, unfinished):
+        with unfinished.open() as file:
+            os.fsync(file.fileno())
+    else:
+        with unfinished.open("xb") as file, _opened(data) as content:
+            if rights is not None:
+                os.fchmod(file.fileno(), rights)
+            _copied(content, file)
+
+
+def _opened(data: bytes | Path) -> IO[bytes]:
+    return _outside(data).open() if isinstance(data, Path) else io.BytesIO(data)
+
+
+def _copied(source: IO[bytes], target: IO[bytes]) -> None:
+    shutil.copyfileobj(source, target, _BLOCK)
+    target.flush()
+    os.fsync(target.fileno())
+
+
+def _linked(source: ConfinedPath, target: ConfinedPath) -> bool:
+    try:
+        source.link_to(target)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def _named(unfinished: ConfinedPath, target: ConfinedPath) -> None:
+    """Give a file its name unless it is taken. Raises `FileExistsError`."""
+    if not _linked(unfinished, target):
+        if not races_allowed():
+            raise no_create(str(target.root), "a file system without second names of a file")
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, "File exists", str(target))
+        unfinished.rename_to(target)
+    target.sync_parent()
+
+
+def _rights(path: ConfinedPath) -> int | None:
+    try:
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    # A link that is replaced has no rights of its own.
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+
+
+@contextmanager
+def _unfinished(target: ConfinedPath) -> Iterator[ConfinedPath]:
+    """A new name beside ``target``, which nothing has after the block.
+
+    Spark passes over names that begin with a dot.
+    """
+    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    with _writing(target):
+        target.parent.mkdir()
+        try:
+            yield beside
+        finally:
+            # A rename to a second name of the same file leaves both.
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _reading(path: ConfinedPath) -> Iterator[None]:
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, "No such file", str(path)) from error
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {path}: {error.strerror or error}",
+            expected="a file or directory this user can read, on a disk that works",
+            found=str(error),
+            next_action="correct its permissions, or the disk, and try again",
+            path=str(path),
+        ) from error
+
+
+@contextmanager
+def _writing(path: ConfinedPath) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"cannot write in {path.parent}: {error.strerror or error}",
+            expected="a directory this user can write to, with free space",
+            found=str(error),
+            next_action="correct its permissions or free space, then run the same again: it goes "
+            "on from what is committed",
+            path=str(path.parent),
+        ) from error

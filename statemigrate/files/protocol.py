@@ -1,0 +1,114 @@
+"""The one way to the files of a checkpoint, on a local disk, on HDFS or in a bucket.
+
+What an object store cannot do is not in it: nothing is renamed, linked, appended to or locked, and
+a folder is nothing but the part of names before a slash. Who may write what:
+
+- Files of data get a name that is new (`Files.put`) and never change.
+- What says that something is so (a manifest, an epoch) is made by one writer, once
+  (`Files.create`): of two that try, one is told.
+- Only small documents with a fixed name that one writer keeps up to date are written over
+  (`Files.replace`): a plan, a record of deployments, a line of Spark's offset log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+LARGEST = 256 << 20
+"""Bytes of a document, which is read as a whole; that of a thousand partitions has some ten MB."""
+
+
+@dataclass(frozen=True, order=True)
+class Entry:
+    """What a listing says: ``name`` below the root, with slashes.
+
+    ``kind`` is "other" for a link, a pipe or a device, which are never opened. ``size`` is in
+    bytes, and ``modified`` in seconds since 1970 by the clock of the store, both 0 for a folder.
+    ``tag`` is another one once the content is another one, as far as the store tells.
+    """
+
+    name: str
+    kind: Literal["file", "folder", "other"]
+    size: int = 0
+    modified: float = 0.0
+    tag: str = ""
+
+    @property
+    def base_name(self) -> str:
+        """The name within its folder."""
+        return self.name.rpartition("/")[2]
+
+
+class Files(Protocol):
+    """The files below one place. Names are relative to it, their parts separated by slashes.
+
+    Threads may share one. Methods raise `FileNotFoundError` and `FileExistsError` where that is
+    said, `ForeignFileError` for what is no file of data, ValueError for what is no such name, and
+    `StorageError` for everything else that the store refuses or fails at. After that a file is
+    there whole, as it was before, or not at all; which, nobody knows.
+    """
+
+    @property
+    def location(self) -> str:
+        """The place as a path or URI, as Spark takes it; for messages too."""
+
+    def get(self, name: str, *, most: int = LARGEST) -> bytes:
+        """What is in a document. Raises `ForeignFileError` for one of more than ``most`` bytes.
+
+        Raises `FileNotFoundError`.
+        """
+
+    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+        """Write what is in a file to ``target``, a new local file, which is on disk then.
+
+        With ``shared`` it may be a second name of the file: for what is only read. Raises
+        `FileNotFoundError`, and `ForeignFileError` for a file of more than ``most`` bytes.
+        """
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Make a file of a name that nobody else uses; the same may be put any number of times.
+
+        It appears whole, and survives a loss of power once this returns. ``data`` may be a local
+        file that nobody changes any more, since it may get a second name.
+        """
+
+    def create(self, name: str, data: bytes) -> None:
+        """Make a file that is not there, whole and durably. Raises `FileExistsError` if it is.
+
+        Of all who try at the same time one succeeds. ``data`` has something in it that no other
+        writer has: an answer may be lost, and a file with this very content is taken for the one
+        made here. Raises `UnsupportedError` on a store that cannot do that, unless the user allows
+        it with `ALLOW_RACES`.
+        """
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a small document over the one that is there; a reader sees either, whole.
+
+        For one writer: of several the last one stays.
+        """
+
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+        """What is in a folder, in order; nothing where there is no such folder.
+
+        With ``recursive`` the files in it and in all folders below it, without the folders.
+        """
+
+    def find(self, name: str) -> Entry | None:
+        """What the name is of now; None where nothing has it."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove files; one that is not there is passed over."""
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove everything below a folder, and the folder where there is such a thing."""
+
+
+def check_name(name: str) -> tuple[str, ...]:
+    """The parts of a name. Raises ValueError for what is no name below a checkpoint."""
+    parts = tuple(name.split("/"))
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise ValueError(f"{name!r} is not a name below a checkpoint")
+    return parts
