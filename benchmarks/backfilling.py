@@ -14,8 +14,8 @@ from benchmarks.measuring import Result, in_turn, median_ratio, seconds
 from benchmarks.states import LINEAGE, NEW, NEW_FAMILY, OLD, OLD_FAMILY, filled, place, upgrade
 from statemigrate.access import DualAccess, Source
 from statemigrate.backfill import Budget, run_chunk
-from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import Span
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections

@@ -18,9 +18,9 @@ from benchmarks.measuring import Result, median_ratio, seconds
 from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, place
 from statemigrate import dry_run
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.working.partition import PartitionPlace
 
 _PARTITIONS = 4
 _WANTED = 100_000
@@ -180,11 +180,11 @@ def _peak(records: int) -> int:
 def _try_in_this_process(folder: Path) -> None:
     """What the tasks of a dry run do, one partition after the other."""
     from statemigrate import ScriptFolder
-    from statemigrate.inspect.course import courses
-    from statemigrate.inspect.embedded_state import EmbeddedState
-    from statemigrate.inspect.embedded_trials import try_partition
-    from statemigrate.inspect.state import Share, planned
-    from statemigrate.inspect.ticks import Ticks
+    from statemigrate.inspect.trial.course import courses
+    from statemigrate.inspect.trial.tasks import try_partition
+    from statemigrate.state.embedded import EmbeddedState
+    from statemigrate.state.protocol import Share, planned
+    from statemigrate.state.ticks import Ticks
 
     state = EmbeddedState(str(folder / "checkpoint"))
     lineages = ScriptFolder(folder / "migrations").lineages()

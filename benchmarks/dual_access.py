@@ -19,8 +19,8 @@ from benchmarks.states import (
 )
 from statemigrate.access import DualAccess, Source
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Value
 
 

@@ -11,54 +11,58 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.backfill import BackfillOptions
+    from statemigrate.commands.status import Status, status
+    from statemigrate.embedded.engine.query import EmbeddedQuery
+    from statemigrate.embedded.engine.running import RunningQuery
     from statemigrate.embedded.options import EngineOptions
     from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery
-    from statemigrate.embedded.running import RunningQuery
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
-    from statemigrate.inspect.dry_run import dry_run
-    from statemigrate.inspect.reader import StateReader
-    from statemigrate.inspect.report import DryRunReport
-    from statemigrate.inspect.status import Status, status
+    from statemigrate.inspect.report.dry_run import DryRunReport
+    from statemigrate.inspect.trial.run import dry_run
     from statemigrate.metrics.batches import BatchMetrics
     from statemigrate.metrics.listener import MigrationMetrics
-    from statemigrate.native.chunks import BackfillPlan, pause_backfill, plan_backfill
+    from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
+    from statemigrate.native.backfill.progress import (
+        BackfillProgress,
+        BackfillStatus,
+        backfill_status,
+    )
+    from statemigrate.native.backfill.source import with_backfill
     from statemigrate.native.decorator import migrated
-    from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.envelope import ENVELOPE
-    from statemigrate.native.progress import BackfillProgress, BackfillStatus, backfill_status
-    from statemigrate.native.source import with_backfill
+    from statemigrate.native.live.deployed import migration_counts
+    from statemigrate.native.live.envelope import ENVELOPE
     from statemigrate.scripts import ScriptFolder
+    from statemigrate.state.reader import StateReader
 
 _HOMES = {
     "Avro": "statemigrate.formats",
     "BackfillOptions": "statemigrate.backfill",
-    "BackfillPlan": "statemigrate.native.chunks",
-    "BackfillProgress": "statemigrate.native.progress",
-    "BackfillStatus": "statemigrate.native.progress",
+    "BackfillPlan": "statemigrate.native.backfill.plan",
+    "BackfillProgress": "statemigrate.native.backfill.progress",
+    "BackfillStatus": "statemigrate.native.backfill.progress",
     "BatchMetrics": "statemigrate.metrics.batches",
     "BatchProgress": "statemigrate.embedded.progress",
-    "DryRunReport": "statemigrate.inspect.report",
-    "ENVELOPE": "statemigrate.native.envelope",
-    "EmbeddedQuery": "statemigrate.embedded.query",
+    "DryRunReport": "statemigrate.inspect.report.dry_run",
+    "ENVELOPE": "statemigrate.native.live.envelope",
+    "EmbeddedQuery": "statemigrate.embedded.engine.query",
     "EngineOptions": "statemigrate.embedded.options",
     "Format": "statemigrate.formats",
     "MigrationMetrics": "statemigrate.metrics.listener",
-    "RunningQuery": "statemigrate.embedded.running",
+    "RunningQuery": "statemigrate.embedded.engine.running",
     "ScriptFolder": "statemigrate.scripts",
-    "StateReader": "statemigrate.inspect.reader",
-    "Status": "statemigrate.inspect.status",
+    "StateReader": "statemigrate.state.reader",
+    "Status": "statemigrate.commands.status",
     "StatemigrateError": "statemigrate.errors",
     "Struct": "statemigrate.formats",
-    "backfill_status": "statemigrate.native.progress",
-    "dry_run": "statemigrate.inspect.dry_run",
+    "backfill_status": "statemigrate.native.backfill.progress",
+    "dry_run": "statemigrate.inspect.trial.run",
     "migrated": "statemigrate.native.decorator",
-    "migration_counts": "statemigrate.native.deployed",
-    "pause_backfill": "statemigrate.native.chunks",
-    "plan_backfill": "statemigrate.native.chunks",
-    "status": "statemigrate.inspect.status",
-    "with_backfill": "statemigrate.native.source",
+    "migration_counts": "statemigrate.native.live.deployed",
+    "pause_backfill": "statemigrate.native.backfill.plan",
+    "plan_backfill": "statemigrate.native.backfill.plan",
+    "status": "statemigrate.commands.status",
+    "with_backfill": "statemigrate.native.backfill.source",
 }
 
 __all__ = [

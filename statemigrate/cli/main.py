@@ -16,23 +16,23 @@ from statemigrate.cli.output import print_error, print_line, print_unexpected
 from statemigrate.errors import StatemigrateError
 
 VERBS = {
-    "init": ("folder", "Make a folder for migration scripts."),
+    "init": ("scripts", "Make a folder for migration scripts."),
     "new": ("new", "Write a new migration script for a store."),
-    "history": ("lineage", "List the scripts, newest first."),
-    "heads": ("lineage", "List the newest script of every store."),
-    "show": ("lineage", "Show one script and how it changes the format."),
+    "history": ("scripts", "List the scripts, newest first."),
+    "heads": ("scripts", "List the newest script of every store."),
+    "show": ("scripts", "Show one script and how it changes the format."),
     "check": ("check", "Check all scripts, and the code that needs them."),
     "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
     "status": ("status", "Show what is left to migrate, and what to do next."),
-    "get": ("state", "Print what a store holds under a key."),
-    "export": ("state", "Write a store's keys and values to one file."),
+    "get": ("view", "Print what a store holds under a key."),
+    "export": ("view", "Write a store's keys and values to one file."),
     "adopt": ("adopt", "Make room for the control source in an existing query."),
     "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
     "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
-"""Verb: the module below statemigrate.cli that has a command of its name, and the one-line help."""
+"""Verb: the module in `statemigrate.cli.verbs` that has its command, and the one-line help."""
 
 
 class Verbs(click.Group):
@@ -46,7 +46,7 @@ class Verbs(click.Group):
         """Return the verb, imported now."""
         if cmd_name not in VERBS:
             return None
-        module = import_module(f"statemigrate.cli.{VERBS[cmd_name][0]}")
+        module = import_module(f"statemigrate.cli.verbs.{VERBS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 

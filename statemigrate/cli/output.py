@@ -16,7 +16,7 @@ from rich.text import Text
 
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
-from statemigrate.inspect.text import printable, printable_json
+from statemigrate.inspect.report.text import printable, printable_json
 
 
 class Screen(Console):

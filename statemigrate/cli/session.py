@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
+from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def local_session() -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from statemigrate.demo.java import require_java
+    from statemigrate.files.java import require_java
 
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -77,7 +77,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 @contextmanager
 def session_for(checkpoint: str) -> Iterator[SparkSession | None]:
     """The session that a checkpoint is read with; None for one that needs none."""
-    from statemigrate.inspect.opening import engine_of
+    from statemigrate.state.opening import engine_of
 
     if engine_of(checkpoint) == "embedded":
         yield None

@@ -6,18 +6,19 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
-from statemigrate.demo import native_job, story
-from statemigrate.demo.batch import Batch
-from statemigrate.demo.comparison import Comparison, compare_summaries
-from statemigrate.demo.crash import Crash, MidBatchKill
-from statemigrate.demo.deployment import Deployment
-from statemigrate.demo.embedded_job import changelogs_written
-from statemigrate.demo.events import make_events, write_files
-from statemigrate.demo.figures import BatchTimes, Figures, MigrationFigures
-from statemigrate.demo.options import DemoOptions
-from statemigrate.demo.outcome import in_events, in_output, in_state
-from statemigrate.demo.places import DemoFolder
+from statemigrate.demo import story
+from statemigrate.demo.jobs import native as native_job
+from statemigrate.demo.jobs.embedded import changelogs_written
+from statemigrate.demo.stage.batch import Batch
+from statemigrate.demo.stage.crash import Crash, MidBatchKill
+from statemigrate.demo.stage.deployment import Deployment
+from statemigrate.demo.stage.events import make_events, write_files
+from statemigrate.demo.stage.options import DemoOptions
+from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
+from statemigrate.demo.verdict.comparison import Comparison, compare_summaries
+from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
+from statemigrate.demo.verdict.outcome import in_events, in_output, in_state
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
 from statemigrate.native.adoption import adopt
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.demo.batch import Batch
-from statemigrate.demo.crash import Crash
-from statemigrate.demo.figures import Figures
+from statemigrate.demo.stage.batch import Batch
+from statemigrate.demo.stage.crash import Crash
+from statemigrate.demo.verdict.figures import Figures
 
 
 @dataclass(frozen=True)

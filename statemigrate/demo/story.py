@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.stage.options import DemoOptions
 
 Text = tuple[str, str]
 

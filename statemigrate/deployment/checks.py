@@ -8,7 +8,7 @@ from statemigrate.deployment.declared import Declared, Settings
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct, compare
-from statemigrate.formats.shape import shape_of
+from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
 
 

@@ -18,7 +18,7 @@ from statemigrate.deployment.guard import GuardedFamily, no_way
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.families import Family, Key
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.shape import shape_of
+from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import BASE, Lineage, Path
 
 

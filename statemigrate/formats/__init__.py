@@ -4,12 +4,12 @@ Importing this package loads neither fastavro nor pyspark nor sqlglot; they are 
 format is made that needs them.
 """
 
-from statemigrate.formats.avro import Avro
+from statemigrate.formats.avro_format import Avro
 from statemigrate.formats.comparison import Comparison, compare
 from statemigrate.formats.format import Format, Value
+from statemigrate.formats.schema.verdict import FieldChange, Verdict
 from statemigrate.formats.stored import format_from_json
-from statemigrate.formats.struct import Struct
-from statemigrate.formats.verdict import FieldChange, Verdict
+from statemigrate.formats.struct_format import Struct
 
 __all__ = [
     "Avro",

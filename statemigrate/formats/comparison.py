@@ -6,9 +6,9 @@ import textwrap
 from dataclasses import dataclass
 
 from statemigrate.formats.format import Format
-from statemigrate.formats.resolution import changes_between
-from statemigrate.formats.schema import Node
-from statemigrate.formats.verdict import FieldChange, Verdict, worst
+from statemigrate.formats.schema.nodes import Node
+from statemigrate.formats.schema.resolution import changes_between
+from statemigrate.formats.schema.verdict import FieldChange, Verdict, worst
 from statemigrate.formats.words import words
 
 _WIDTH = 76

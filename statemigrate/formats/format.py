@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from statemigrate.formats.bounds import check_bounds
-from statemigrate.formats.canonical import fingerprint
-from statemigrate.formats.checks import check_of
-from statemigrate.formats.schema import Record, type_name
-from statemigrate.formats.writing import Unfit, writer_of
+from statemigrate.formats.avro.checks import check_of
+from statemigrate.formats.avro.writing import Unfit, writer_of
+from statemigrate.formats.schema.bounds import check_bounds
+from statemigrate.formats.schema.fingerprint import fingerprint
+from statemigrate.formats.schema.nodes import Record, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from statemigrate.formats.reading import ReadMany
+    from statemigrate.formats.avro.reading import ReadMany
 
 Value = dict[str, Any]
 """A plain value: Python values by field name. Nested records are dictionaries too."""
@@ -44,7 +44,7 @@ class Format(ABC):
     kind: ClassVar[str]
 
     def __init__(self, schema: Record) -> None:
-        from statemigrate.formats.reading import reader_of  # imports fastavro, only now needed
+        from statemigrate.formats.avro.reading import reader_of  # imports fastavro, only now needed
 
         check_bounds(schema)
         check = check_of(schema)
@@ -58,7 +58,7 @@ class Format(ABC):
     @cached_property
     def _read_many(self) -> ReadMany:
         # Made when it is needed: most formats of a lineage never read many values.
-        from statemigrate.formats.reading import many_reader_of
+        from statemigrate.formats.avro.reading import many_reader_of
 
         return many_reader_of(self.schema, self._read)
 

@@ -16,7 +16,16 @@ from typing import Any
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.format import Format, Value
 from statemigrate.formats.moments import MICROSECOND
-from statemigrate.formats.schema import Array, Fixed, Map, Node, Primitive, Record, Union, type_name
+from statemigrate.formats.schema.nodes import (
+    Array,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    type_name,
+)
 
 _EXACT = Context(prec=40, traps=[Inexact, InvalidOperation])
 

@@ -12,8 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats.nullability import holds_none, without_none
-from statemigrate.formats.schema import (
+from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     Array,
     Decimals,
@@ -25,6 +24,7 @@ from statemigrate.formats.schema import (
     Record,
     Union,
 )
+from statemigrate.formats.schema.nullability import holds_none, without_none
 
 if TYPE_CHECKING:
     from statemigrate.formats.format import Format, Value

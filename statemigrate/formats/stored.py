@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.errors import FormatError
-from statemigrate.formats.avro import Avro
+from statemigrate.formats.avro_format import Avro
 from statemigrate.formats.format import Format
-from statemigrate.formats.struct import struct_from_json
+from statemigrate.formats.struct_format import struct_from_json
 
 
 def format_from_json(document: dict[str, Any]) -> Format:

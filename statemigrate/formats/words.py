@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate.formats.nullability import holds_none, without_none
-from statemigrate.formats.schema import (
+from statemigrate.formats.schema.nodes import (
     Array,
     Decimals,
     Enum,
@@ -15,6 +14,7 @@ from statemigrate.formats.schema import (
     Union,
     type_name,
 )
+from statemigrate.formats.schema.nullability import holds_none, without_none
 
 _DDL = {
     "boolean": "BOOLEAN",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Counter
 
     from statemigrate.metrics.instruments import NativeInstruments
-    from statemigrate.native.counts import MigrationCounts
+    from statemigrate.native.live.counts import MigrationCounts
 
 
 @dataclass

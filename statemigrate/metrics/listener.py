@@ -13,15 +13,15 @@ from statemigrate.metrics.counts import CountsRecorder
 from statemigrate.metrics.instruments import NativeInstruments, meter_of
 from statemigrate.metrics.recording import Recording
 from statemigrate.metrics.spark_progress import SparkProgress
-from statemigrate.native.chunk_files import ChunkFiles
-from statemigrate.native.deployed import migration_counts
-from statemigrate.native.functions import MigratedFunction
-from statemigrate.native.progress import BackfillFigures, BackfillProgress
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.progress import BackfillFigures, BackfillProgress
+from statemigrate.native.live.deployed import migration_counts
+from statemigrate.native.live.functions import MigratedFunction
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
-    from statemigrate.native.counts import MigrationCounts
+    from statemigrate.native.live.counts import MigrationCounts
 
 _FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.places import places
+from statemigrate.formats.schema.places import places
 from statemigrate.migration import (
     ExampleValue,
     Migration,

@@ -17,7 +17,7 @@ from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
 from statemigrate.scripts.inference import Transforms
 from statemigrate.scripts.loading import Script
-from statemigrate.scripts.source import assignment, imported_names
+from statemigrate.scripts.source.formats import assignment, imported_names
 
 
 def write_script(

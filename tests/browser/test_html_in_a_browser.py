@@ -3,7 +3,7 @@
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
 
-from statemigrate.inspect.html import html_page
+from statemigrate.inspect.report.html import html_page
 
 REPORTS = {
     "ordinary": REPORT,

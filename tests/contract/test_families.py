@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from statemigrate.embedded.database import Database
-from statemigrate.embedded.families import RocksFamily, RocksListFamily, records
+from statemigrate.embedded.storage.database import Database
+from statemigrate.embedded.working.families import RocksFamily, RocksListFamily, records
 from statemigrate.errors import ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct

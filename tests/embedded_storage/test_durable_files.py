@@ -5,8 +5,8 @@ import os
 import pytest
 from support.partitions import files
 
-from statemigrate.embedded.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.durable import (
+from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
+from statemigrate.embedded.storage.durable import (
     RESTORE_COPY,
     DurableFile,
     FileReference,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError
 
 

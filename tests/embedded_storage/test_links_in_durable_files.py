@@ -5,15 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.confined import confined
-from statemigrate.embedded.durable import link_or_copy, publish_document, read_document
-from statemigrate.embedded.heartbeat import beat, remove_old_beats
-from statemigrate.embedded.last import last_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.lock import DirectoryLock
-from statemigrate.embedded.manifest import Manifest, kept_versions, publish_manifest, read_manifest
-from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.durable import link_or_copy, publish_document, read_document
+from statemigrate.embedded.storage.last import last_committed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.manifest import (
+    Manifest,
+    kept_versions,
+    publish_manifest,
+    read_manifest,
+)
+from statemigrate.embedded.storage.retention import remove_old_versions
 from statemigrate.errors import ForeignFileError
 
 HEX = "0" * 32

@@ -6,9 +6,9 @@ import pytest
 from support.partitions import COUNTS, batch, contents
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.batches import Batches, Engine
-from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, opened
+from statemigrate.embedded.engine.batches import Batches, Engine
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.formats import Struct
 
 TARGET = StoredFamily("counts@b", "b", Struct("n BIGINT"))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.working.partition import Partition
 from tests.support.partitions import COUNTS, batch
 
 KEYS = [bytes([1, number]) for number in range(6)]
@@ -65,7 +65,7 @@ ACTIONS = st.lists(
 
 @given(actions=ACTIONS)
 def test_any_sequence_reads_as_without_reading_ahead(tmp_path_factory, actions):
-    from statemigrate.embedded.partition import PartitionPlace
+    from statemigrate.embedded.working.partition import PartitionPlace
 
     folder = tmp_path_factory.mktemp("partition")
     partition = Partition(

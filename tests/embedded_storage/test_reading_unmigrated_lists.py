@@ -4,13 +4,13 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
-from statemigrate.inspect.reader import StateReader
 from statemigrate.processor.keys import KeyCodec
+from statemigrate.state.reader import StateReader
 
 KEY = StructType([StructField("entity", StringType())])
 SHELF = StructType([StructField("shelf", IntegerType())])

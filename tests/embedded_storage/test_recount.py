@@ -6,10 +6,15 @@ from dataclasses import asdict, replace
 import pytest
 from support.partitions import COUNTS, batch, batches, contents
 
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.partition import Partition, PartitionPlace
-from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import (
+    CountedBase,
+    Manifest,
+    PartitionState,
+    publish_manifest,
+)
+from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import CheckpointError
 
 TEN = {b"%d" % number: number for number in range(10)}

@@ -6,12 +6,12 @@ from dataclasses import asdict
 import pytest
 from support.partitions import batch, contents, files
 
-from statemigrate.embedded.batches import Batches, Engine
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.engine.batches import Batches, Engine
 from statemigrate.embedded.options import EngineOptions
-from statemigrate.embedded.partition import PartitionPlace
-from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.working.partition import PartitionPlace
 from statemigrate.errors import CorruptFileError
 
 PARTITIONS = 2

@@ -2,11 +2,11 @@
 
 import pytest
 
-from statemigrate.embedded import retention
-from statemigrate.embedded.durable import FileReference
-from statemigrate.embedded.layout import Layout, file_name
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.storage import retention
+from statemigrate.embedded.storage.durable import FileReference
+from statemigrate.embedded.storage.layout import Layout, file_name
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.storage.retention import remove_old_versions
 
 
 @pytest.fixture

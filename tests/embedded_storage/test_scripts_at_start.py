@@ -6,7 +6,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType, StructField, StructType
 
 from statemigrate import EmbeddedQuery, EngineOptions, migrated
-from statemigrate.embedded import query as module
+from statemigrate.embedded.engine import query as module
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = """

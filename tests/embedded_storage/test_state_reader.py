@@ -6,16 +6,16 @@ from decimal import Decimal
 
 import pytest
 
-from statemigrate.demo.places import example_migrations
+from statemigrate.demo.stage.places import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
-from statemigrate.inspect.reader import StateReader
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
+from statemigrate.state.reader import StateReader
 
 LINEAGE = ScriptFolder(example_migrations()).lineage("auctions")
 OLD = StoredFamily("auctions", LINEAGE.oldest, LINEAGE.format_of(LINEAGE.oldest))

@@ -9,8 +9,8 @@ from support.checkpoints import FAMILY, KEY, NEW, REVISION
 
 from statemigrate import status
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import (
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import (
     Manifest,
     PartitionState,
     manifest_path,

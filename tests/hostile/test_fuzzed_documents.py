@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from statemigrate.checkpoint.operators import operator_files, operator_names
 from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.continuation import next_batch
-from statemigrate.embedded.durable import FileReference
-from statemigrate.embedded.heartbeat import remove_old_beats
-from statemigrate.embedded.last import last_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import (
+from statemigrate.embedded.engine.heartbeat import remove_old_beats
+from statemigrate.embedded.storage.continuation import next_batch
+from statemigrate.embedded.storage.durable import FileReference
+from statemigrate.embedded.storage.last import last_committed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import (
     Manifest,
     PartitionState,
     SnapshotReference,
@@ -28,15 +28,15 @@ from statemigrate.embedded.manifest import (
     publish_manifest,
     read_manifest,
 )
-from statemigrate.embedded.retention import remove_old_versions
-from statemigrate.embedded.snapshots import snapshot_files
+from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.storage.snapshots import snapshot_files
 from statemigrate.formats import Struct, format_from_json
-from statemigrate.inspect.applied import applied_by, read_applied
 from statemigrate.native.adoption.backup import last_backup
-from statemigrate.native.checkpoint import file_system
-from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.offsets import OffsetLog
-from statemigrate.native.record import StoreRecord, read_record, write_record
+from statemigrate.native.adoption.offsets import OffsetLog
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.spark_state.reader import file_system
+from statemigrate.native.startup.record import StoreRecord, read_record, write_record
+from statemigrate.state.applied import applied_by, read_applied
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, documents, mutated
 

@@ -208,7 +208,7 @@ def test_rates_come_from_two_looks(half):
 def test_a_key_that_is_no_number_is_said(spark, tmp_path):
     from pyspark.sql.types import StructType
 
-    from statemigrate.inspect.keys import key_from_texts
+    from statemigrate.state.keys import key_from_texts
 
     columns = StructType.fromDDL("id INT, day DATE, name STRING")
     import datetime as dt

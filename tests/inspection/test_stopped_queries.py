@@ -21,8 +21,8 @@ from tally import (
 
 from statemigrate import migrated
 from statemigrate.cli import main
+from statemigrate.commands.offline import backfill_stopped
 from statemigrate.errors import CheckpointError, CheckpointInUseError, TransformError
-from statemigrate.inspect.stopped import backfill_stopped
 
 pytestmark = pytest.mark.spark
 KEYS = 60
@@ -75,7 +75,7 @@ def test_it_may_be_interrupted_and_goes_on(pipeline, scripts, expected, monkeypa
     pipeline.deploy(CentsTally())
     from dataclasses import replace
 
-    from statemigrate.embedded import stopped
+    from statemigrate.embedded.engine import offline as stopped
 
     monkeypatch.setattr(stopped, "_CHUNK", replace(stopped._CHUNK, initial_rows=7, maximum_rows=7))
     seen: list[tuple[int, int]] = []

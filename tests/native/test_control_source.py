@@ -16,7 +16,7 @@ from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 from statemigrate import backfill_status, migrated, pause_backfill, plan_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
-from statemigrate.native.control import MARKER
+from statemigrate.native.live.control import MARKER
 
 pytestmark = pytest.mark.spark
 

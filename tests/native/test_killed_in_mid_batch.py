@@ -10,8 +10,8 @@ from native_pipeline import NativePipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import migrated, plan_backfill, with_backfill
-from statemigrate.demo.native_job import partitions_written
-from statemigrate.demo.processes import ProcessSession
+from statemigrate.demo.jobs.native import partitions_written
+from statemigrate.demo.stage.processes import ProcessSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 

@@ -8,12 +8,12 @@ from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
 from statemigrate import ScriptFolder, StateReader, migrated, status, with_backfill
+from statemigrate.commands.baseline import baseline
 from statemigrate.errors import CheckpointError
-from statemigrate.inspect.baseline import baseline
-from statemigrate.inspect.dry_run import dry_run
+from statemigrate.inspect.trial.run import dry_run
 from statemigrate.native.adoption import adopt
-from statemigrate.native.chunks import plan_backfill
-from statemigrate.native.progress import backfill_status
+from statemigrate.native.backfill.plan import plan_backfill
+from statemigrate.native.backfill.progress import backfill_status
 
 pytestmark = pytest.mark.spark
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.families import RocksFamily, RocksListFamily
-from statemigrate.embedded.last import last_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest
-from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.storage.last import last_committed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
+from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec
 

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from statemigrate.cli import main
-from statemigrate.demo.places import DemoFolder
 from statemigrate.demo.run import FILES, KILL_FROM, compare_outcomes
+from statemigrate.demo.stage.places import DemoFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 

@@ -13,8 +13,8 @@ from support.metric_points import RaisingProvider, points
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, BatchMetrics, migrated
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import read_manifest
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import read_manifest
 
 pytestmark = pytest.mark.spark
 

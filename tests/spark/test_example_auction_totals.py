@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.inspect.reader import StateReader
+from statemigrate.state.reader import StateReader
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 from stored_state import families
 
 from statemigrate import BackfillOptions
-from statemigrate.inspect.reader import StateReader
+from statemigrate.state.reader import StateReader
 
 pytestmark = pytest.mark.spark
 

@@ -69,7 +69,8 @@ def run_until_killed(folder: Path, batches: int) -> None:
     """Run the example as a user would; SIGKILL after its sink has written so many batches."""
     marker = folder / f"killed-{batches}"
     point = {
-        "module": "statemigrate.embedded.batches", "function": "Batches._after", "when": "before",
+        "module": "statemigrate.embedded.engine.batches",
+        "function": "Batches._after", "when": "before",
         "call": batches, "argument": "", "marker": str(marker),
     }  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(KILLING), "KILL_AT": json.dumps(point)}

@@ -24,7 +24,7 @@ from statemigrate import migrated
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
 HERE = Path(__file__).parent
-DURABLE, BATCHES = "statemigrate.embedded.durable", "statemigrate.embedded.batches"
+DURABLE, BATCHES = "statemigrate.embedded.storage.durable", "statemigrate.embedded.engine.batches"
 A_CHANGELOG, A_MANIFEST = r"\.changelog'", r"versions/\d+\.json'"
 
 POINTS = {
@@ -33,8 +33,8 @@ POINTS = {
     "before the manifest appears": (DURABLE, "rename", "before", 2, A_MANIFEST),
     "after the manifest appeared": (DURABLE, "rename", "after", 2, A_MANIFEST),
     "after the sink, before Spark's commit": (BATCHES, "Batches._after", "before", 2, ""),
-    "during a snapshot": ("statemigrate.embedded.snapshots", "_store", "before", 3, ""),
-    "during restore": ("statemigrate.embedded.restore", "_apply", "before", 30, ""),
+    "during a snapshot": ("statemigrate.embedded.storage.snapshots", "_store", "before", 3, ""),
+    "during restore": ("statemigrate.embedded.working.restore", "_apply", "before", 30, ""),
     "in a backfill chunk": ("statemigrate.backfill", "_migrate", "after", 37, ""),
 }
 

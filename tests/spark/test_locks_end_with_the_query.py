@@ -4,9 +4,9 @@ import pytest
 from support.waiting import eventually
 from tally import CENTS, CentsTally, Expected, batch
 
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.lock import DirectoryLock
-from statemigrate.embedded.running import release_ended
+from statemigrate.embedded.engine.running import release_ended
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.errors import CheckpointInUseError
 
 pytestmark = pytest.mark.spark

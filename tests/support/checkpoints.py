@@ -7,9 +7,9 @@ from typing import Any
 
 from statemigrate import ScriptFolder
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState, publish_manifest
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
 

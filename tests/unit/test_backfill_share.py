@@ -3,8 +3,8 @@
 import pytest
 
 from statemigrate.backfill import BackfillOptions, Tuner
-from statemigrate.embedded.batches import without_backfill
-from statemigrate.embedded.plan import BatchPlan
+from statemigrate.embedded.engine.batches import without_backfill
+from statemigrate.embedded.engine.plan import BatchPlan
 
 
 def plan(batch_ms: float) -> BatchPlan:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from statemigrate.errors import CheckpointInUseError
-from statemigrate.native.offsets import OffsetLog
+from statemigrate.native.adoption.offsets import OffsetLog
 
 WATCHED = 5.0
 """Seconds for which a checkpoint is watched, unless said otherwise."""

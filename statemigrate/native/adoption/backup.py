@@ -19,7 +19,8 @@ from pathlib import Path
 
 from statemigrate.checkpoint.offsets import batches_in
 from statemigrate.files import ConfinedPath
-from statemigrate.native.adoptions import (
+from statemigrate.native.adoption.offsets import OffsetFile
+from statemigrate.native.backfill.adoptions import (
     FORMAT,
     Progress,
     Record,
@@ -27,7 +28,6 @@ from statemigrate.native.adoptions import (
     altered,
     parse_record,
 )
-from statemigrate.native.offsets import OffsetFile
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from functools import partial
 
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
+from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, State
 from statemigrate.native.adoption.plan import Plan, plan_adoption, plan_undoing
 from statemigrate.native.adoption.refusals import has_named_sources, has_room, native_log
 from statemigrate.native.adoption.relocation import KEPT, Relocation, plan_relocation
 from statemigrate.native.adoption.steps import adopting, undoing
-from statemigrate.native.offsets import OffsetLog
 
 
 def adopt(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statemigrate.checkpoint.offsets import NO_OFFSET
 from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
+from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State
 from statemigrate.native.adoption.refusals import (
     already_adopted,
@@ -19,7 +20,6 @@ from statemigrate.native.adoption.refusals import (
     not_adopted,
 )
 from statemigrate.native.adoption.relocation import Relocation, plan_relocation
-from statemigrate.native.offsets import OffsetFile, OffsetLog
 
 
 @dataclass(frozen=True)

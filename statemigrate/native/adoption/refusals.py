@@ -7,12 +7,12 @@ from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.errors import CheckpointError
 from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import Backup
-from statemigrate.native.checkpoint import file_system
-from statemigrate.native.chunk_files import ChunkFiles
-from statemigrate.native.offsets import OffsetFile, OffsetLog
-from statemigrate.native.operators import FUNCTION, PROCESSOR
-from statemigrate.native.paths import check_readable, check_source_path
-from statemigrate.native.presence import check_last_source, has_control_source
+from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.presence import check_last_source, has_control_source
+from statemigrate.native.spark_state.operators import FUNCTION, PROCESSOR
+from statemigrate.native.spark_state.paths import check_readable, check_source_path
+from statemigrate.native.spark_state.reader import file_system
 
 _STATE = "groupState"
 """The field of a function's rows that holds its own state."""

@@ -15,7 +15,7 @@ from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_file
 from statemigrate.errors import CheckpointError
 from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import write_file
-from statemigrate.native.checkpoint import file_system
+from statemigrate.native.spark_state.reader import file_system
 
 KEPT = "statemigrate/adoption/moved"
 """Where the metadata are kept as they were, below the checkpoint."""

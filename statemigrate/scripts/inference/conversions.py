@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from statemigrate.formats.canonical import layout
-from statemigrate.formats.capacity import holds_all, holds_integers, kind_of
-from statemigrate.formats.schema import Decimals, Enum, Fixed, Node, Primitive, Union
-from statemigrate.scripts.inference.expressions import call
-from statemigrate.scripts.inference.layout import Doc
+from statemigrate.formats.schema.capacity import holds_all, holds_integers, kind_of
+from statemigrate.formats.schema.fingerprint import layout
+from statemigrate.formats.schema.nodes import Decimals, Enum, Fixed, Node, Primitive, Union
+from statemigrate.scripts.source.expressions import call
+from statemigrate.scripts.source.layout import Doc
 
 
 @dataclass(frozen=True)

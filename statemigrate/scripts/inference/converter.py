@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from statemigrate.formats.matching import Pair, Path, Reason, unpaired
-from statemigrate.formats.nullability import holds_none, without_none
-from statemigrate.formats.schema import NULL, Array, Field, Map, Node, Record
+from statemigrate.formats.schema.matching import Pair, Path, Reason, unpaired
+from statemigrate.formats.schema.nodes import NULL, Array, Field, Map, Node, Record
+from statemigrate.formats.schema.nullability import holds_none, without_none
 from statemigrate.scripts.inference import questions
 from statemigrate.scripts.inference.conversions import conversion
-from statemigrate.scripts.inference.expressions import (
+from statemigrate.scripts.inference.functions import Functions
+from statemigrate.scripts.inference.scope import ARGUMENT, LOOP_NAMES, Scope
+from statemigrate.scripts.source.expressions import (
     Entry,
     call,
     dict_literal,
@@ -18,10 +20,8 @@ from statemigrate.scripts.inference.expressions import (
     list_of,
     unless_none,
 )
-from statemigrate.scripts.inference.functions import Functions
-from statemigrate.scripts.inference.layout import Doc, flat
-from statemigrate.scripts.inference.scope import ARGUMENT, LOOP_NAMES, Scope
-from statemigrate.scripts.inference.zeros import default_of, zero_item, zero_of
+from statemigrate.scripts.source.layout import Doc, flat
+from statemigrate.scripts.source.zeros import default_of, zero_item, zero_of
 
 _Pairs = Mapping[Path, Pair]
 

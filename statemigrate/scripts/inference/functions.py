@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from statemigrate.formats.matching import Pair
-from statemigrate.formats.resolution import matched_fields
-from statemigrate.formats.schema import Record
-from statemigrate.scripts.inference.layout import Break, Doc, Indent, render
+from statemigrate.formats.schema.matching import Pair
+from statemigrate.formats.schema.nodes import Record
+from statemigrate.formats.schema.resolution import matched_fields
+from statemigrate.scripts.source.layout import Break, Doc, Indent, render
 
 
 class Functions:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statemigrate.formats import Format
 from statemigrate.scripts.inference.converter import Converter
 from statemigrate.scripts.inference.functions import Functions
-from statemigrate.scripts.inference.layout import WIDTH
-from statemigrate.scripts.inference.literals import quoted
 from statemigrate.scripts.inference.questions import MARK
+from statemigrate.scripts.source.layout import WIDTH
+from statemigrate.scripts.source.literals import quoted
 
 _MODULES = {
     "datetime": ("UTC", "date", "datetime", "time", "timedelta"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from statemigrate.formats.schema import Node, type_name
-from statemigrate.scripts.inference.layout import Comment, Doc, flat
+from statemigrate.formats.schema.nodes import Node, type_name
+from statemigrate.scripts.source.layout import Comment, Doc, flat
 
 MARK = "# QUESTION:"
 

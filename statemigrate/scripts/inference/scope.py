@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import keyword
 
-from statemigrate.formats.matching import Path
-from statemigrate.formats.nullability import holds_none, with_none, without_none
-from statemigrate.formats.schema import Node, Record
-from statemigrate.scripts.inference.expressions import assigned_or_empty, call, item_of
-from statemigrate.scripts.inference.layout import Doc
-from statemigrate.scripts.inference.literals import quoted
+from statemigrate.formats.schema.matching import Path
+from statemigrate.formats.schema.nodes import Node, Record
+from statemigrate.formats.schema.nullability import holds_none, with_none, without_none
+from statemigrate.scripts.source.expressions import assigned_or_empty, call, item_of
+from statemigrate.scripts.source.layout import Doc
+from statemigrate.scripts.source.literals import quoted
 
 ARGUMENT = "value"
 LOOP_NAMES = ("each", "inner", "innermost")

@@ -18,18 +18,18 @@ from typing import Any
 
 from statemigrate.backfill import BackfillOptions
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
-from statemigrate.embedded.batches import Batches, Engine
-from statemigrate.embedded.handle import EmbeddedHandle
-from statemigrate.embedded.last import last_committed, require_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.lock import DirectoryLock
-from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.engine.batches import Batches, Engine
+from statemigrate.embedded.engine.handle import EmbeddedHandle
+from statemigrate.embedded.engine.offline import stopped
+from statemigrate.embedded.engine.plan import BatchSchema
+from statemigrate.embedded.engine.task import working_copy
 from statemigrate.embedded.options import EngineOptions
-from statemigrate.embedded.plan import BatchSchema
-from statemigrate.embedded.restore import open_at
-from statemigrate.embedded.stopped import stopped
-from statemigrate.embedded.task import working_copy
-from statemigrate.embedded.working import remove_leftovers
+from statemigrate.embedded.storage.last import last_committed, require_committed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.working.directory import remove_leftovers
+from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import KeyCodec
@@ -92,7 +92,7 @@ def run(root: str, deployed: dict[str, Any]) -> None:
 
 def run_believing(root: str, deployed: dict[str, Any]) -> None:
     """As `run`, by an engine that believes a working copy whatever became of it."""
-    from statemigrate.embedded import restore
+    from statemigrate.embedded.working import restore
 
     restore.withdraw = lambda _copy: None
     restore.proven_state = _claimed
@@ -100,8 +100,8 @@ def run_believing(root: str, deployed: dict[str, Any]) -> None:
 
 
 def _claimed(copy: Path) -> str | None:
-    from statemigrate.embedded.durable import read_document
-    from statemigrate.embedded.proof import PROOF
+    from statemigrate.embedded.storage.durable import read_document
+    from statemigrate.embedded.working.proof import PROOF
 
     return read_document(copy / PROOF)["state"] if (copy / PROOF).is_file() else None
 
@@ -133,7 +133,7 @@ def look(root: str, where: str) -> dict[str, Any]:
 
 
 def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
-    from statemigrate.embedded.families import family_class
+    from statemigrate.embedded.working.families import family_class
 
     store, _, revision = family.partition("@")
     revision = revision or "base"

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from statemigrate.cli.demo_view import DemoView
-from statemigrate.demo.batch import Batch
-from statemigrate.demo.comparison import Comparison
-from statemigrate.demo.crash import Crash
-from statemigrate.demo.figures import BatchTimes, Figures, MigrationFigures
-from statemigrate.demo.options import DemoOptions
+from statemigrate.cli.views.demo import DemoView
+from statemigrate.demo.stage.batch import Batch
+from statemigrate.demo.stage.crash import Crash
+from statemigrate.demo.stage.options import DemoOptions
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed
+from statemigrate.demo.verdict.comparison import Comparison
+from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
 
 EQUAL = Comparison(1000, 0, 0, 0, 0)
 GOOD = Figures(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.dry_runs import EMPTY, GOOD, LONG_KEY, LOSING, NASTY, NOT_SAMPLED, REPORT, TAG
 
-from statemigrate.cli.dry_run_view import print_report
+from statemigrate.cli.views.dry_run import print_report
 
 WHOLE = """\
 Dry run of auctions to 9f2d6c1b7e05

@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from statemigrate import ScriptFolder
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
-from statemigrate.cli.stopped import _print_quarantined
+from statemigrate.cli.verbs.stopped import _print_quarantined
+from statemigrate.commands.quarantine import Quarantined
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import HIDDEN, NO_VALUES, StatemigrateError
 from statemigrate.formats import Struct
-from statemigrate.inspect.course import Course
-from statemigrate.inspect.quarantine import Quarantined
+from statemigrate.inspect.trial.course import Course
 from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
 

@@ -9,7 +9,7 @@ import pytest
 
 import statemigrate
 from statemigrate.cli.main import VERBS
-from statemigrate.demo.places import example_migrations
+from statemigrate.demo.stage.places import example_migrations
 
 HEAVY = ("pyspark", "rocksdict", "fastavro", "alembic", "sqlglot")
 

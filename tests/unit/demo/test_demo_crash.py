@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.waiting import eventually
 
-from statemigrate.demo.crash import Crash, MidBatchKill
-from statemigrate.demo.embedded_job import changelogs_written
-from statemigrate.demo.native_job import partitions_written
-from statemigrate.demo.processes import ProcessSession
-from statemigrate.embedded.layout import Layout
+from statemigrate.demo.jobs.embedded import changelogs_written
+from statemigrate.demo.jobs.native import partitions_written
+from statemigrate.demo.stage.crash import Crash, MidBatchKill
+from statemigrate.demo.stage.processes import ProcessSession
+from statemigrate.embedded.storage.layout import Layout
 
 pytestmark = pytest.mark.kill
 

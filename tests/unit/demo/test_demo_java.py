@@ -1,7 +1,7 @@
 import pytest
 
-from statemigrate.demo.java import require_java
 from statemigrate.errors import StatemigrateError
+from statemigrate.files.java import require_java
 
 
 @pytest.fixture

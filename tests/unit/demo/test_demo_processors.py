@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import Row
 
-from statemigrate.demo import after, before
-from statemigrate.demo.places import example_migrations
+from statemigrate.demo.jobs import after, before
+from statemigrate.demo.stage.places import example_migrations
 from statemigrate.deployment import SETTINGS
 from statemigrate.scripts import ScriptFolder
 

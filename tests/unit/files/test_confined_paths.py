@@ -8,7 +8,7 @@ import pytest
 
 from statemigrate.errors import ForeignFileError
 from statemigrate.files import ConfinedPath
-from statemigrate.native.checkpoint import file_system
+from statemigrate.native.spark_state.reader import file_system
 from tests.support.hostile import bounded
 
 Act = Callable[[ConfinedPath], object]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from statemigrate.commands.autogenerate import Generated, autogenerate
 from statemigrate.errors import FormatError, LineageError, ScriptError, StartupError
 from statemigrate.formats import Avro, Struct
-from statemigrate.inspect.autogenerate import Generated, autogenerate
-from statemigrate.inspect.code import CodeError
+from statemigrate.inspect.checking.code import CodeError
 from statemigrate.scripts import ScriptFolder
 
 MODULE = """

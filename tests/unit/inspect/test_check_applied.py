@@ -9,14 +9,14 @@ import pytest
 from support.script_files import script
 
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, manifest_path, publish_manifest
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import Manifest, manifest_path, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
-from statemigrate.inspect.applied import applied_by, record_applied
-from statemigrate.inspect.check import check
-from statemigrate.native.record import StoreRecord, write_record
+from statemigrate.inspect.checking.check import check
+from statemigrate.native.startup.record import StoreRecord, write_record
 from statemigrate.scripts.loading import load
+from statemigrate.state.applied import applied_by, record_applied
 
 Applied = dict[str, dict[str, str]]
 HEAD = "m/versions/a2.py"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.inspect.code import CodeError, declared_in
+from statemigrate.inspect.checking.code import CodeError, declared_in
 
 MODULE = """
 from pyspark.sql.streaming import StatefulProcessor

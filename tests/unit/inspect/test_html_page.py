@@ -21,8 +21,8 @@ from support.dry_runs import (
     huge,
 )
 
-import statemigrate.inspect
-from statemigrate.inspect.html import html_page
+import statemigrate.inspect.report
+from statemigrate.inspect.report.html import html_page
 
 CONTROL_SHOWN = r"bell\x07 escape\x1b[31m null\x00 next\x85 line\nnext\ttab \udc80 \ufffe"
 RIGHT_TO_LEFT_SHOWN = RIGHT_TO_LEFT.replace("\u202e", r"\u202e").replace("\u202c", r"\u202c")
@@ -211,7 +211,7 @@ def test_the_policy_allows_the_style_sheet_and_nothing_else():
 
 
 def test_only_the_style_sheet_is_not_escaped():
-    folder = Path(statemigrate.inspect.__file__).with_name("html_template")
+    folder = Path(statemigrate.inspect.report.__file__).with_name("html_template")
     raw = [
         expression
         for template in sorted(folder.glob("*.mako"))

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from support.offset_logs import checkpoint
 
-from statemigrate.inspect.next_steps import next_step
-from statemigrate.inspect.status import FamilyStatus, StoreStatus
+from statemigrate.commands.next_steps import next_step
+from statemigrate.commands.status import FamilyStatus, StoreStatus
 from statemigrate.native.adoption import adopt
-from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 
 OLD = FamilyStatus("auctions", "base", 3, {0: 3}, None)
 LEFT = StoreStatus("auctions", "value", "r1", "r1", 5, (OLD,), "")

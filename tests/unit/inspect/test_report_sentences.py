@@ -11,8 +11,8 @@ from support.dry_runs import (
     REPORT,
 )
 
-from statemigrate.inspect.sentences import headline, round_trips, sentences
-from statemigrate.inspect.verdict import verdict
+from statemigrate.inspect.report.sentences import headline, round_trips, sentences
+from statemigrate.inspect.report.verdict import verdict
 
 
 def test_failures_are_counted_with_their_causes():

@@ -1,6 +1,6 @@
 import pytest
 
-from statemigrate.inspect.text import counted, duration, size, visible, visible_lines
+from statemigrate.inspect.report.text import counted, duration, size, visible, visible_lines
 
 
 @pytest.mark.parametrize(

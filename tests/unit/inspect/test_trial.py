@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Struct
-from statemigrate.inspect.effects import shown
-from statemigrate.inspect.findings import Findings
-from statemigrate.inspect.state import Share
-from statemigrate.inspect.trial import Trial
+from statemigrate.inspect.trial.effects import shown
+from statemigrate.inspect.trial.findings import Findings
+from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Path
 from statemigrate.migration.path import Step
+from statemigrate.state.protocol import Share
 
 OLD = Struct("n BIGINT, text STRING, tags MAP<STRING, BIGINT>")
 NEW = Struct("n INT, label STRING, tags MAP<STRING, BIGINT>, item STRUCT<size: INT>")

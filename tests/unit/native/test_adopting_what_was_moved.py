@@ -20,7 +20,7 @@ from statemigrate.checkpoint.operators import OperatorFile, is_at, is_local, ope
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.adoption.relocation import plan_relocation
-from statemigrate.native.chunk_files import CHUNKS
+from statemigrate.native.backfill.chunk_files import CHUNKS
 
 V2 = "state/0/_metadata/v2/0"
 ENVELOPE = [{"name": "revision", "type": "string"}, {"name": "payload", "type": "binary"}]
@@ -198,7 +198,7 @@ def test_which_texts_are_one_place():
 
 
 def test_every_operator_s_files_are_found(tmp_path):
-    from statemigrate.native.checkpoint import file_system
+    from statemigrate.native.spark_state.reader import file_system
 
     root = checkpoint(tmp_path / "c")
     operator(root, 2)

@@ -20,8 +20,8 @@ from statemigrate.errors import (
     TransformError,
     ValueMismatchError,
 )
-from statemigrate.native.control import MARKER
-from statemigrate.native.group_state import MigratedGroupState
+from statemigrate.native.live.control import MARKER
+from statemigrate.native.live.group_state import MigratedGroupState
 
 OLD, NEW = Struct("n BIGINT, name STRING"), Struct("m BIGINT, names ARRAY<STRING>")
 SCRIPT = '''"""Rename."""

@@ -9,7 +9,7 @@ from support.waiting import eventually
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 from statemigrate.native.adoption import activity, adopt, undo_adoption
-from statemigrate.native.offsets import OffsetLog, read_offsets
+from statemigrate.native.adoption.offsets import OffsetLog, read_offsets
 
 OFFSET = '{"logOffset":2}'
 

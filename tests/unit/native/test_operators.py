@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.operators import FUNCTION, check_names, only, operators_in
+from statemigrate.native.spark_state.operators import FUNCTION, check_names, only, operators_in
 
 
 def row(number, name, *variables):

@@ -3,9 +3,9 @@
 import pytest
 
 from statemigrate.errors import CheckpointError
-from statemigrate.native.checkpoint import file_system
-from statemigrate.native.offsets import OffsetLog
-from statemigrate.native.seen import Seen
+from statemigrate.native.adoption.offsets import OffsetLog
+from statemigrate.native.spark_state.reader import file_system
+from statemigrate.native.startup.seen import Seen
 
 
 @pytest.fixture

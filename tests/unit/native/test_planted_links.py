@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import ForeignFileError
-from statemigrate.inspect.applied import applied_by
-from statemigrate.inspect.opening import engine_of
-from statemigrate.native.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.record import StoreRecord, read_record, write_record
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.startup.record import StoreRecord, read_record, write_record
+from statemigrate.state.applied import applied_by
+from statemigrate.state.opening import engine_of
 
 PLAN = PlanRecord("plan", 1, 1, -1)
 RECORD = {"words": StoreRecord(("words",), 0, {})}

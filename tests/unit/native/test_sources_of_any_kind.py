@@ -7,13 +7,13 @@ import pytest
 from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
 from support.source_logs import CHUNKS, KINDS, file_log, source_files
 
-from statemigrate.checkpoint.file_source import SourceLog
+from statemigrate.checkpoint.sources import SourceLog
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.chunk_files import ChunkFiles
-from statemigrate.native.chunks import pause_backfill
-from statemigrate.native.presence import require_control_source
-from statemigrate.native.progress import BackfillProgress
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.plan import pause_backfill
+from statemigrate.native.backfill.presence import require_control_source
+from statemigrate.native.backfill.progress import BackfillProgress
 
 FILES = [f"{name}.parquet" for name in "abc"]
 

@@ -11,9 +11,9 @@ import pytest
 from support.offset_logs import checkpoint, operator, tree
 
 from statemigrate.checkpoint import operators
-from statemigrate.native import view
-from statemigrate.native.checkpoint import file_system
-from statemigrate.native.view import readable_place
+from statemigrate.native.spark_state import view
+from statemigrate.native.spark_state.reader import file_system
+from statemigrate.native.spark_state.view import readable_place
 
 
 class Session:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct, Value
-from statemigrate.formats.canonical import layout
+from statemigrate.formats.schema.fingerprint import layout
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.inference import Transforms, infer_transforms
 

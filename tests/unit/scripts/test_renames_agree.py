@@ -6,7 +6,7 @@ from format_pairs import FormatPair, format_pairs
 from hypothesis import given, settings
 
 from statemigrate.formats import Avro, compare
-from statemigrate.formats.capacity import CONVERTIBLE
+from statemigrate.formats.schema.capacity import CONVERTIBLE
 from statemigrate.scripts.inference import infer_transforms
 from statemigrate.scripts.inference.conversions import _BETWEEN
 

@@ -1,0 +1,1 @@
+"""The verbs: each maps flags to a command and prints."""

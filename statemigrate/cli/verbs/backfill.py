@@ -1,0 +1,227 @@
+"""`backfill`: on Spark's own state plans, pauses, follows; on a stopped embedded query does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    operator_option,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from statemigrate.backfill import OnError
+    from statemigrate.native.backfill.plan import BackfillPlan
+    from statemigrate.native.backfill.progress import BackfillStatus
+
+
+@click.command(epilog="Example: statemigrate backfill /data/checkpoint --keys-per-chunk 20000")
+@click.argument("checkpoint", required=False)
+@click.option("--checkpoint", "named", metavar="PATH", help="The same, as other commands have it.")
+@click.option(
+    "--keys-per-chunk",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="About how many keys a batch migrates (Spark's own state).",
+)
+@target_option
+@accept_edited_option
+@click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
+@click.option("--status", is_flag=True, help="Only show how far the backfill is.")
+@click.option(
+    "--on-error",
+    type=click.Choice(["raise", "quarantine"]),
+    default="raise",
+    show_default=True,
+    help="What a value does that does not migrate (embedded engine).",
+)
+@operator_option
+@shared_options()
+@click.pass_obj
+def backfill(  # noqa: PLR0913 - one parameter an option
+    settings: Settings,
+    checkpoint: str | None,
+    *,
+    named: str | None,
+    keys_per_chunk: int,
+    targets: Mapping[str, str],
+    pause: bool,
+    status: bool,
+    on_error: OnError,
+    accept_edited: tuple[str, ...],
+) -> None:
+    """Migrate what no live row touches.
+
+    On Spark's own state, plans the backfill of the query whose checkpoint is CHECKPOINT: every key
+    that has values in an older family is written down, and the query, running or started later,
+    migrates them one chunk a batch. Its stream needs the control source (with_backfill). Planning
+    again resumes a paused backfill, and is harmless at any time.
+
+    On the embedded engine a running query backfills by itself; this migrates everything while it is
+    stopped. It may be interrupted, and goes on when it is run again.
+    """
+    path = checkpoint or named
+    if path is None or (checkpoint and named):
+        raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
+    if pause and status:
+        raise click.UsageError("--pause and --status exclude each other.")
+    from statemigrate.state.opening import is_embedded
+
+    embedded = is_embedded(path)
+    if embedded and (pause or status):
+        raise click.UsageError(
+            f"See `statemigrate status --checkpoint {path}`: on the embedded engine there is no "
+            "plan to pause or to follow."
+        )
+    if embedded:
+        _to_the_end(settings, path, targets, on_error, accept_edited)
+    elif pause:
+        _pause(settings, path)
+    elif status:
+        _status(settings, path, targets)
+    else:
+        _plan(settings, path, targets, keys_per_chunk)
+
+
+def _to_the_end(
+    settings: Settings,
+    checkpoint: str,
+    targets: Mapping[str, str],
+    on_error: OnError,
+    accept_edited: tuple[str, ...],
+) -> None:
+    from statemigrate.cli.progress import progress_bar
+    from statemigrate.commands.offline import backfill_stopped
+
+    with progress_bar("values", shown=not settings.json) as move:
+        done = backfill_stopped(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            on_error=on_error,
+            accept_edited=accept_edited,
+            tick=move,
+        )
+    if settings.json:
+        print_json(asdict(done))
+        return
+    screen = console()
+    screen.print(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
+    if done.quarantined:
+        screen.print(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        screen.print(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
+    else:
+        screen.print("Next: start the query; what is empty leaves the read path and is dropped.")
+
+
+def _plan(
+    settings: Settings, checkpoint: str, targets: Mapping[str, str], keys_per_chunk: int
+) -> None:
+    from statemigrate.cli.session import local_session
+    from statemigrate.native.backfill.chunk_files import ChunkFiles
+    from statemigrate.native.backfill.plan import plan_backfill
+
+    # Said before Spark takes its time to start.
+    ChunkFiles(checkpoint).require_query()
+    with local_session() as spark:
+        plan = plan_backfill(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            keys_per_chunk=keys_per_chunk,
+            operator=settings.operator,
+            spark=spark,
+        )
+    if settings.json:
+        print_json(asdict(plan))
+    else:
+        _print_plan(plan, checkpoint)
+
+
+def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
+    from statemigrate.commands.next_steps import RUNNING
+
+    screen = console()
+    if plan.withdrawn:
+        screen.print(f"Withdrew {_chunks(plan.withdrawn)} of the plan before.")
+    if not plan.keys:
+        screen.print("Nothing to migrate: no key has values in an older family.")
+        return
+    _print_families(plan.families)
+    screen.print(f"Planned {plan.keys:,} keys in {_chunks(plan.chunks)}, one a batch.")
+    screen.print(f"Next: {RUNNING}; statemigrate backfill {checkpoint} --status follows")
+
+
+def _pause(settings: Settings, checkpoint: str) -> None:
+    from statemigrate.native.backfill.plan import pause_backfill
+
+    withdrawn = pause_backfill(checkpoint)
+    if settings.json:
+        print_json({"withdrawn": withdrawn})
+        return
+    console().print(f"Withdrew {_chunks(withdrawn)}; live rows go on migrating what they touch.")
+    console().print(f"Next: statemigrate backfill {checkpoint} resumes.")
+
+
+def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
+    from statemigrate.cli.session import local_session
+    from statemigrate.native.backfill.chunk_files import ChunkFiles
+    from statemigrate.native.backfill.progress import backfill_status
+
+    ChunkFiles(checkpoint).require_query()
+    with local_session() as spark:
+        status = backfill_status(
+            checkpoint,
+            migrations=settings.migrations,
+            targets=targets,
+            operator=settings.operator,
+            spark=spark,
+        )
+    if settings.json:
+        counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
+        print_json({**asdict(status), **counted})
+    else:
+        _print_status(status, checkpoint)
+
+
+def _print_status(status: BackfillStatus, checkpoint: str) -> None:
+    from statemigrate.commands.next_steps import RUNNING
+
+    screen = console()
+    _print_families(status.families)
+    screen.print(f"{status.keys_left:,} keys are left in older families.")
+    if status.chunks:
+        screen.print(
+            f"{status.consumed:,} of {_chunks(status.chunks)} processed, planned for "
+            f"{status.keys_planned:,} keys."
+        )
+    if status.quarantined:
+        screen.print(f"{status.quarantined:,} keys are quarantined: their transforms failed.")
+        screen.print(
+            f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
+            "scripts, deploy with accept_edited, and plan again."
+        )
+    elif status.keys_left and not status.chunks:
+        screen.print(f"Next: statemigrate backfill {checkpoint}")
+    elif status.keys_left:
+        screen.print(f"Next: {RUNNING}.")
+    elif status.families:
+        screen.print("Next: restart the query: what is empty leaves the read path and is dropped.")
+
+
+def _chunks(number: int) -> str:
+    return f"{number:,} chunk" if number == 1 else f"{number:,} chunks"
+
+
+def _print_families(families: Mapping[str, int]) -> None:
+    if families:
+        print_rows(("family", "keys"), [(name, f"{keys:,}") for name, keys in families.items()])

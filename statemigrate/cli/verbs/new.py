@@ -1,0 +1,182 @@
+"""`new`: the verb that writes scripts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import Settings, operator_option, shared_options
+from statemigrate.cli.output import console, print_json
+
+if TYPE_CHECKING:
+    from statemigrate.commands.autogenerate import Generated
+    from statemigrate.formats import Format
+
+
+@click.command(
+    epilog="Example: statemigrate new auctions -m 'split item and price' "
+    "--autogenerate pipeline.totals:Totals"
+)
+@click.argument("store", required=False)
+@click.option("-m", "--message", help="What changes, in one line.")
+@click.option(
+    "--from",
+    "old",
+    metavar="FORMAT",
+    help="Format of the first script's `old`: Spark DDL, or the path of an .avsc file.",
+)
+@click.option("--to", "new", metavar="FORMAT", help="Format to fill in as `new`, likewise.")
+@click.option("--baseline", is_flag=True, help="Only record the format the state has today.")
+@click.option(
+    "--autogenerate",
+    "reference",
+    metavar="MODULE:OBJECT",
+    help="Write `new`, `upgrade` and `downgrade` from what this processor declares; without "
+    "STORE, a script for each of its stores that changed.",
+)
+@click.option(
+    "--from-checkpoint",
+    "checkpoint",
+    metavar="PATH",
+    help="Record the format that the state in this checkpoint has today; without STORE, of each "
+    "store that has no script.",
+)
+@operator_option
+@shared_options()
+@click.pass_obj
+def new(
+    settings: Settings,
+    store: str | None,
+    *,
+    message: str | None,
+    old: str | None,
+    new: str | None,
+    baseline: bool,
+    reference: str | None,
+    checkpoint: str | None,
+) -> None:
+    """Write a new migration script for STORE.
+
+    It follows the store's newest script and takes its format as `old`; a store's first script
+    starts the store's branch. The formats and `upgrade` that are still open are yours to write.
+    """
+    _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
+    if checkpoint is not None:
+        _from_checkpoint(settings, checkpoint, message, store)
+    elif message is None:
+        raise click.UsageError("Missing option '-m' / '--message'.")
+    elif reference is not None:
+        _autogenerate(settings, reference, message, store)
+    elif store is None:
+        raise click.UsageError("Missing argument 'STORE'.")
+    else:
+        _write(settings, store, message, _format(old), _format(new), baseline)
+
+
+def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool) -> None:
+    if reference is not None and formats:
+        raise click.UsageError("--autogenerate finds the formats: leave out the others.")
+    if checkpoint is not None and (formats or reference is not None):
+        raise click.UsageError("--from-checkpoint finds the format: leave out the others.")
+
+
+def _from_checkpoint(
+    settings: Settings, checkpoint: str, message: str | None, store: str | None
+) -> None:
+    from statemigrate.cli.session import session_for
+    from statemigrate.commands.baseline import MESSAGE, baseline
+
+    with session_for(checkpoint) as spark:
+        written = baseline(
+            settings.migrations,
+            checkpoint,
+            message or MESSAGE,
+            store,
+            operator=settings.operator,
+            spark=spark,
+        )
+    if settings.json:
+        print_json([_document(script) for script in written])
+        return
+    screen = console()
+    if not written:
+        screen.print("Nothing to record: every store of the checkpoint has scripts")
+    for script in written:
+        screen.print(f"Wrote {script.path}")
+        screen.print(f"Next: statemigrate show {script.store}")
+
+
+def _write(
+    settings: Settings,
+    store: str,
+    message: str,
+    old: Format | None,
+    new: Format | None,
+    baseline: bool,
+) -> None:
+    from statemigrate.scripts import ScriptFolder
+
+    path = ScriptFolder(settings.migrations).new(
+        store, message, old=old, new=new, baseline=baseline
+    )
+    steps = _next_steps(store, baseline, new is not None)
+    if settings.json:
+        print_json({"path": str(path), "store": store, "next": steps})
+        return
+    screen = console()
+    screen.print(f"Wrote {path}")
+    for step in steps:
+        screen.print(f"Next: {step}")
+
+
+def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
+    from statemigrate.commands.autogenerate import autogenerate
+
+    written = autogenerate(settings.migrations, reference, message, store)
+    if settings.json:
+        print_json([_document(script) for script in written])
+        return
+    screen = console()
+    if not written:
+        screen.print("Nothing to migrate: the code declares the head's format")
+    for script in written:
+        screen.print(f"Wrote {script.path}")
+        for line in _remarks(script):
+            screen.print(line)
+
+
+def _document(script: Generated) -> dict[str, Any]:
+    return {
+        "path": str(script.path),
+        "store": script.store,
+        "baseline": script.is_baseline,
+        "questions": [asdict(question) for question in script.questions],
+    }
+
+
+def _remarks(script: Generated) -> list[str]:
+    if script.is_baseline:
+        return [
+            f"Store {script.store} had no script: this one records the format the code declares"
+        ]
+    count = len(script.questions)
+    questions = "1 question" if count == 1 else f"{count} questions"
+    answer = [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
+    return [*(answer if count else []), f"Next: statemigrate show {script.store}"]
+
+
+def _format(text: str | None) -> Format | None:
+    from statemigrate.formats import Avro, Struct
+
+    if text is None:
+        return None
+    return Avro(Path(text)) if text.endswith(".avsc") else Struct(text)
+
+
+def _next_steps(store: str, baseline: bool, has_new: bool) -> list[str]:
+    formats = [] if has_new else ["write the format in `new`, and check `old`"]
+    functions = [] if baseline else ["write `upgrade`, and `downgrade` if there is a way back"]
+    return [*formats, *functions, f"statemigrate show {store}"]

@@ -1,0 +1,191 @@
+"""`init`, `history`, `heads` and `show`: the folder of scripts, and the verbs that read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.inspect.report.text import visible, visible_lines
+
+if TYPE_CHECKING:
+    from statemigrate.scripts import Details, Entry
+
+
+@click.command(epilog="Example: statemigrate init")
+@shared_options()
+@click.pass_obj
+def init(settings: Settings) -> None:
+    """Make a folder for migration scripts.
+
+    It holds script.py.mako, the template of new scripts, and versions/, where they go. A folder
+    that is one already stays as it is.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    folder = ScriptFolder.create(settings.migrations)
+    if settings.json:
+        print_json({"directory": str(folder.directory)})
+    else:
+        console().print(f"Migration scripts go to {folder.versions}")
+        console().print("Next: statemigrate new STORE -m MESSAGE")
+
+
+@click.command(epilog="Example: statemigrate history auctions")
+@click.argument("store", required=False)
+@shared_options()
+@click.pass_obj
+def history(settings: Settings, store: str | None) -> None:
+    """List the scripts of STORE, or of every store, newest first.
+
+    Scripts that are broken or not finished are listed too, with what is wrong. Exit code 1 if
+    there is any.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    entries = ScriptFolder(settings.migrations).history(store)
+    if settings.json:
+        print_json([entry.to_json() for entry in entries])
+    elif not entries:
+        _say_empty()
+    for name, group in [] if settings.json else groupby(entries, lambda entry: entry.store):
+        mine = list(group)
+        console().print(visible(name or "(no store)"), style="bold cyan")
+        columns = ("  revision", "follows", "", "way back", "message")
+        print_rows(columns, [_row(entry) for entry in mine])
+        _print_faults(mine)
+    _exit_with(entries)
+
+
+@click.command(epilog="Example: statemigrate heads --json")
+@shared_options()
+@click.pass_obj
+def heads(settings: Settings) -> None:
+    """List the newest script of every store.
+
+    Several where a store's scripts form no chain. What is wrong with a script is shown below it,
+    and makes the exit code 1.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    entries = ScriptFolder(settings.migrations).heads()
+    if settings.json:
+        print_json([entry.to_json() for entry in entries])
+    elif not entries:
+        _say_empty()
+    else:
+        rows = [
+            tuple(map(visible, (e.store or "-", e.revision or "-", e.message))) for e in entries
+        ]
+        print_rows(("store", "head", "message"), rows)
+        _print_faults(entries)
+    _exit_with(entries)
+
+
+@click.command(epilog="Example: statemigrate show auctions@head")
+@click.argument("revision")
+@shared_options()
+@click.pass_obj
+def show(settings: Settings, revision: str) -> None:
+    """Show one script and how it changes the format.
+
+    REVISION is an id or the beginning of one, STORE for its head, or STORE@ followed by an id,
+    head, base+1 or -1. Of a script that is broken or not finished, what can be read is shown, and
+    what is wrong; the exit code is 1 then.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    details = ScriptFolder(settings.migrations).show(revision)
+    if settings.json:
+        print_json(details.to_json())
+    else:
+        _print_details(details)
+    _exit_with([details])
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    return (
+        f"  {visible(entry.revision or '-')}",
+        _follows(entry),
+        _marks(entry),
+        _way_back(entry),
+        visible(entry.message or Path(entry.path).name),
+    )
+
+
+def _follows(entry: Entry) -> str:
+    is_baseline = entry.migration is not None and entry.migration.is_baseline
+    return visible(entry.down_revision or ("-" if is_baseline else "base"))
+
+
+def _marks(entry: Entry) -> str:
+    migration = entry.migration
+    marks = {
+        "head": entry.is_head,
+        "baseline": migration is not None and migration.is_baseline,
+        "broken": bool(entry.faults),
+    }
+    return ", ".join([*(mark for mark, holds in marks.items() if holds), *_questions(entry)])
+
+
+def _questions(entry: Entry) -> list[str]:
+    number = len(entry.migration.questions) if entry.migration else 0
+    return [f"{number} question{'s' if number > 1 else ''}"] if number else []
+
+
+def _way_back(entry: Entry) -> str:
+    if entry.migration is None:
+        return "?"
+    if entry.migration.is_baseline:
+        return "-"
+    return "yes" if entry.migration.is_reversible else "no"
+
+
+def _print_details(details: Details) -> None:
+    migration, screen = details.migration, console()
+    lines = {
+        "revision": f"{details.revision or '-'} {_marks(details)}".rstrip(),
+        "store": details.store or "-",
+        "follows": _follows(details),
+        "message": details.message,
+        "script": details.path,
+        "way back": _way_back(details),
+        **({"drops": ", ".join(migration.drops)} if migration and migration.drops else {}),
+    }
+    for name, text in lines.items():
+        screen.print(f"{name + ':':<10}", style="bold", end="")
+        screen.print(visible(text))
+    told = details.comparison or details.new
+    if told is not None:
+        screen.print()
+        for line in visible_lines(str(told)):
+            screen.print(line)
+    _print_faults([details])
+
+
+def _print_faults(entries: Sequence[Entry]) -> None:
+    """Each fault once, also where it is one of several scripts."""
+    screen = console()
+    faults = dict.fromkeys(fault for entry in entries for fault in entry.faults)
+    for fault in faults:
+        screen.print(f"  Wrong: {visible(fault.summary)}", style="bold red", soft_wrap=False)
+        for name, text in (("expected", fault.expected), ("found", fault.found)):
+            if text is not None:
+                first = visible_lines(str(text))[0]
+                screen.print(f"    {name}: {first}", soft_wrap=False)
+        if fault.next_action:
+            screen.print(f"    Next: {visible(fault.next_action)}", soft_wrap=False)
+
+
+def _exit_with(entries: Sequence[Entry]) -> None:
+    if any(entry.faults for entry in entries):
+        click.get_current_context().exit(1)
+
+
+def _say_empty() -> None:
+    console().print("No migration scripts yet. Next: statemigrate new STORE -m MESSAGE")

@@ -1,0 +1,1 @@
+"""How the larger results look in a terminal."""

@@ -1,0 +1,1 @@
+"""Every verb of the command line as an ordinary function."""

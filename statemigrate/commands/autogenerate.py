@@ -1,0 +1,87 @@
+"""Scripts for what the code declares and the newest scripts do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from statemigrate.deployment import Declared
+from statemigrate.formats import Struct
+from statemigrate.formats.struct.shape import shape_of
+from statemigrate.inspect.checking.code import CodeError, declared_in
+from statemigrate.migration import Lineage, Question
+from statemigrate.scripts import ScriptFolder
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A script that was written; ``questions`` are to be answered in it before it is used."""
+
+    store: str
+    path: Path
+    is_baseline: bool
+    questions: tuple[Question, ...]
+
+
+def autogenerate(
+    migrations: str | Path, reference: str, message: str, store: str | None = None
+) -> tuple[Generated, ...]:
+    """Write a script for each store whose declared schema is not its head's format.
+
+    ``reference`` is what `declared_in` takes; ``store`` leaves all others out. A store without
+    scripts gets a baseline, as there is nothing to compare with. Nothing is written for a store
+    that holds the same either way: nullability and whether a format is Avro do not count.
+
+    Raises `CodeError` if the code declares no state, or not ``store``; and what `ScriptFolder`
+    raises.
+    """
+    folder = ScriptFolder(migrations)
+    chosen = _chosen(declared_in(reference), reference, store)
+    lineages = folder.lineages() if store is None else dict(_lineage_of(folder, store))
+    changed = [(each, Struct(each.schema)) for each in chosen if _differs(each, lineages)]
+    return tuple(
+        _written(folder, each.store, message, format, baseline=each.store not in lineages)
+        for each, format in changed
+    )
+
+
+def _chosen(declared: Sequence[Declared], reference: str, store: str | None) -> Sequence[Declared]:
+    chosen = [each for each in declared if store in (None, each.store)]
+    if chosen:
+        return chosen
+    names = ", ".join(each.store for each in declared)
+    raise CodeError(
+        f"{reference} declares no state" if store is None else f"{reference} has no store {store}",
+        expected="a getValueState, getListState or getMapState call in init"
+        if store is None
+        else f"a store that init declares, named {store}",
+        found=names or "none",
+        next_action=f"name one of {names}, or the processor that declares it"
+        if names
+        else "name the processor that declares the state",
+        reference=reference,
+        store=store,
+    )
+
+
+def _lineage_of(folder: ScriptFolder, store: str) -> Iterator[tuple[str, Lineage]]:
+    # Broken scripts of other stores stay out of it.
+    if store in folder.stores():
+        yield store, folder.lineage(store)
+
+
+def _differs(declared: Declared, lineages: dict[str, Lineage]) -> bool:
+    lineage = lineages.get(declared.store)
+    if lineage is None:
+        return True
+    head = lineage.format_of(lineage.head).struct_type()
+    return bool(shape_of(head) != shape_of(declared.schema))
+
+
+def _written(
+    folder: ScriptFolder, store: str, message: str, format: Struct, *, baseline: bool
+) -> Generated:
+    path = folder.new(store, message, new=format, baseline=baseline, infer=not baseline)
+    newest = folder.lineage(store).migrations[-1]
+    return Generated(store, path, baseline, newest.questions)

@@ -1,0 +1,67 @@
+"""First scripts for stores that have state and no script yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.commands.autogenerate import Generated
+from statemigrate.deployment import StoredStore
+from statemigrate.errors import LineageError
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.opening import open_state
+from statemigrate.state.protocol import State, stored_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MESSAGE = "the format the state has today"
+
+
+def baseline(
+    migrations: str | Path,
+    checkpoint: str | Path,
+    message: str = MESSAGE,
+    store: str | None = None,
+    *,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[Generated, ...]:
+    """Write a baseline for ``store``, or for every store that has no script, as the state is.
+
+    The format is what the checkpoint really holds: the embedded engine's own note of it, or the
+    schema of Spark's state. Spark's own state is read with ``spark``, the active session unless
+    given.
+
+    Raises `LineageError` for a store that has scripts, and `CheckpointError` for one that the
+    checkpoint does not hold, or for what is no checkpoint.
+    """
+    folder = ScriptFolder(migrations)
+    with closing(open_state(str(checkpoint), {}, operator=operator, spark=spark)) as state:
+        chosen = list(_chosen(folder, state, store))
+    return tuple(_written(folder, name, stored, message) for name, stored in chosen)
+
+
+def _chosen(
+    folder: ScriptFolder, state: State, store: str | None
+) -> Iterator[tuple[str, StoredStore]]:
+    scripted = folder.stores()
+    if store is not None:
+        yield store, stored_store(state, store)
+        return
+    yield from ((name, each) for name, each in state.stores.items() if name not in scripted)
+
+
+def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str) -> Generated:
+    if len(stored.families) > 1:
+        raise LineageError(
+            f"store {store} has been migrated already: it has {len(stored.families)} families",
+            expected="state in one format, from before the first migration",
+            found=", ".join(each.name for each in stored.families),
+            next_action="check out the scripts that this checkpoint was last run with",
+            store=store,
+        )
+    path = folder.new(store, message, new=stored.families[0].format, baseline=True)
+    return Generated(store, path, True, ())

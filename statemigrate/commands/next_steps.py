@@ -1,0 +1,88 @@
+"""What to do next about a store, true in the state that its checkpoint is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
+
+if TYPE_CHECKING:
+    from statemigrate.commands.status import StoreStatus
+
+RUNNING = (
+    "have the query running, with with_backfill around its stream and @migrated on its processor"
+)
+"""What a planned backfill needs: without either, its chunks are not taken."""
+
+
+def next_step(store: StoreStatus, engine: str, checkpoint: str) -> str:
+    """What to do next, in one sentence."""
+    steps: tuple[Callable[[StoreStatus, str, str], str | None], ...]
+    steps = (_scripts, _quarantined, _left, _empty, _behind)
+    found = (step(store, engine, checkpoint) for step in steps)
+    done = "nothing: every value has the target's format"
+    return next((each for each in found if each is not None), done)
+
+
+def _scripts(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+    if not store.is_broken:
+        return None
+    return f"statemigrate history {store.store} shows what is wrong with its scripts"
+
+
+def _quarantined(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
+    if not store.quarantined:
+        return None
+    return (
+        f"statemigrate dry-run {store.store} --checkpoint {checkpoint} shows why "
+        f"{store.quarantined:,} fail"
+    )
+
+
+def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
+    if not store.left:
+        return None
+    if engine == "native":
+        return _native_backfill(checkpoint)
+    return (
+        "keep the query running: its backfill goes on; or stop it, and run "
+        f"statemigrate backfill {checkpoint}"
+    )
+
+
+def _native_backfill(checkpoint: str) -> str:
+    files = ChunkFiles(checkpoint)
+    offsets = files.offsets()
+    if offsets is not None and is_untold(files, offsets):
+        return untold_advice(checkpoint)
+    if lacks_control_source(files):
+        return (
+            f"stop the query, run statemigrate adopt {checkpoint} --apply, put with_backfill "
+            "around its stream and start it again"
+        )
+    plan, log = files.plan(), files.log()
+    waiting = len(files.written() - log.taken.keys())
+    if plan is None or not waiting:
+        return f"statemigrate backfill {checkpoint}"
+    chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
+    return (
+        f"{RUNNING}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
+        f"statemigrate backfill {checkpoint} --status follows"
+    )
+
+
+def _empty(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+    if not store.families:
+        return None
+    return "restart the query: what is empty leaves the read path and is dropped"
+
+
+def _behind(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
+    if store.head is None or store.head == store.target:
+        return None
+    return (
+        f"statemigrate dry-run {store.store} --checkpoint {checkpoint}, then deploy the code for "
+        f"{store.head}, with @migrated on it"
+    )

@@ -1,0 +1,74 @@
+"""Values that a backfill has left behind because their transform fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.inspect.trial.course import Course, courses
+from statemigrate.inspect.trial.run import read_lineages
+from statemigrate.inspect.trial.trial import cause_of
+from statemigrate.state.opening import open_state
+from statemigrate.state.protocol import planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NO_WAY = "no way leads from its family to the target's"
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A key, the value it holds in an older family, and why that does not migrate.
+
+    ``cause`` is None where the present scripts would migrate it: the next start does.
+    """
+
+    family: str
+    key: tuple[Any, ...]
+    value: Any
+    cause: str | None
+
+
+def quarantined(
+    store: str,
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> Iterator[Quarantined]:
+    """Every value of ``store`` that was left behind, tried with the scripts as they are now.
+
+    On the embedded engine those that a backfill has marked. Spark's own state has no marks: there
+    it is every value in an older family that does not migrate. ``accept_edited`` names the applied
+    scripts that were corrected since. Raises as `dry_run`.
+    """
+    lineages = read_lineages(migrations, store)
+    with closing(
+        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
+    ) as state:
+        plan = planned(state, store, lineages, targets or {}, accept_edited)
+        by_family = {course.family.name: course for course in courses(plan)}
+        for family, key, value, marked in state.suspects(plan):
+            cause = _cause(by_family[family], key, value) if family in by_family else _NO_WAY
+            if marked or cause is not None:
+                yield Quarantined(family, key, value, cause)
+
+
+def _cause(course: Course, key: tuple[Any, ...], value: Any) -> str | None:
+    elements = value if isinstance(value, list) else [value]
+    try:
+        for each in elements:
+            # A transform may change what it is given, and the original is shown.
+            fresh = course.family.format.decode(course.family.format.encode(each))
+            course.target.format.validate(course.path.apply(fresh, key))
+    except (TransformError, ValueMismatchError) as error:
+        return f"{cause_of(error)}; {error.found}"
+    return None

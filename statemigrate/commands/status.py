@@ -1,0 +1,188 @@
+"""How far a migration is: what is left where, how fast it goes, and what to do next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.commands.next_steps import next_step
+from statemigrate.deployment import Kind, StoredStore
+from statemigrate.migration import Lineage
+from statemigrate.state.opening import open_state
+from statemigrate.state.protocol import State
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statemigrate.scripts.survey import Survey
+
+
+@dataclass(frozen=True)
+class FamilyStatus:
+    """A family: its values, by partition too, and how many of them a backfill could not migrate.
+
+    ``quarantined`` is None where the engine does not note it.
+    """
+
+    name: str
+    revision: str
+    values: int
+    partitions: Mapping[int, int]
+    quarantined: int | None
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A store: the deployed target, the lineage's head, and the families.
+
+    ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
+    values that are in the target's, None on the embedded engine. ``head`` is None for a store
+    without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
+    second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
+    both None while unknown.
+    """
+
+    store: str
+    kind: Kind
+    target: str
+    head: str | None
+    in_target: int | None
+    families: tuple[FamilyStatus, ...]
+    next_action: str
+    rate: float | None = None
+    seconds: float | None = None
+    is_broken: bool = False
+
+    @property
+    def left(self) -> int:
+        """The values that are not in the target's format yet."""
+        return sum(each.values for each in self.families)
+
+    @property
+    def quarantined(self) -> int:
+        """The values that a backfill could not migrate."""
+        return sum(each.quarantined or 0 for each in self.families)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether reads look into more than the target's family."""
+        return bool(self.families)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A checkpoint as of its last committed batch, ``version``; ``taken_at`` in Unix seconds."""
+
+    engine: str
+    checkpoint: str
+    version: int
+    taken_at: float
+    stores: tuple[StoreStatus, ...]
+
+    @property
+    def left(self) -> int:
+        """The values that are not in their target's format yet, of all stores."""
+        return sum(each.left for each in self.stores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as JSON holds it, with its sums."""
+        document = asdict(self)
+        for each, store in zip(document["stores"], self.stores, strict=True):
+            each |= {"left": store.left, "quarantined": store.quarantined, "dual": store.is_dual}
+        return {**document, "left": self.left}
+
+    def since(self, before: Status) -> Status:
+        """The same with rates, reckoned from an earlier status of the same checkpoint."""
+        elapsed = self.taken_at - before.taken_at
+        earlier = {each.store: each.left for each in before.stores}
+        stores = tuple(
+            _paced(each, earlier.get(each.store, each.left) - each.left, elapsed)
+            for each in self.stores
+        )
+        return replace(self, stores=stores)
+
+
+def status(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> Status:
+    """Count what is left in each store of a checkpoint, as of its last committed batch.
+
+    The query may be running. ``migrations`` is the folder of its scripts, None if it has none;
+    ``targets`` tells whose state envelopes are, where scripts of several stores fit. Spark's own
+    state is read with ``spark``, the active session unless given. ``operator`` is Spark's number
+    of the stateful operator that is meant, where several could be. Raises `CheckpointError` for
+    what cannot be read, and `ScriptError` for what is no folder of scripts; a store with broken
+    scripts is counted too, and says so.
+    """
+    found = _survey(migrations)
+    lineages = dict(found.lineages) if found else {}
+    for store, target in (targets or {}).items():
+        if store in lineages:
+            lineages[store].resolve(target)
+    with closing(
+        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
+    ) as state:
+        stores = tuple(
+            _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
+            for name, stored in state.stores.items()
+        )
+        return Status(state.engine, state.checkpoint, state.version, time.time(), stores)
+
+
+def _survey(migrations: str | Path | None) -> Survey | None:
+    from statemigrate.scripts import ScriptFolder
+
+    return None if migrations is None else ScriptFolder(migrations).survey()
+
+
+def _is_broken(found: Survey | None, store: str) -> bool:
+    return found is not None and store in found.stores and store not in found.lineages
+
+
+def _store(
+    state: State, store: str, stored: StoredStore, lineage: Lineage | None, *, broken: bool
+) -> StoreStatus:
+    target, *others = stored.families
+    # What an embedded target holds is noted nowhere, and of no use to know.
+    counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
+    marked = state.quarantined(store)
+    families = tuple(
+        FamilyStatus(
+            each.name,
+            each.revision,
+            sum(counts.get(each.name, {}).values()),
+            counts.get(each.name, {}),
+            None if marked is None else marked.get(each.name, 0),
+        )
+        for each in others
+    )
+    found = StoreStatus(
+        store,
+        stored.kind,
+        target.revision,
+        None if lineage is None else lineage.head,
+        sum(counts[target.name].values()) if target.name in counts else None,
+        families,
+        "",
+        is_broken=broken,
+    )
+    before = state.earlier([each.name for each in families]) if found.left else None
+    if before is not None:
+        found = _paced(found, before[1] - found.left, before[0])
+    return replace(found, next_action=next_step(found, state.engine, state.checkpoint))
+
+
+def _paced(store: StoreStatus, gone: int, elapsed: float) -> StoreStatus:
+    if elapsed <= 0 or gone <= 0:
+        return store
+    rate = gone / elapsed
+    return replace(store, rate=rate, seconds=store.left / rate)

@@ -1,0 +1,1 @@
+"""What the demonstration's processes run: the two deployments on either engine."""

@@ -1,0 +1,36 @@
+"""What every key must be in the end, computed by Spark SQL from all events at once.
+
+It shares no code with the processors: no state, no batches, no migration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.demo.stage.events import SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY = """
+WITH
+    persons AS (SELECT entity, name, city FROM events WHERE kind = 'person'),
+    auctions AS (SELECT entity, seller, name, category FROM events WHERE kind = 'auction'),
+    bids AS (
+        SELECT entity, count(*) AS bids, sum(price) AS total, max(price) AS highest
+        FROM events WHERE kind = 'bid' GROUP BY entity
+    )
+SELECT
+    entity, auctions.seller, auctions.name, auctions.category, CAST(NULL AS STRING) AS city,
+    coalesce(bids.bids, 0) AS bids, coalesce(bids.total, 0) AS total, bids.highest
+FROM auctions FULL OUTER JOIN bids USING (entity)
+UNION ALL
+SELECT entity, NULL, name, NULL, city, NULL, NULL, NULL FROM persons
+"""
+
+
+def compute_expected(spark: SparkSession, events: Path) -> Any:
+    """A table of `statemigrate.demo.stage.rows.COLUMNS`, one row a key."""
+    spark.read.schema(SCHEMA).parquet(str(events)).createOrReplaceTempView("events")
+    return spark.sql(QUERY).toArrow()

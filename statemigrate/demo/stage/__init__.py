@@ -1,0 +1,1 @@
+"""Where the demonstration plays: places, processes, sessions, and the crash."""

@@ -1,0 +1,1 @@
+"""What must have come out, computed independently, and what did."""

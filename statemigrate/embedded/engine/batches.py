@@ -1,0 +1,256 @@
+"""The driver's part of a micro-batch: plan it, run it, commit it, hand on its output."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from statemigrate import errors
+from statemigrate.backfill import BackfillOptions, Chunk, Tuner
+from statemigrate.deployment import Settings, StorePlan
+from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.report import REPORT, rebuilt
+from statemigrate.embedded.engine.task import run_partition
+from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.progress import BatchProgress, batch_progress
+from statemigrate.embedded.storage.continuation import batch_time, continued
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import (
+    Manifest,
+    PartitionState,
+    publish_manifest,
+)
+from statemigrate.embedded.storage.retention import remove_old_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Sink = Callable[["DataFrame", int], None]
+Plans = dict[str, StorePlan]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What stays the same from batch to batch: places, code, schemas, settings."""
+
+    layout: Layout
+    working: str
+    processor: Any
+    schema: BatchSchema
+    settings: Settings
+    options: EngineOptions
+    sink: Sink
+
+
+class Batches:
+    """Runs the micro-batches of one query; its `run` is what ``foreachBatch`` calls."""
+
+    def __init__(self, engine: Engine, planned: Callable[[Manifest | None], Plans]) -> None:
+        self._engine = engine
+        self._planned = planned
+        self._stores: Plans = {}
+        self._first = True
+        self._batch_ms = 0.0
+        self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
+        self.error: BaseException | None = None
+
+    def run(self, rows: DataFrame, batch: int) -> None:
+        """Turn state version ``batch - 1`` into ``batch`` and hand the output to the sink."""
+        try:
+            self._run(rows, batch)
+        except BaseException as error:
+            # Spark passes on only the text; whoever waits for the query raises the error itself.
+            self.error = error
+            if self._engine.options.metrics is not None:
+                self._engine.options.metrics.failed(error)
+            raise
+
+    def _run(self, rows: DataFrame, batch: int) -> None:
+        began = time.monotonic()
+        committed = continued(self._engine.layout, batch)
+        if self._first:
+            self._stores = self._planned(committed)
+        before = self._empty() if committed is None else committed
+        plan = self._plan(before, batch)
+        with _stored(self._stage(rows, plan)) as computed:
+            reports = _reports(computed, self._engine.options.partitions)
+            manifest = self._commit(before, plan, reports)
+            self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
+        self._first = False
+        elapsed = (time.monotonic() - began) * 1000
+        cores = rows.sparkSession.sparkContext.defaultParallelism
+        self._batch_ms = without_backfill(elapsed, reports, cores)
+        self._after(manifest, plan, reports, elapsed)
+
+    def _empty(self) -> Manifest:
+        states = (PartitionState(),) * self._engine.options.partitions
+        return Manifest(-1, self._engine.schema.key.jsonValue(), states, {}, {})
+
+    def _plan(self, before: Manifest, batch: int) -> BatchPlan:
+        retired = self._retirable(before)
+        return BatchPlan(
+            version=batch,
+            layout=self._engine.layout,
+            working=self._engine.working,
+            partitions=before.partitions,
+            stores={name: store.without(retired) for name, store in self._stores.items()},
+            retired=retired,
+            write_on_read=self._engine.settings.write_on_read,
+            backfill=self._engine.options.backfill,
+            tuner=tuner_of(self._engine.options.backfill, before.backfill),
+            snapshot_every=self._engine.options.snapshot_every,
+            first_of_run=self._first,
+            processing_time=batch_time(self._engine.layout, batch),
+            batch_ms=self._batch_ms,
+        )
+
+    def _retirable(self, before: Manifest) -> frozenset[str]:
+        """Families to drop: drained in every partition of the committed version before."""
+        # What the first release noted is looked at by a batch before it is acted on.
+        if not (self._engine.options.retire_drained and before.is_counted):
+            return frozenset()
+        names = {family.name for store in self._stores.values() for family in store.sources}
+        return frozenset(name for name in names if before.version >= 0 and before.is_empty(name))
+
+    def _stage(self, rows: DataFrame, plan: BatchPlan) -> DataFrame:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        run = partial(
+            run_partition, plan=plan, schema=self._engine.schema, processor=self._engine.processor
+        )
+        output = [StructField(f.name, f.dataType, True) for f in self._engine.schema.output.fields]
+        # Under plain names: Spark would take a dot in a name for a field of a struct.
+        plain = rows.toDF(*(f"column_{number}" for number in range(len(rows.columns))))
+        by = [f"column_{number}" for number in self._engine.schema.key_columns]
+        keyed = plain.repartition(self._engine.options.partitions, *by)
+        ordered = keyed.sortWithinPartitions(*by)
+        return ordered.mapInArrow(run, StructType([*output, StructField(REPORT, StringType())]))
+
+    def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
+        stores = {name: store.stored() for name, store in plan.stores.items()}
+        manifest = Manifest(
+            plan.version,
+            self._engine.schema.key.jsonValue(),
+            tuple(PartitionState.from_json(report["state"]) for report in reports),
+            {**before.stores, **stores},
+            tuned(plan, reports),
+        )
+        publish_manifest(self._engine.layout, manifest)
+        return manifest
+
+    def _after(
+        self, manifest: Manifest, plan: BatchPlan, reports: list[dict[str, Any]], batch_ms: float
+    ) -> None:
+        self._stores = plan.stores
+        sources = {
+            name: [family.name for family in store.sources] for name, store in plan.stores.items()
+        }
+        retired = sorted(plan.retired)
+        progress = batch_progress(manifest, reports, sources, retired, batch_ms)
+        if self._engine.options.backfill.enabled and (
+            has_worked(reports) or self._retirable(manifest)
+        ):
+            beat(self._engine.layout, plan.version)
+        progress = replace(progress, clean_up_failed=not self._cleaned_up(plan.version))
+        self.progress.append(progress)
+        # Last: what fails before it fails the batch, which is then run and told of again.
+        if self._engine.options.metrics is not None:
+            self._engine.options.metrics.committed(progress)
+
+    def _cleaned_up(self, version: int) -> bool:
+        """Remove what is old, if it is time to; False where that failed, which ends no batch."""
+        options = self._engine.options
+        if version % options.snapshot_every != 0:
+            return True
+        try:
+            remove_old_versions(self._engine.layout, version, options.retain)
+            remove_old_beats(self._engine.layout, version, options.retain)
+        except Exception:
+            _log.warning(
+                "old versions of %s cannot be removed; the query goes on, the next batches try "
+                "again, and meanwhile more is kept than asked for",
+                self._engine.layout.checkpoint, exc_info=True,
+            )  # fmt: skip
+            return False
+        return True
+
+
+_log = logging.getLogger("statemigrate.embedded")
+_KEPT = 10_000
+"""Batches whose figures are kept: a query runs for months, and its memory must not grow."""
+
+
+def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
+    """What one partition's backfill is a share of; partitions that wait for a core share it."""
+    waves = math.ceil(len(reports) / max(cores, 1))
+    slowest: float = max(report["backfill_ms"] for report in reports)
+    return max(0.0, batch_ms - waves * slowest) / waves
+
+
+def has_worked(reports: list[dict[str, Any]]) -> bool:
+    """Whether the backfill got further, so that another batch may too."""
+    return any(report["backfilled"] or report["quarantined"] for report in reports)
+
+
+def tuner_of(options: BackfillOptions, stored: dict[str, Any]) -> Tuner:
+    """The tuner as the last batch left it, from what the manifest has of it."""
+    tuner = Tuner.start(options)
+    # Without a rate nothing was learned, and the options may have changed since.
+    if not stored or stored["rows_per_millisecond"] is None:
+        return tuner
+    rows = min(stored["rows"], options.maximum_rows)
+    return replace(tuner, rows=rows, rows_per_millisecond=stored["rows_per_millisecond"])
+
+
+def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the manifest keeps of the tuner after a batch."""
+    tuner = plan.tuner
+    chunked = [report for report in reports if report["chunk"]]
+    if chunked:
+        # One observation a batch, the largest chunk's: a budget is one partition's.
+        largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
+        live = plan.beside(largest["rows"], largest["live_ms"])
+        tuner = tuner.observe(Chunk(**largest["chunk"]), live)
+    return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
+
+
+@contextmanager
+def _stored(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep what the stage computes, so that the sink's reads do not run the batch again."""
+    session = frame.sparkSession
+    adaptive = session.conf.get("spark.sql.adaptive.enabled", "true")
+    # Adaptive execution may drop partitions that got no rows; every partition must run.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        kept = frame.persist()
+        yield kept
+    finally:
+        session.conf.set("spark.sql.adaptive.enabled", adaptive or "true")
+        frame.unpersist()
+
+
+def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
+    """Run the stage; its partitions' reports in order. Raises the first error among them."""
+    rows = computed.where(computed[REPORT].isNotNull()).select(REPORT).collect()
+    reports = sorted((json.loads(row[0]) for row in rows), key=lambda each: each["partition"])
+    for report in reports:
+        if report["error"] is not None:
+            raise rebuilt(report["error"])
+    numbers = [report["partition"] for report in reports]
+    if numbers != list(range(partitions)):
+        raise errors.CheckpointError(
+            "not every partition of the batch was run",
+            expected=f"reports of partitions 0 to {partitions - 1}",
+            found=f"reports of {numbers}",
+            next_action="restart the query; it goes on from the last committed batch",
+        )
+    return reports

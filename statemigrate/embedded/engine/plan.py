@@ -1,0 +1,49 @@
+"""What the driver tells the tasks of one micro-batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.backfill import BackfillOptions, Tuner
+from statemigrate.deployment import StorePlan
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import PartitionState
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """Everything a task needs to turn version ``version - 1`` into ``version``."""
+
+    version: int
+    layout: Layout
+    working: str
+    partitions: tuple[PartitionState, ...]
+    stores: dict[str, StorePlan]
+    retired: frozenset[str]
+    write_on_read: bool
+    backfill: BackfillOptions
+    tuner: Tuner
+    snapshot_every: int
+    first_of_run: bool
+    processing_time: int
+    """Milliseconds since the epoch: when Spark began the batch for the first time."""
+    batch_ms: float = 0.0
+    """A partition's part of what the batch before took without backfill; 0 for a run's first."""
+
+    def beside(self, rows: int, live_ms: float) -> float:
+        """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.
+
+        A few rows take a partition next to nothing, while their batch takes Spark a second.
+        """
+        return max(live_ms, self.batch_ms) if rows else 0.0
+
+
+@dataclass(frozen=True)
+class BatchSchema:
+    """The columns of a batch: the input's, which of them are the key, and the output's."""
+
+    rows: Any
+    key: Any
+    key_columns: tuple[int, ...]
+    output: Any

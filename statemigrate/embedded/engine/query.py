@@ -1,0 +1,218 @@
+"""The embedded engine as a user meets it: a streaming query with a processor over its rows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    Settings,
+    StorePlan,
+    check_targets,
+    plan_store,
+)
+from statemigrate.embedded.engine.batches import Batches, Engine, Sink
+from statemigrate.embedded.engine.handle import EmbeddedHandle
+from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
+from statemigrate.embedded.engine.plan import BatchSchema
+from statemigrate.embedded.engine.running import RunningQuery, release_ended
+from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.storage.continuation import continued, next_batch
+from statemigrate.embedded.storage.layout import Layout, spark_path
+from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.working.directory import (
+    given_directory,
+    private_directory,
+    remove_leftovers,
+)
+from statemigrate.errors import StartupError
+from statemigrate.migration import Lineage
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.keys import check_grouping
+from statemigrate.processor.workers import check_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import StructType
+
+
+class EmbeddedQuery:
+    """A ``StatefulProcessor`` over a stream, its state in the embedded engine.
+
+    ``by`` names the grouping columns, ``output`` is the processor's output schema, and ``sink`` is
+    called with each batch's output and the batch id; after a crash it may be called again with the
+    same id and the same state, so it should replace or upsert. Migrations come from the processor's
+    `migrated` decorator; without one every store keeps the format it has.
+
+    `start` checks everything first and raises `StartupError`, `CheckpointError` or
+    `CheckpointInUseError` before anything is touched.
+    """
+
+    def __init__(
+        self,
+        stream: DataFrame,
+        *,
+        by: str | Sequence[str],
+        processor: StatefulProcessor,
+        output: StructType | str,
+        checkpoint: str | Path,
+        sink: Sink,
+        options: EngineOptions | None = None,
+    ) -> None:
+        self._stream = stream
+        self._by = (by,) if isinstance(by, str) else tuple(by)
+        self._processor = processor
+        self._output = _output_struct(output)
+        self._layout = Layout.of(checkpoint)
+        self._sink = sink
+        self._options = options or EngineOptions()
+        self._settings: Settings = getattr(processor, SETTINGS, Settings())
+
+    def start(self, **trigger: Any) -> RunningQuery:
+        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes."""
+        release_ended()
+        locks = self._lock()
+        try:
+            return self._start(locks, trigger)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+
+    def _start(self, locks: list[DirectoryLock], trigger: dict[str, Any]) -> RunningQuery:
+        schema = _batch_schema(self._stream.schema, self._by, self._output)
+        committed = continued(self._layout, next_batch(self._layout))
+        self._check_checkpoint(committed, schema)
+        # Checked now; planned again from the version that the first batch really starts from.
+        declared = declared_variables(self._processor, EmbeddedHandle)
+        check_targets(self._settings, declared)
+        # Read once: the first batch may come hours later, with another release's scripts there.
+        planned = partial(self._plans, declared, self._lineages(declared))
+        stores = planned(committed)
+        _use_this_python(self._stream)
+        batches = Batches(self._engine(schema), planned)
+        writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
+        writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
+        if committed is not None and any(plan.sources for plan in stores.values()):
+            beat(self._layout, committed.version)
+        writer = writer.trigger(**trigger) if trigger else writer
+        return RunningQuery(writer.start(), batches, locks)
+
+    def _engine(self, schema: BatchSchema) -> Engine:
+        return Engine(
+            layout=self._layout,
+            working=str(self._working()),
+            processor=self._processor,
+            schema=schema,
+            settings=self._settings,
+            options=self._options,
+            sink=self._sink,
+        )
+
+    def _working(self) -> Path:
+        given = self._options.working_directory
+        return given_directory(Path(given)) if given else private_directory(self._layout)
+
+    def _lock(self) -> list[DirectoryLock]:
+        locks = [DirectoryLock(self._layout.lock, "the checkpoint")]
+        try:
+            working = self._working()
+            locks.append(DirectoryLock(working / "lock", "the working directory"))
+            remove_leftovers(working)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+        return locks
+
+    def _plans(
+        self,
+        declared: Sequence[Declared],
+        lineages: Mapping[str, Lineage],
+        committed: Manifest | None,
+    ) -> dict[str, StorePlan]:
+        stored = {} if committed is None else committed.stored_stores()
+        return {
+            each.store: plan_store(
+                each, lineages.get(each.store), stored.get(each.store), self._settings
+            )
+            for each in declared
+        }
+
+    def _lineages(self, declared: Sequence[Declared]) -> Mapping[str, Lineage]:
+        if not hasattr(self._processor, SETTINGS):
+            return {}
+        from statemigrate.scripts import ScriptFolder
+
+        lineages = ScriptFolder(self._settings.migrations).lineages()
+        names = {each.store for each in declared}
+        mine = {name: lineage for name, lineage in lineages.items() if name in names}
+        check_workers(mine)
+        return mine
+
+    def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
+        if committed is None:
+            return
+        found = len(committed.partitions)
+        if found != self._options.partitions:
+            raise StartupError(
+                f"the checkpoint {self._layout.checkpoint} has another number of partitions",
+                expected=f"{found} partitions, as it was made with",
+                found=f"{self._options.partitions} in the options",
+                next_action=f"start with EngineOptions(partitions={found}); the number is fixed "
+                "for the life of a checkpoint",
+            )
+        expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
+        if key != expected:
+            raise StartupError(
+                f"the checkpoint {self._layout.checkpoint} has another grouping key",
+                expected=expected,
+                found=key,
+                next_action="group by the same columns, with the same names and types",
+            )
+
+
+def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
+    from pyspark.sql.types import StructType
+
+    names = rows.fieldNames()
+    for column in by:
+        if names.count(column) != 1:
+            raise StartupError(
+                f"the stream cannot be grouped by {column}",
+                expected=f"one of its columns: {', '.join(names)}",
+                found=column,
+                next_action="name existing columns in by=",
+            )
+    positions = tuple(names.index(column) for column in by)
+    key = StructType([rows.fields[position] for position in positions])
+    check_grouping(key)
+    return BatchSchema(rows, key, positions, output)
+
+
+def _output_struct(output: StructType | str) -> StructType:
+    # Spark's own parser: an output column may have any name, a state field may not.
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
+
+
+def _columns(schema: dict[str, Any]) -> str:
+    # Without nullability and metadata, which do not change a key's bytes.
+    return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])
+
+
+def _use_this_python(stream: DataFrame) -> None:
+    """Let local workers run this very interpreter, whatever ``python3`` on the path is."""
+    context = stream.sparkSession.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ
+    if not chosen and (context.master or "").startswith("local"):
+        context.pythonExec = sys.executable

@@ -1,0 +1,100 @@
+"""The stores of one open partition, each behind its dual access."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from statemigrate.access import DualAccess, Source
+from statemigrate.backfill import Budget, Chunk, run_chunk
+from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
+from statemigrate.embedded.engine.plan import BatchPlan
+from statemigrate.embedded.engine.report import PartitionReport
+from statemigrate.embedded.working.families import RocksFamily
+from statemigrate.embedded.working.partition import Partition
+from statemigrate.processor.keys import KeyCodec, shown_key
+
+
+class OpenStores:
+    """The dual access of every store of a plan, over one open partition."""
+
+    def __init__(self, partition: Partition, plan: BatchPlan, keys: KeyCodec) -> None:
+        self._partition = partition
+        self._plan = plan
+        self._keys = keys
+        self._values: list[RocksFamily] = []
+        self._open = {name: self._make(store) for name, store in plan.stores.items()}
+
+    @property
+    def accesses(self) -> tuple[DualAccess[Any], ...]:
+        """The dual access of each store."""
+        return tuple(self._open.values())
+
+    def open(self, declared: Declared) -> DualAccess[Any]:
+        """The dual access of a declared variable."""
+        return self._open[declared.store]
+
+    def read_ahead(self, keys: list[bytes]) -> None:
+        """Fetch what the processor will probably ask of value state, for many keys at once."""
+        for family in self._values:
+            family.read_ahead(keys)
+
+    def backfill(self, report: PartitionReport) -> None:
+        """Migrate a chunk of what is left, within the budget."""
+        options = self._plan.backfill
+        if not options.enabled:
+            return
+        budget = self._plan.tuner.budget(self._plan.beside(report.rows, report.live_ms))
+        for access in self.accesses:
+            for source in access.sources:
+                chunk = self._chunk(access, source, budget)
+                _add(report, chunk)
+                budget = _rest(budget, chunk)
+                if budget.rows <= 0 or budget.milliseconds <= 0:
+                    return
+
+    def _chunk(self, access: DualAccess[Any], source: Source[Any], budget: Budget) -> Chunk:
+        on_error = self._plan.backfill.on_error
+        return run_chunk(access, source, self._partition, budget, on_error=on_error)
+
+    def _make(self, store: StorePlan) -> DualAccess[Any]:
+        kind = store.declared.kind
+        target = self._partition.target(store.target, kind)
+        if kind == "value":
+            self._values.append(target)
+        sources = [self._source(family, kind) for family in store.sources]
+        show = partial(shown_key, self._keys, _user_keys(store))
+        return dual_access(
+            store, target, sources, write_on_read=self._plan.write_on_read, show_key=show
+        )
+
+    def _source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
+        if self._plan.first_of_run:
+            self._partition.retry_quarantined(family.name)
+        return self._partition.source(family, kind)
+
+
+def _user_keys(store: StorePlan) -> KeyCodec | None:
+    return None if store.declared.user_key is None else KeyCodec(store.declared.user_key)
+
+
+def _add(report: PartitionReport, chunk: Chunk) -> None:
+    report.backfilled += chunk.migrated
+    report.quarantined += chunk.quarantined
+    report.chunk = asdict(chunk if report.chunk is None else _together(report.chunk, chunk))
+
+
+def _together(first: dict[str, Any], second: Chunk) -> Chunk:
+    one = Chunk(**first)
+    return Chunk(
+        one.migrated + second.migrated,
+        one.quarantined + second.quarantined,
+        one.milliseconds + second.milliseconds,
+        one.finished and second.finished,
+    )
+
+
+def _rest(budget: Budget, chunk: Chunk) -> Budget:
+    rows = budget.rows - chunk.migrated - chunk.quarantined
+    return Budget(rows, budget.milliseconds - chunk.milliseconds)

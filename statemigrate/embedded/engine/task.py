@@ -1,0 +1,127 @@
+"""What one Spark task does with one partition of a micro-batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from statemigrate.embedded.engine.arrivals import Arrivals
+from statemigrate.embedded.engine.handle import EmbeddedHandle
+from statemigrate.embedded.engine.output import OutputRows
+from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.report import PartitionReport, describe
+from statemigrate.embedded.engine.stores import OpenStores
+from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
+from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.processor.garbage import few_collections
+from statemigrate.processor.keys import KeyCodec
+
+
+def run_partition(
+    batches: Iterator[Any], *, plan: BatchPlan, schema: BatchSchema, processor: Any
+) -> Iterator[Any]:
+    """Run the processor over a partition's rows, backfill, commit; yields output and a report.
+
+    An error of this package travels in the report, so that the driver raises it as it is; any other
+    error fails the task.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 - always there inside a task
+    number = context.partitionId()
+    report = PartitionReport(number)
+    output = OutputRows(schema.output)
+    try:
+        yield from _run(batches, plan, schema, processor, report, output)
+    except StatemigrateError as error:
+        report.error = describe(error)
+    yield output.report(report)
+
+
+def _run(
+    batches: Iterator[Any],
+    plan: BatchPlan,
+    schema: BatchSchema,
+    processor: Any,
+    report: PartitionReport,
+    output: OutputRows,
+) -> Iterator[Any]:
+    number = report.partition
+    place = PartitionPlace(
+        number, plan.layout.partition(number), working_copy(plan.working, number)
+    )
+    watch = _Stopwatch()
+    with few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
+        stores = OpenStores(partition, plan, KeyCodec(schema.key))
+        report.restore_ms = watch.lap()
+        handle = EmbeddedHandle.over(stores.open)
+        processor.init(handle)
+        arrivals = Arrivals(batches, schema, stores.read_ahead)
+        for rows in _processed(arrivals, processor, handle, plan, report):
+            if output.add(rows):
+                yield from output.flush()
+        processor.close()
+        yield from output.flush()
+        report.live_ms = watch.lap()
+        stores.backfill(report)
+        report.backfill_ms = watch.lap()
+        report.touched = sum(access.counts.touched for access in stores.accesses)
+        retire_families(partition, plan, number)
+        report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
+        report.changelog_bytes = partition.changelog_bytes
+        report.commit_ms = watch.lap()
+
+
+def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
+    """Drop what the plan retires. Raises `CheckpointError` for a family that holds anything."""
+    for name in sorted(plan.retired):
+        if not partition.drop(name):
+            raise CheckpointError(
+                f"family {name} was to be retired, but partition {number} still has values in it",
+                expected="a family that is empty in every partition",
+                found="at least one value",
+                next_action="restart the query: nothing of this batch was written, and the family "
+                "is read again; please report this",
+                family=name,
+            )
+
+
+def working_copy(working: str, number: int) -> Path:
+    """Where the working copy of a partition is."""
+    return Path(working) / f"partition-{number}"
+
+
+def _snapshot_due(plan: BatchPlan, number: int) -> bool:
+    # Spread over the batches, so that not all partitions store a snapshot in the same one.
+    return (plan.version + 1 + number) % plan.snapshot_every == 0
+
+
+def _processed(
+    arrivals: Arrivals,
+    processor: Any,
+    handle: EmbeddedHandle,
+    plan: BatchPlan,
+    report: PartitionReport,
+) -> Iterator[Iterator[Any]]:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+    times = TimerValues(plan.processing_time, -1)
+    for key, data, rows in arrivals.groups():
+        handle.key.data = data
+        report.keys += 1
+        yield processor.handleInputRows(key, rows, times)
+    report.rows = arrivals.rows
+
+
+class _Stopwatch:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def lap(self) -> float:
+        now = time.monotonic()
+        elapsed, self._last = (now - self._last) * 1000, now
+        return elapsed

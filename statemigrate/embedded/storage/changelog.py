@@ -1,0 +1,187 @@
+"""Changelogs: what one batch changed in one partition, as an Arrow IPC stream.
+
+Columns: ``family`` (the family's name), ``key``, ``value`` (null for a delete), in the order of
+the writes; a record of the family named "" drops the family its key names. The file grows with what
+changed, not with the state. Its checksum is kept by the manifest that refers to it. A block is
+bounded in records and in bytes, so that neither writing nor reading takes memory for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from statemigrate.embedded.storage.arrow_messages import (
+    RECORD_BATCH,
+    SCHEMA,
+    check_buffers,
+    messages,
+)
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.durable import (
+    RESTORE_COPY,
+    DurableFile,
+    FileReference,
+    unwritable,
+    verify,
+)
+from statemigrate.embedded.storage.layout import file_name
+from statemigrate.errors import CorruptFileError
+
+_ROWS_A_BLOCK = 16_384
+_BYTES_A_BLOCK = 64 << 20
+_LARGE = 4_096
+"""Bytes from which on a record counts towards a block's; a block of smaller ones is full before."""
+_Columns = tuple[list[str], list[bytes], list[bytes | None]]
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([("family", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+
+
+class ChangelogWriter:
+    """Collects a batch's writes; the file comes into being with the first block."""
+
+    def __init__(self, directory: Path, version: int) -> None:
+        self._path = directory / file_name(version, "changelog")
+        self._file: DurableFile | None = None
+        self._stream: Any = None
+        self._records: list[tuple[str, bytes, bytes | None]] = []
+        self._large = 0
+        self.records = 0
+
+    def add(self, family: str, key: bytes, value: bytes | None) -> None:
+        """Record that ``key`` of ``family`` now has ``value``, or none."""
+        self.adding(family)(key, value)
+
+    def adding(self, family: str) -> Callable[[bytes, bytes | None], None]:
+        """`add` for one family: called for every write, so as short as it can be."""
+        records, append = self._records, self._records.append
+
+        def add(key: bytes, value: bytes | None) -> None:
+            append((family, key, value))
+            size = len(key) if value is None else len(key) + len(value)
+            if size >= _LARGE:
+                self._large += size
+            if len(records) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
+                self._write_block()
+
+        return add
+
+    def publish(self) -> FileReference | None:
+        """Make the changelog durable; None when nothing was recorded."""
+        self._write_block()
+        if self._file is None:
+            return None
+        self._stream.close()
+        return self._file.publish()
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        if self._file is not None:
+            self._file.abandon()
+
+    def _write_block(self) -> None:
+        import pyarrow as pa
+
+        if not self._records:
+            return
+        schema = _schema()
+        columns = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*self._records, strict=True), schema, strict=True)
+        ]
+        block = pa.RecordBatch.from_arrays(columns, schema=schema)
+        with unwritable(self._path.parent):
+            self._open().write_batch(block)
+        self.records += len(self._records)
+        # Cleared, not replaced: whoever adds holds on to this list.
+        self._records.clear()
+        self._large = 0
+
+    def _open(self) -> Any:
+        import pyarrow as pa
+
+        if self._file is None:
+            self._file = DurableFile(self._path)
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            sink = pa.PythonFile(self._file.stream, mode="w")
+            self._stream = pa.ipc.new_stream(sink, _schema(), options=options)
+        return self._stream
+
+
+def read_changelog(
+    path: Path, reference: FileReference
+) -> Iterator[tuple[str, bytes, bytes | None]]:
+    """The records of a changelog, in order; each block is checked in full before its first record.
+
+    Checksums do not help against who can write the file that holds them. Raises `CorruptFileError`.
+    """
+    verify(path, reference)
+    try:
+        with confined(path).open() as file:
+            for columns in _blocks(file, reference.size):
+                yield from zip(*columns, strict=True)
+    except ValueError as error:
+        raise CorruptFileError(
+            f"{path} is not a changelog",
+            expected="an Arrow IPC stream of family, key and value",
+            found=str(error),
+            next_action=RESTORE_COPY,
+            path=str(path),
+        ) from error
+
+
+def _blocks(file: IO[bytes], size: int) -> Iterator[_Columns]:
+    stream = messages(file, size)
+    first = next(stream, None)
+    if first is None or first.kind != SCHEMA:
+        raise ValueError("no schema")
+    _check_schema(first.data)
+    for message in stream:
+        if message.kind != RECORD_BATCH:
+            raise ValueError(f"a message of kind {message.kind}")
+        check_buffers(message)
+        yield _columns(message.data)
+
+
+def _check_schema(data: bytes) -> None:
+    import pyarrow as pa
+
+    with _understood():
+        found = pa.ipc.read_schema(pa.py_buffer(data))
+    if found != _schema():
+        raise ValueError(f"another schema: {str(found)[:200]}")
+
+
+def _columns(data: bytes) -> _Columns:
+    import pyarrow as pa
+
+    with _understood():
+        block = pa.ipc.read_record_batch(pa.py_buffer(data), _schema())
+        # Arrow itself trusts the offsets of a block; a wrong one shows the memory around it.
+        block.validate(full=True)
+    if block.column(0).null_count or block.column(1).null_count:
+        raise ValueError("a record without family or key")
+    families, keys, values = (column.to_pylist() for column in block.columns)
+    if "" in families:
+        for family, key in zip(families, keys, strict=True):
+            # Its name is its key.
+            if not family and not key.decode():
+                raise ValueError("a family dropped that has no name")
+    return families, keys, values
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        # Arrow says OSError of bytes in memory too.
+        raise ValueError(str(error)) from error

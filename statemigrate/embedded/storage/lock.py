@@ -1,0 +1,70 @@
+"""Locks on a checkpoint and a working directory: one running query each."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.durable import unwritable
+from statemigrate.errors import CheckpointError, CheckpointInUseError
+
+
+class DirectoryLock:
+    """An exclusive lock file, released when the process ends however it ends."""
+
+    def __init__(self, path: Path, purpose: str) -> None:
+        with unwritable(path.parent):
+            confined(path).parent.mkdir()
+            # Opened for appending: a loser must not erase the holder's name.
+            self._file = confined(path).open_to_lock()
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
+            raise self._held(path, purpose) from error
+        except OSError as error:
+            self._file.close()
+            raise _no_locks(path, error) from error
+        try:
+            with unwritable(path.parent):
+                self._file.truncate(0)
+                self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+                self._file.flush()
+        except BaseException:
+            self._discard()
+            raise
+
+    def release(self) -> None:
+        """Let the next query in."""
+        self._file.close()
+
+    def _held(self, path: Path, purpose: str) -> CheckpointInUseError:
+        self._file.seek(0)
+        holder = self._file.read().strip() or "another process"
+        self._file.close()
+        return CheckpointInUseError(
+            f"{purpose} {path.parent} is in use",
+            expected="no other running query",
+            found=f"locked by {holder}",
+            next_action="stop that query first, or give this one its own directory",
+            path=str(path.parent),
+        )
+
+    def _discard(self) -> None:
+        # Closing writes what is buffered first; where that fails, the file is closed all the same.
+        with suppress(OSError):
+            self._file.close()
+
+
+def _no_locks(path: Path, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"{path} cannot be locked",
+        expected="a file system with locks, so that no second query runs on the same state",
+        found=str(error),
+        next_action="mount it with locks, as NFS without nolock and with its lock service running; "
+        "or use another file system",
+        path=str(path),
+    )

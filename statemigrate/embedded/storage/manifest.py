@@ -1,0 +1,257 @@
+"""Manifests: the commit point of a state version.
+
+``versions/<n>.json`` names, for every partition, the snapshot and the changelogs that make up
+version n (the id of the micro-batch that wrote it), and what each store's families hold. It appears
+after all partitions have made their files durable; without it the batch never happened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import Holds, StoredStore
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.durable import (
+    FILE,
+    RESTORE_COPY,
+    FileReference,
+    publish_document,
+    read_document,
+    understood,
+)
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.errors import CorruptFileError
+from statemigrate.files import whole_number
+from statemigrate.files.shapes import OBJECT, Maybe, OneOf, Table, check_shape
+
+FORMAT_VERSION = 1
+EMPTY_STATE = "empty"
+
+_CHANGELOG = {"file": FILE, "state": str}
+_SNAPSHOT = {"file": FILE, "state": str, "records": Maybe(Table(int), missing=True)}
+_CHAIN = {"snapshot": Maybe(_SNAPSHOT), "changelogs": [_CHANGELOG]}
+_STATE = {
+    **_CHAIN,
+    "state": str,
+    "entries": Table(Maybe(int)),
+    "quarantined": Table(int),
+    "base": Maybe({**_CHAIN, "written": int}, missing=True),
+}
+_FAMILY = {"name": str, "revision": str, "format": OBJECT}
+_STORE = {
+    "kind": OneOf(("value", "list", "map")),
+    "families": [_FAMILY],
+    "applied": Table(str),
+    "user_key": Maybe(OBJECT),
+}
+_COLUMN = {"name": str, "type": object, "nullable": bool}
+_MANIFEST = {
+    "key": {
+        "type": Maybe(OneOf(("struct",)), missing=True),
+        "fields": Maybe([_COLUMN], missing=True),
+    },
+    "partitions": [_STATE],
+    "stores": Table(_STORE),
+    "backfill": OBJECT,
+}
+
+
+@dataclass(frozen=True)
+class ChangelogReference:
+    """A changelog in the chain, and the state's identity once it is applied."""
+
+    file: FileReference
+    state: str
+
+
+@dataclass(frozen=True)
+class SnapshotReference:
+    """A snapshot's listing, and the identity of the state it holds.
+
+    ``records`` are those of each family, counted in the stored files; None for a snapshot that was
+    never read back, as those of the first release.
+    """
+
+    file: FileReference
+    state: str
+    records: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class CountedBase:
+    """What can restore a state without any snapshot that was not read back.
+
+    ``snapshot`` is the newest that was (None: from the beginning), ``changelogs`` are all since,
+    and ``written`` is the number of records in them.
+    """
+
+    snapshot: SnapshotReference | None = None
+    changelogs: tuple[ChangelogReference, ...] = ()
+    written: int = 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether that is so; not of what the first release wrote."""
+        return self.snapshot is None or self.snapshot.records is not None
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition at one version: a snapshot, the changelogs since, and what they add up to.
+
+    ``state`` identifies the content by its whole history of changelogs. ``entries`` has, for each
+    family, the exact number of its records where it is known, else None for "some" and 0 for none.
+    ``base`` gives the same state, and is kept as long as this one is.
+    """
+
+    state: str = EMPTY_STATE
+    snapshot: SnapshotReference | None = None
+    changelogs: tuple[ChangelogReference, ...] = ()
+    entries: dict[str, int | None] = field(default_factory=dict)
+    quarantined: dict[str, int] = field(default_factory=dict)
+    base: CountedBase = CountedBase()
+
+    def followed_by(self, file: FileReference, records: int) -> PartitionState:
+        """The state once the changelog ``file``, of so many records, is applied; not described."""
+        state = state_after(self.state, file)
+        changelog = ChangelogReference(file, state)
+        base = CountedBase(
+            self.base.snapshot, (*self.base.changelogs, changelog), self.base.written + records
+        )
+        return PartitionState(state, self.snapshot, (*self.changelogs, changelog), base=base)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> PartitionState:
+        """Read what `dataclasses.asdict` gave."""
+        # The first release noted no base: the one snapshot, and what came since.
+        base = document.get("base") or {**document, "written": 0}
+        return cls(
+            document["state"],
+            _snapshot(document["snapshot"]),
+            _changelogs(document["changelogs"]),
+            document["entries"],
+            document["quarantined"],
+            CountedBase(
+                _snapshot(base["snapshot"]), _changelogs(base["changelogs"]), base["written"]
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One committed state version of the whole query."""
+
+    version: int
+    key_schema: dict[str, Any]
+    partitions: tuple[PartitionState, ...]
+    stores: dict[str, StoredStore]
+    backfill: dict[str, Any]
+
+    def is_empty(self, family: str) -> bool:
+        """Whether no partition holds a record of ``family``."""
+        return all(state.entries.get(family, 0) == 0 for state in self.partitions)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether every partition can be restored without a snapshot that was not read back."""
+        return all(state.base.is_counted for state in self.partitions)
+
+    def left(self, family: str) -> int | None:
+        """The exact number of records of ``family``, None where it is not counted."""
+        counts = [state.entries.get(family, 0) for state in self.partitions]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def stored_stores(self) -> dict[str, StoredStore]:
+        """The stores, each family marked by whether it holds anything."""
+        return {name: store.marked(self.holds) for name, store in self.stores.items()}
+
+    def holds(self, family: str) -> Holds:
+        """What every partition's committed state says of ``family``."""
+        return "nothing" if self.is_empty(family) else "something"
+
+
+def publish_manifest(layout: Layout, manifest: Manifest) -> FileReference:
+    """Commit a version: from here on it is what the next batch starts from."""
+    document = {
+        "format": FORMAT_VERSION,
+        "version": manifest.version,
+        "key": manifest.key_schema,
+        "partitions": [asdict(state) for state in manifest.partitions],
+        "stores": {name: store.to_json() for name, store in manifest.stores.items()},
+        "backfill": manifest.backfill,
+    }
+    return publish_document(manifest_path(layout, manifest.version), document)
+
+
+def manifest_path(layout: Layout, version: int) -> Path:
+    """Where the manifest of ``version`` is."""
+    return layout.versions / f"{version}.json"
+
+
+def kept_versions(layout: Layout) -> list[int]:
+    """The versions that have a manifest, committed or not, the oldest first."""
+    numbers = (whole_number(path.stem) for path in confined(layout.versions).glob("*.json"))
+    return sorted(number for number in numbers if number is not None)
+
+
+def read_manifest(layout: Layout, version: int) -> Manifest:
+    """The manifest of a committed version. Raises `CorruptFileError` if missing or altered."""
+    path = manifest_path(layout, version)
+    if not confined(path).is_file():
+        raise CorruptFileError(
+            f"state version {version} is missing",
+            expected=f"the manifest {path}",
+            found=f"versions {_known_versions(layout)}",
+            next_action=f"{RESTORE_COPY}; a checkpoint that was made by another query or engine "
+            "cannot be continued by this one",
+            path=str(path),
+        )
+    document = read_document(path)
+    if document.get("format") != FORMAT_VERSION or document.get("version") != version:
+        raise CorruptFileError(
+            f"{path} was written by another release, or for another version",
+            expected=f"format {FORMAT_VERSION}, version {version}",
+            found=f"format {document.get('format')}, version {document.get('version')}",
+            next_action="use the release of statemigrate that wrote it, or restore the file",
+            path=str(path),
+        )
+    return understood(path, "a manifest", lambda: _manifest(version, document))
+
+
+def _manifest(version: int, document: dict[str, Any]) -> Manifest:
+    check_shape(document, _MANIFEST)
+    return Manifest(
+        version,
+        document["key"],
+        tuple(PartitionState.from_json(each) for each in document["partitions"]),
+        {name: StoredStore.from_json(each) for name, each in document["stores"].items()},
+        document["backfill"],
+    )
+
+
+def _known_versions(layout: Layout) -> str:
+    numbers = kept_versions(layout)
+    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
+
+
+def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
+    if document is None:
+        return None
+    return SnapshotReference(_file(document["file"]), document["state"], document.get("records"))
+
+
+def _changelogs(documents: list[dict[str, Any]]) -> tuple[ChangelogReference, ...]:
+    return tuple(ChangelogReference(_file(each["file"]), each["state"]) for each in documents)
+
+
+def _file(document: dict[str, Any]) -> FileReference:
+    return FileReference(document["name"], document["sha256"], document["size"])
+
+
+def state_after(before: str, changelog: FileReference) -> str:
+    """The identity of a state: that of the one before, and the changelog applied to it."""
+    return hashlib.sha256(f"{before}/{changelog.sha256}".encode()).hexdigest()

@@ -1,0 +1,222 @@
+"""A committed version held still, to be read while the query goes on.
+
+A running query removes old versions. What is to be read is therefore linked (or copied) first into
+a directory of the reader's own; where a file was gone before it could be, the newest version is
+tried again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from statemigrate.deployment import Kind, StoredFamily
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.database import META, Database
+from statemigrate.embedded.storage.durable import FileReference, link_or_copy, verify
+from statemigrate.embedded.storage.last import require_committed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import (
+    Manifest,
+    PartitionState,
+    kept_versions,
+    manifest_path,
+    read_manifest,
+)
+from statemigrate.embedded.storage.snapshots import snapshot_files
+from statemigrate.embedded.working.families import RocksFamily, count, family_class, records
+from statemigrate.embedded.working.partition import quarantine_prefix
+from statemigrate.embedded.working.readers import make_directory, remove_directory
+from statemigrate.embedded.working.restore import open_at
+from statemigrate.errors import CorruptFileError
+from statemigrate.families import Span
+
+DEADLINE = 20.0
+"""Seconds for which a version is looked for that stays long enough to be linked."""
+
+
+@dataclass(frozen=True)
+class CommittedState:
+    """The version ``manifest`` describes, its files in ``layout``; it can travel to workers.
+
+    ``origin`` is the checkpoint they come from, which errors name.
+    """
+
+    manifest: Manifest
+    layout: Layout
+    origin: Layout
+    working: Path
+
+    @contextmanager
+    def partition(self, number: int) -> Iterator[CommittedPartition]:
+        """One partition, restored and open for the length of the block."""
+        state = self.manifest.partitions[number]
+        working = Path(tempfile.mkdtemp(prefix=f"partition-{number}-", dir=self.working)) / "copy"
+        with self._named():
+            database = open_at(state, self.layout.partition(number), working)
+        opened = CommittedPartition(database, state)
+        try:
+            yield opened
+        finally:
+            opened.close()
+            shutil.rmtree(working.parent, ignore_errors=True)
+
+    def counts(self, family: str) -> dict[int, int]:
+        """By partition, the records of a family: exact, counted now where that is not noted."""
+        found = {}
+        for number, state in enumerate(self.manifest.partitions):
+            noted = state.entries.get(family, 0)
+            found[number] = self._count(number, family) if noted is None else noted
+        return found
+
+    def earlier(self, versions: int) -> tuple[float, Manifest] | None:
+        """The manifest of a version before, ``versions`` of them at the most, and its age then.
+
+        The age is in seconds, by the times the two were committed. None where none is kept.
+        """
+        newest = self.manifest.version
+        kept = kept_versions(self.origin)
+        for version in [each for each in kept if newest - versions <= each < newest]:
+            try:
+                before = confined(manifest_path(self.origin, version)).stat().st_mtime
+                now = confined(manifest_path(self.origin, newest)).stat().st_mtime
+                return now - before, read_manifest(self.origin, version)
+            except (FileNotFoundError, CorruptFileError):
+                # The query removes old versions; a newer one may still be there.
+                continue
+        return None
+
+    def close(self) -> None:
+        """Remove the links."""
+        remove_directory(self.working)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except CorruptFileError as error:
+            raise _moved(error, str(self.layout.root), str(self.origin.root)) from error
+
+    def _count(self, number: int, family: str) -> int:
+        with self.partition(number) as opened:
+            return opened.count(family)
+
+
+class CommittedPartition:
+    """One partition as it was committed, for reading alone."""
+
+    def __init__(self, database: Database, state: PartitionState) -> None:
+        self._database = database
+        self._state = state
+        self._opened: list[RocksFamily] = []
+
+    def family(self, family: StoredFamily, kind: Kind) -> RocksFamily:
+        """A family, behind the protocol that dual access reads."""
+        opened = family_class(kind)(
+            family.name,
+            family.revision,
+            family.format,
+            column=self._database.column(family.name),
+            write=_refuse,
+            entries=self._state.entries.get(family.name, 0),
+        )
+        self._opened.append(opened)
+        return opened
+
+    def records(self, family: str) -> Iterator[tuple[bytes, bytes]]:
+        """The raw records of a family, in key order."""
+        return records(self._database.column(family), Span())
+
+    def count(self, family: str) -> int:
+        """How many records a family has."""
+        return count(self._database.column(family))
+
+    def quarantined(self, family: str) -> Iterator[tuple[bytes, str]]:
+        """The keys of a family that the backfill could not migrate, and why."""
+        prefix = quarantine_prefix(family)
+        for mark, cause in records(self._database.column(META), Span.prefix(prefix)):
+            yield mark.removeprefix(prefix), cause.decode()
+
+    def close(self) -> None:
+        """Release the working copy."""
+        for family in self._opened:
+            family.release()
+        self._database.close()
+
+
+def hold(layout: Layout, *, deadline: float = DEADLINE) -> CommittedState:
+    """Hold the last committed version of a checkpoint still.
+
+    Raises `CheckpointError` where nothing is committed, and `CorruptFileError` for a file that is
+    damaged, or still missing after ``deadline`` seconds in which no newer version appeared.
+    """
+    working = make_directory()
+    try:
+        return _patiently(lambda: _held(layout, working), time.monotonic() + deadline)
+    except BaseException:
+        remove_directory(working)
+        raise
+
+
+def _patiently(attempt: Callable[[], CommittedState], end: float) -> CommittedState:
+    pause = 0.05
+    while True:
+        try:
+            return attempt()
+        except CorruptFileError as error:
+            # Altered bytes stay altered; a file that is missing may belong to an older version.
+            if Path(error.data["path"]).exists() or time.monotonic() + pause > end:
+                raise
+        time.sleep(pause)
+        pause *= 2
+
+
+def _held(layout: Layout, working: Path) -> CommittedState:
+    manifest = require_committed(layout)
+    held = Layout(working / "held")
+    for number, state in enumerate(manifest.partitions):
+        _link_partition(layout, held, number, state)
+    return CommittedState(manifest, held, layout, working)
+
+
+def _link_partition(layout: Layout, held: Layout, number: int, state: PartitionState) -> None:
+    source, into = layout.partition(number), held.partition(number)
+    for changelog in state.changelogs:
+        _link(changelog.file, source, into)
+    if state.snapshot is not None:
+        _link(state.snapshot.file, source, into)
+        contents = {file for _, file in snapshot_files(state.snapshot.file, into)}
+        for file in contents:
+            _link(file, layout.contents(number), held.contents(number))
+
+
+def _link(file: FileReference, source: Path, into: Path) -> None:
+    path = file.within(into)
+    if path.exists():
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    try:
+        link_or_copy(file.within(source), path)
+    except FileNotFoundError:
+        # Says what is missing, and what to do.
+        verify(file.within(source), file)
+        raise
+
+
+def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
+    return CorruptFileError(
+        error.summary.replace(held, origin),
+        expected=error.expected,
+        found=error.found,
+        next_action=error.next_action,
+        path=str(error.data["path"]).replace(held, origin),
+    )
+
+
+def _refuse(key: bytes, value: bytes | None) -> None:
+    raise AssertionError(f"a reader writes nothing, yet {key!r} was to become {value!r}")

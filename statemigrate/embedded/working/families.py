@@ -1,0 +1,237 @@
+"""The family protocol on RocksDB: a family is a column family.
+
+Value and map entries are one record each. A list is one record an element, under the list's key and
+an eight-byte position, so that an append costs the same however long the list is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import Kind
+from statemigrate.embedded.storage.database import named, translated
+from statemigrate.families import Span
+from statemigrate.formats import Format, Value
+
+Write = Callable[[bytes, bytes | None], None]
+_POSITION = 8
+_BLOCK = 256
+
+
+class RocksFamily:
+    """Values of one revision in a column family.
+
+    ``write`` is the partition's way of writing this family: to the database and the changelog
+    together, None for a delete. ``entries`` is the exact number of records while the family is a
+    source, and None while it is a target, whose size nothing depends on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        revision: str,
+        fmt: Format,
+        *,
+        column: Any,
+        write: Write,
+        entries: int | None = None,
+    ) -> None:
+        self.name = name
+        self.revision = revision
+        self.format = fmt
+        self.entries = entries
+        self._column = column
+        self._read = named(column.get, Path(column.path()))
+        self._holds = named(column.__contains__, Path(column.path()))
+        self._write = write
+        self._encode = fmt.encode
+        self._decode = fmt.decode
+        self._decode_many = fmt.decode_many
+        self._ahead: dict[bytes, Value | None] = {}
+        self._expected = self._reads = 0
+
+    def read_ahead(self, keys: list[bytes]) -> None:
+        """Read many keys at once; each answers the next `get` of its key, unless written before.
+
+        Left out when less than half of the last keys were asked for.
+        """
+        self._ahead = {}
+        if 2 * self._reads >= self._expected:
+            found = dict(zip(keys, self._read(keys), strict=True))
+            held = {key: data for key, data in found.items() if data is not None}
+            values = self._decode_many(list(held.values()))
+            self._ahead = dict.fromkeys(keys) | dict(zip(held, values, strict=True))
+        self._expected, self._reads = len(keys), 0
+
+    def release(self) -> None:
+        """Let go of the column family: RocksDB stays open while anything holds on to one."""
+        del self._column, self._read, self._holds, self._write
+
+    def get(self, key: bytes) -> Value | None:
+        """See `statemigrate.families.Family.get`."""
+        self._reads += 1
+        if key in self._ahead:
+            # Handed out once: the caller may change the value.
+            return self._ahead.pop(key)
+        data = self._read(key)
+        return None if data is None else self._decode(data)
+
+    def contains(self, key: bytes) -> bool:
+        """See `statemigrate.families.Family.contains`."""
+        held: bool = self._holds(key)
+        return held
+
+    def conform(self, value: Any) -> Any:
+        """See `statemigrate.families.Family.conform`."""
+        return self.format.conform(value)
+
+    def put(self, key: bytes, value: Value) -> None:
+        """See `statemigrate.families.Family.put`."""
+        self._write(key, self._encode(value))
+        if self._ahead:
+            self._ahead.pop(key, None)
+
+    def delete(self, key: bytes) -> None:
+        """See `statemigrate.families.Family.delete`."""
+        self._write(key, None)
+        if self._ahead:
+            self._ahead.pop(key, None)
+        if self.entries is not None:
+            self.entries -= 1
+
+    def scan(self, span: Span) -> Iterator[tuple[bytes, Value]]:
+        """See `statemigrate.families.Family.scan`."""
+        return self._decoded(records(self._column, span))
+
+    def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Value]]:
+        # Decoding many in a row is faster; starting with one keeps a look at the first one cheap.
+        size = 1
+        while block := list(islice(entries, size)):
+            keys, values = zip(*block, strict=True)
+            yield from zip(keys, self._decode_many(values), strict=True)
+            size = min(2 * size, _BLOCK)
+
+    def is_drained(self) -> bool:
+        """See `statemigrate.families.Family.is_drained`.
+
+        The counter answers for a family with entries; an iterator has the last word.
+        """
+        return self.entries == 0 and is_empty(self._column)
+
+
+class RocksListFamily(RocksFamily):
+    """Lists of one revision in a column family; ``entries`` counts elements."""
+
+    def get(self, key: bytes) -> list[Value] | None:  # type: ignore[override]
+        """See `statemigrate.families.Family.get`."""
+        values = self._decode_many([data for _, data in records(self._column, Span.prefix(key))])
+        return values or None
+
+    def contains(self, key: bytes) -> bool:
+        """See `statemigrate.families.Family.contains`."""
+        return next(records(self._column, Span.prefix(key)), None) is not None
+
+    def conform(self, values: list[Value]) -> list[Value]:
+        """See `statemigrate.families.Family.conform`."""
+        return [self.format.conform(value) for value in values]
+
+    def put(self, key: bytes, values: list[Value]) -> None:  # type: ignore[override]
+        """See `statemigrate.families.Family.put`."""
+        encoded = [self._encode(value) for value in values]
+        self._remove(key)
+        for position, data in enumerate(encoded):
+            self._write(key + position.to_bytes(_POSITION, "big"), data)
+
+    def append(self, key: bytes, values: Iterable[Value]) -> None:
+        """See `statemigrate.families.ListFamily.append`."""
+        encoded = [self._encode(value) for value in values]
+        start = self._next_position(key)
+        for position, data in enumerate(encoded, start):
+            self._write(key + position.to_bytes(_POSITION, "big"), data)
+
+    def delete(self, key: bytes) -> None:
+        """See `statemigrate.families.Family.delete`."""
+        removed = self._remove(key)
+        if self.entries is not None:
+            self.entries -= removed
+
+    def scan(self, span: Span) -> Iterator[tuple[bytes, list[Value]]]:  # type: ignore[override]
+        """See `statemigrate.families.Family.scan`."""
+        return self._lists(records(self._column, span), span)
+
+    def _lists(
+        self, entries: Iterator[tuple[bytes, bytes]], span: Span
+    ) -> Iterator[tuple[bytes, list[Value]]]:
+        for key, elements in groupby(entries, key=lambda entry: entry[0][:-_POSITION]):
+            values = self._decode_many([data for _, data in elements])
+            # A bound may fall behind a list's key and before its first element.
+            if span.holds(key):
+                yield key, values[::-1] if span.reverse else values
+
+    def _next_position(self, key: bytes) -> int:
+        last = next(records(self._column, Span.prefix(key, reverse=True)), None)
+        return 0 if last is None else int.from_bytes(last[0][-_POSITION:], "big") + 1
+
+    def _remove(self, key: bytes) -> int:
+        keys = [record for record, _ in records(self._column, Span.prefix(key))]
+        for record in keys:
+            self._write(record, None)
+        return len(keys)
+
+
+def family_class(kind: Kind) -> type[RocksFamily]:
+    """The family of a kind of store: lists have several records a key."""
+    return RocksListFamily if kind == "list" else RocksFamily
+
+
+def records(column: Any, span: Span) -> Iterator[tuple[bytes, bytes]]:
+    """The raw records of a span, read from the moment of this call.
+
+    Raises `CheckpointError` where the working copy is damaged: rocksdict's own ``items`` ends there
+    as if nothing came after.
+    """
+    cursor = column.iter()
+    if span.reverse:
+        cursor.seek_to_last() if span.upper is None else cursor.seek_for_prev(span.upper)
+    else:
+        cursor.seek_to_first() if span.lower is None else cursor.seek(span.lower)
+    return _within(cursor, span, Path(column.path()))
+
+
+def _within(cursor: Any, span: Span, path: Path) -> Iterator[tuple[bytes, bytes]]:
+    valid, read_key, read_value = cursor.valid, cursor.key, cursor.value
+    advance = cursor.prev if span.reverse else cursor.next
+    lower, upper = span.lower, span.upper
+    while valid():
+        key = read_key()
+        if upper is not None and key >= upper:
+            if not span.reverse:
+                return
+        elif lower is not None and key < lower:
+            return
+        else:
+            yield key, read_value()
+        advance()
+    with translated(path):
+        cursor.status()
+
+
+def count(column: Any) -> int:
+    """The number of records in the column family; raises as `records` does."""
+    cursor, counted = column.iter(), 0
+    valid, advance = cursor.valid, cursor.next
+    cursor.seek_to_first()
+    while valid():
+        counted += 1
+        advance()
+    with translated(Path(column.path())):
+        cursor.status()
+    return counted
+
+
+def is_empty(column: Any) -> bool:
+    """Whether the column family has no record at all; raises as `records` does."""
+    return next(records(column, Span()), None) is None

@@ -1,0 +1,262 @@
+"""One partition during one batch: its working copy, its changelog, and its commit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import Kind, StoredFamily
+from statemigrate.embedded.storage.changelog import ChangelogWriter
+from statemigrate.embedded.storage.database import META, named
+from statemigrate.embedded.storage.durable import unwritable
+from statemigrate.embedded.storage.manifest import (
+    CountedBase,
+    PartitionState,
+    SnapshotReference,
+)
+from statemigrate.embedded.storage.snapshots import store_snapshot
+from statemigrate.embedded.working.families import (
+    RocksFamily,
+    count,
+    family_class,
+    is_empty,
+    records,
+)
+from statemigrate.embedded.working.proof import prove
+from statemigrate.embedded.working.recount import is_due, recounted
+from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, is_private, open_at
+from statemigrate.errors import StatemigrateError
+from statemigrate.families import Span
+
+_LEFT, _CURSOR, _QUARANTINE = b"left/", b"cursor/", b"quarantine/"
+
+
+@dataclass(frozen=True)
+class PartitionPlace:
+    """Where a partition's durable files and its working copy are."""
+
+    number: int
+    directory: Path
+    working: Path
+
+
+class Partition:
+    """A partition opened at a version, to be changed and committed as the next one.
+
+    Every write goes to the working copy and to the changelog. Until `commit` has published the
+    changelog nothing is durable; a working copy left without commit is never used again as it is.
+    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
+    Implements `statemigrate.backfill.Ledger`.
+    """
+
+    def __init__(self, place: PartitionPlace, state: PartitionState, version: int) -> None:
+        self._place = place
+        self._before = state
+        self._version = version
+        with unwritable(place.working.parent):
+            self._database = open_at(state, place.directory, place.working)
+        self._log = ChangelogWriter(place.directory, version)
+        self._opened: list[RocksFamily] = []
+        self._counted: dict[str, RocksFamily] = {}
+        self._closed = False
+        self.changelog_bytes = 0
+        self._meta: Any = self._database.column(META)
+        self._meta.put(STATE, UNCOMMITTED)
+
+    def target(self, family: StoredFamily, kind: Kind) -> RocksFamily:
+        """Open ``family`` for writing; what was noted of it as a source no longer holds."""
+        self._forget(family.name)
+        return self._family(family, kind, None)
+
+    def source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
+        """Open ``family`` as a source, with the exact number of its records."""
+        opened = self._family(family, kind, self._entries(family.name))
+        self._counted[family.name] = opened
+        return opened
+
+    def drop(self, name: str, *, only_if_empty: bool = True) -> bool:
+        """Drop a family, re-checked to be empty in this very state; False if it is not."""
+        if name in self._database.families:
+            if only_if_empty and not is_empty(self._database.column(name)):
+                return False
+            self._database.drop(name)
+            self._log.add("", name.encode(), None)
+        self._counted.pop(name, None)
+        self._forget(name)
+        return True
+
+    def cursor(self, family: str) -> bytes | None:
+        """See `statemigrate.backfill.Ledger`."""
+        found: bytes | None = self._meta.get(_CURSOR + family.encode())
+        return found
+
+    def set_cursor(self, family: str, key: bytes) -> None:
+        """See `statemigrate.backfill.Ledger`."""
+        self._write_meta(_CURSOR + family.encode(), key)
+
+    def quarantine(self, family: str, key: bytes, cause: str) -> None:
+        """See `statemigrate.backfill.Ledger`."""
+        self._write_meta(quarantine_prefix(family) + key, cause.encode())
+
+    def retry_quarantined(self, family: str) -> None:
+        """Let the backfill start over if it had left anything behind."""
+        if next(records(self._meta, Span.prefix(quarantine_prefix(family))), None) is not None:
+            self._forget_marks(family)
+
+    def commit(self, *, snapshot: bool) -> PartitionState:
+        """Publish the batch's changes and close; the state the next batch starts from."""
+        with unwritable(self._place.directory):
+            return self._commit(snapshot=snapshot)
+
+    def _commit(self, *, snapshot: bool) -> PartitionState:
+        for family in self._counted.values():
+            self._settle(family)
+        file = self._log.publish()
+        after = self._before
+        if file is not None:
+            self.changelog_bytes = file.size
+            after = after.followed_by(file, self._log.records)
+        self._meta.put(STATE, after.state.encode())
+        if snapshot and (after.changelogs or not after.base.is_counted):
+            after = self._stored(after)
+        after = self._described(after)
+        self._database.flush()
+        self._close(partial(prove, state=after.state))
+        return after
+
+    def _stored(self, after: PartitionState) -> PartitionState:
+        directory = self._place.directory
+        listing = store_snapshot(self._database, directory, directory / "files", self._version)
+        snapshot = SnapshotReference(listing, after.state)
+        if is_due(after.base):
+            snapshot = recounted(snapshot, after.base, directory, self._place.working)
+            return PartitionState(after.state, snapshot, base=CountedBase(snapshot))
+        return PartitionState(after.state, snapshot, base=after.base)
+
+    def abandon(self) -> None:
+        """Give the batch up: leave no file, and a working copy that says it is not committed.
+
+        After `commit` there is nothing left to give up.
+        """
+        try:
+            self._log.abandon()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Release the working copy unproven; a private one is removed."""
+        self._close(lambda _: None)
+
+    def _close(self, closed: Callable[[Path], None]) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for family in self._opened:
+            family.release()
+        self._counted = {}
+        self._meta = None
+        self._database.close(closed)
+        if is_private(self._database.path):
+            shutil.rmtree(self._database.path, ignore_errors=True)
+
+    def _family(self, family: StoredFamily, kind: Kind, entries: int | None) -> RocksFamily:
+        column = self._database.column(family.name)
+        write = self._writer(family.name, column)
+        opened = family_class(kind)(
+            family.name,
+            family.revision,
+            family.format,
+            column=column,
+            write=write,
+            entries=entries,
+        )
+        self._opened.append(opened)
+        return opened
+
+    def _writer(self, family: str, column: Any) -> Callable[[bytes, bytes | None], None]:
+        path, add = self._database.path, self._log.adding(family)
+        put, delete = named(column.put, path), named(column.delete, path)
+
+        def write(key: bytes, value: bytes | None) -> None:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+            add(key, value)
+
+        return write
+
+    def _write_meta(self, key: bytes, value: bytes | None) -> None:
+        self._writer(META, self._meta)(key, value)
+
+    def _entries(self, name: str) -> int:
+        noted = self._meta.get(_LEFT + name.encode())
+        # What the first release noted may be of a copy that was believed without a proof; and that
+        # nothing is left is seen, never remembered.
+        if noted is not None and int(noted) > 0 and self._before.base.is_counted:
+            return int(noted)
+        # Counted once, when the family becomes a source; from then on every delete is counted.
+        return count(self._database.column(name))
+
+    def _settle(self, family: RocksFamily) -> None:
+        key = _LEFT + family.name.encode()
+        count = str(family.entries).encode()
+        if self._meta.get(key) != count:
+            self._write_meta(key, count)
+        if family.entries == 0:
+            self._forget_marks(family.name)
+            return
+        for mark, _ in records(self._meta, Span.prefix(quarantine_prefix(family.name))):
+            if not family.contains(mark.removeprefix(quarantine_prefix(family.name))):
+                self._write_meta(mark, None)
+
+    def _forget(self, name: str) -> None:
+        self._forget_marks(name)
+        if self._meta.get(_LEFT + name.encode()) is not None:
+            self._write_meta(_LEFT + name.encode(), None)
+
+    def _forget_marks(self, name: str) -> None:
+        if self.cursor(name) is not None:
+            self._write_meta(_CURSOR + name.encode(), None)
+        for mark, _ in records(self._meta, Span.prefix(quarantine_prefix(name))):
+            self._write_meta(mark, None)
+
+    def _described(self, state: PartitionState) -> PartitionState:
+        entries: dict[str, int | None] = {}
+        quarantined: dict[str, int] = {}
+        for name in sorted(self._database.families):
+            family = self._counted.get(name)
+            known = None if family is None else family.entries
+            # A look at a family that is being drained passes every record deleted so far.
+            empty = not known and is_empty(self._database.column(name))
+            entries[name] = 0 if empty else known or None
+            marks = sum(1 for _ in records(self._meta, Span.prefix(quarantine_prefix(name))))
+            if marks:
+                quarantined[name] = marks
+        return replace(state, entries=entries, quarantined=quarantined)
+
+
+@contextmanager
+def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterator[Partition]:
+    """A partition for the length of a block; unless the block commits, nothing of it stays."""
+    partition = Partition(place, state, version)
+    try:
+        yield partition
+    except BaseException as error:
+        try:
+            partition.abandon()
+        except StatemigrateError as second:
+            # What ended the batch is what counts; a full disk may also fail what cleans up.
+            error.add_note(f"giving the batch up failed too: {second.summary}")
+        raise
+    partition.abandon()
+
+
+def quarantine_prefix(family: str) -> bytes:
+    """What the keys of a family's quarantined entries start with, in the engine's own family."""
+    return _QUARANTINE + family.encode() + b"\x00"

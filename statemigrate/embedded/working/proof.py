@@ -1,0 +1,75 @@
+"""What proves that a working copy holds one version, and nothing besides.
+
+RocksDB's files are several moments' state after a crash: each family is flushed by itself, and the
+order is nobody's promise. A copy is therefore believed only by a document beside them, which says
+what the files are and what they hold. It is gone from disk before anything changes, and back only
+after everything is closed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from statemigrate.embedded.storage.durable import (
+    publish_document,
+    read_document,
+    sha256_of,
+    sync_directory,
+    unwritable,
+)
+from statemigrate.errors import CorruptFileError
+
+PROOF = "statemigrate-proof.json"
+_DATA = re.compile(r"CURRENT|MANIFEST-\d+|\d+\.(sst|log|blob)")
+_CONTENTS_COUNT = re.compile(r"CURRENT|MANIFEST-\d+")
+
+
+def prove(copy: Path, state: str) -> None:
+    """Say that the closed database in ``copy`` holds ``state``."""
+    publish_document(copy / PROOF, {"state": state, "files": _files(copy)})
+
+
+def proven_state(copy: Path) -> str | None:
+    """The state that ``copy`` was proven to hold; None unless its files are still those."""
+    if not (copy / PROOF).is_file():
+        return None
+    try:
+        proof = read_document(copy / PROOF)
+        state: str = proof["state"]
+        return state if proof["files"] == _files(copy) else None
+    except (CorruptFileError, KeyError):
+        # A copy is disposable: what proves nothing is as good as nothing.
+        return None
+
+
+def withdraw(copy: Path) -> None:
+    """Take the proof away, so that no crash leaves it beside files that changed."""
+    try:
+        (copy / PROOF).unlink()
+    except FileNotFoundError:
+        return
+    sync_directory(copy)
+
+
+def remove(copy: Path) -> None:
+    """Remove a working copy; killed on the way, the rest of it proves nothing."""
+    if not copy.exists():
+        return
+    with unwritable(copy.parent):
+        withdraw(copy)
+        shutil.rmtree(copy)
+
+
+def _files(copy: Path) -> dict[str, Any]:
+    """RocksDB's data files: sizes, and hashes of those that say which files count."""
+    return {
+        path.name: [
+            path.stat().st_size,
+            sha256_of(path) if _CONTENTS_COUNT.fullmatch(path.name) else None,
+        ]
+        for path in sorted(copy.iterdir())
+        if _DATA.fullmatch(path.name)
+    }

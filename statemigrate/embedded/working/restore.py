@@ -1,0 +1,155 @@
+"""Bringing a working copy to exactly one version, which its proof or durable files tell."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from statemigrate.embedded.storage.changelog import read_changelog
+from statemigrate.embedded.storage.database import META, Database, translated
+from statemigrate.embedded.storage.durable import RESTORE_COPY, unwritable
+from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.manifest import (
+    EMPTY_STATE,
+    ChangelogReference,
+    PartitionState,
+    SnapshotReference,
+)
+from statemigrate.embedded.storage.snapshots import restore_snapshot
+from statemigrate.embedded.working.proof import proven_state, remove, withdraw
+from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
+
+STATE = b"state"
+UNCOMMITTED = b"uncommitted"
+
+
+def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    """Open a working copy that holds exactly ``wanted``; nothing proves it from here on.
+
+    ``directory`` has the partition's durable files. The copy under ``working`` is used as far as
+    it is proven right: as it is, after replaying the changelogs it has not seen, or not at all.
+    While another attempt of the same task holds it, here or in another
+    process, a private copy is made instead.
+    """
+    with unwritable(working.parent):
+        try:
+            return _open_held(wanted, directory, working)
+        except CheckpointInUseError:
+            return _open_verified(wanted, directory, _private(working))
+
+
+def is_private(path: Path) -> bool:
+    """Whether a working copy was made for one task alone."""
+    return "-private-" in path.name
+
+
+def _private(working: Path) -> Path:
+    return working.with_name(f"{working.name}-private-{uuid.uuid4().hex}")
+
+
+def _open_held(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    # RocksDB's own lock lies inside the copy and is not held while the copy is made or replaced.
+    held = DirectoryLock(working.with_name(f"{working.name}.lock"), "the working copy in")
+    try:
+        database = _open_verified(wanted, directory, working)
+    except BaseException:
+        held.release()
+        raise
+    database.on_close(held.release)
+    return database
+
+
+def _open_verified(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    state = proven_state(working)
+    missing = None if state is None else _missing(wanted, state)
+    if missing is not None:
+        database = _open_proven(working)
+        if database is not None:
+            return _replayed(database, missing, directory)
+    return _rebuilt(wanted, directory, working)
+
+
+def _open_proven(working: Path) -> Database | None:
+    # Opening writes already.
+    withdraw(working)
+    try:
+        return Database(working)
+    except CheckpointInUseError:
+        raise
+    except CheckpointError:
+        # RocksDB can refuse a copy that was tampered with; the checkpoint is the truth.
+        return None
+
+
+def _missing(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ...] | None:
+    """The changelogs a copy in ``state`` lacks; None when it is not on the way at all."""
+    base = wanted.snapshot.state if wanted.snapshot else EMPTY_STATE
+    on_the_way = [base, *(each.state for each in wanted.changelogs)]
+    if state not in on_the_way:
+        return None
+    return wanted.changelogs[on_the_way.index(state) :]
+
+
+def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    remove(working)
+    if wanted.snapshot is not None:
+        try:
+            restore_snapshot(wanted.snapshot.file, directory, directory / "files", working)
+        except BaseException:
+            remove(working)
+            raise
+    database = Database(working)
+    if wanted.snapshot is not None:
+        _compare(database, wanted.snapshot, directory)
+    return _replayed(database, wanted.changelogs, directory)
+
+
+def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+    """Raise `CorruptFileError` unless the restored snapshot says that it holds its state."""
+    with translated(database.path):
+        found = database.column(META).get(STATE)
+    if found == snapshot.state.encode():
+        return
+    database.close()
+    path = snapshot.file.within(directory)
+    raise CorruptFileError(
+        f"{path} holds another state than the manifest says",
+        expected=snapshot.state,
+        found=(found or b"none").decode(errors="replace"),
+        next_action=RESTORE_COPY,
+        path=str(path),
+    )
+
+
+def _replayed(
+    database: Database, changelogs: tuple[ChangelogReference, ...], directory: Path
+) -> Database:
+    try:
+        for changelog in changelogs:
+            with translated(database.path):
+                _replay(database, changelog, directory)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _replay(database: Database, changelog: ChangelogReference, directory: Path) -> None:
+    meta = database.column(META)
+    meta.put(STATE, UNCOMMITTED)
+    path = changelog.file.within(directory)
+    for family, key, value in read_changelog(path, changelog.file):
+        _apply(database, family, key, value)
+    meta.put(STATE, changelog.state.encode())
+
+
+def _apply(database: Database, family: str, key: bytes, value: bytes | None) -> None:
+    if not family:
+        database.drop(key.decode())
+        return
+    column: Any = database.column(family)
+    if value is None:
+        column.delete(key)
+    else:
+        column.put(key, value)

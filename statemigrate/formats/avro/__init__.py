@@ -1,0 +1,1 @@
+"""Avro binary: values checked, written and read. The only importer of fastavro."""

@@ -1,0 +1,1 @@
+"""A schema as a tree, and everything that is decided on the tree alone."""

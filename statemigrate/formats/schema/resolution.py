@@ -1,0 +1,221 @@
+"""Avro's schema resolution on two trees: what changed, and whether the new one reads the old."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from statemigrate.formats.schema.fingerprint import layout
+from statemigrate.formats.schema.matching import Pair, Path, Reason, match_fields
+from statemigrate.formats.schema.nodes import (
+    NULL,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    branch_name,
+)
+from statemigrate.formats.schema.nullability import without_none
+from statemigrate.formats.schema.promotion import Outcome, avro_reads, no_place, promote
+from statemigrate.formats.schema.verdict import Difference, Verdict, worst
+
+
+def matched_fields(old: Record, new: Record) -> tuple[Pair, ...]:
+    """Pair the fields of two records; see `match_fields`."""
+    return match_fields(old, new, readable=_is_readable)
+
+
+def _is_readable(old: Node, new: Node) -> bool:
+    return all(each.verdict != Verdict.TRANSFORM for each in changes_between(old, new, ""))
+
+
+def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
+    """Yield every difference at or below ``path``; none if the bytes are the same."""
+    if layout(old) == layout(new):
+        return
+    match _beside_null(old), _beside_null(new):
+        case Record() as before, Record() as after:
+            yield from _nullability(old, new, path)
+            yield from _records(before, after, path)
+        case Array() as before, Array() as after:
+            yield from _nullability(old, new, path)
+            yield from changes_between(before.items, after.items, f"{path}[]")
+        case Map() as before, Map() as after:
+            yield from _nullability(old, new, path)
+            yield from _keys(before, after, path)
+            yield from changes_between(before.values, after.values, f"{path}{{}}")
+        case _:
+            outcome = _nullable_or_not(old, new)
+            yield Difference(path, old, new, outcome.verdict, outcome.note)
+
+
+def _nullable_or_not(old: Node, new: Node) -> Outcome:
+    before, after = _beside_null(old), _beside_null(new)
+    if before is old or after is new:
+        return _resolve(old, new)
+    outcome = _resolve(before, after)
+    if outcome.verdict == Verdict.IDENTICAL:
+        return Outcome(Verdict.READABLE, "another order in the union")
+    return outcome
+
+
+def _beside_null(node: Node) -> Node:
+    """Return the type that a nullable type holds beside null; the type itself otherwise."""
+    if isinstance(node, Union) and NULL in node.branches and len(node.branches) == 2:
+        return node.branches[1 - node.branches.index(NULL)]
+    return node
+
+
+def _nullability(old: Node, new: Node, path: str) -> Iterator[Difference]:
+    was, is_now = isinstance(old, Union), isinstance(new, Union)
+    names = old, new
+    if was and not is_now:
+        yield Difference(path, *names, Verdict.TRANSFORM, "None has no place in the new type")
+    elif is_now and not was:
+        yield Difference(path, *names, Verdict.READABLE, "may now be None")
+    elif isinstance(old, Union) and isinstance(new, Union) and _null_moved(old, new):
+        yield Difference(path, *names, Verdict.READABLE, "another order in the union")
+
+
+def _keys(old: Map, new: Map, path: str) -> Iterator[Difference]:
+    if layout(old.keys) != layout(new.keys):
+        names = old.keys, new.keys
+        note = "a map's keys are read as they were written"
+        yield Difference(f"{path} key", *names, Verdict.TRANSFORM, note)
+
+
+def _null_moved(old: Union, new: Union) -> bool:
+    return old.branches.index(NULL) != new.branches.index(NULL)
+
+
+def _records(old: Record, new: Record, path: str) -> Iterator[Difference]:
+    before = {field.name: field for field in old.fields}
+    matched: list[str] = []
+    added: list[Field] = []
+    for field in new.fields:
+        source = _source(field, before, new)
+        if source is None:
+            added.append(field)
+            continue
+        matched.append(source.name)
+        yield from _same_field(source, field, path)
+    removed = [field for field in old.fields if field.name not in matched]
+    yield from _added_and_removed(matched_fields(old, new), removed, added, path)
+    kept = [field.name for field in old.fields if field.name in matched]
+    if kept != matched:
+        note = "another order of fields; Avro matches them by name"
+        names = ", ".join(kept), ", ".join(matched)
+        yield Difference(path or "(fields)", *names, Verdict.READABLE, note)
+
+
+def _source(field: Field, before: dict[str, Field], new: Record) -> Field | None:
+    """Find the old field that the new one reads: by name, else by one of its aliases."""
+    taken = {other.name for other in new.fields}
+    names = [field.name, *(alias for alias in field.aliases if alias not in taken)]
+    return next((before[name] for name in names if name in before), None)
+
+
+def _same_field(old: Field, new: Field, path: str) -> Iterator[Difference]:
+    inner = _join(path, new.name)
+    if old.name != new.name:
+        note = f"renamed from {old.name}, as its alias says"
+        source = _join(path, old.name)
+        yield Difference(inner, old.type, new.type, Verdict.READABLE, note, source)
+    yield from changes_between(old.type, new.type, inner)
+
+
+def _added_and_removed(
+    pairs: Sequence[Pair], removed: list[Field], added: list[Field], path: str
+) -> Iterator[Difference]:
+    """The fields that are in one record alone, those that are taken for each other as one."""
+    sources = {pair.new: pair for pair in pairs if pair.reason != Reason.KEPT}
+    gone = {pair.old for pair in sources.values()}
+    for field in removed:
+        if (field.name,) not in gone:
+            note = "Avro drops the old values"
+            yield Difference(_join(path, field.name), field.type, None, Verdict.READABLE, note)
+    for field in added:
+        yield from _added(field, sources, removed, path)
+
+
+def _added(
+    field: Field, sources: dict[Path, Pair], removed: list[Field], path: str
+) -> Iterator[Difference]:
+    verdict, note = _filled(field)
+    pair = sources.get((field.name,))
+    if pair is not None:
+        old = _type_at(removed, pair.old)
+        told = f"{_how(pair, path)}; Avro alone takes it for new: {note}"
+        source = _join(path, ".".join(pair.old))
+        yield Difference(_join(path, field.name), old, field.type, verdict, told, source)
+        return
+    yield Difference(_join(path, field.name), None, field.type, verdict, note)
+    for target, inner in sources.items():
+        if len(target) > 1 and target[0] == field.name:
+            ends = _type_at(removed, inner.old), _type_at([field], target)
+            place = _join(path, ".".join(target)), *ends
+            source = _join(path, ".".join(inner.old))
+            yield Difference(*place, Verdict.READABLE, _how(inner, path), source)
+
+
+def _how(pair: Pair, path: str) -> str:
+    return f"{pair.reason.value} from {_join(path, '.'.join(pair.old))}, as it seems"
+
+
+def _type_at(fields: Sequence[Field], path: Path) -> Node:
+    (found,) = (field.type for field in fields if field.name == path[0])
+    inner = without_none(found)
+    return _type_at(inner.fields, path[1:]) if path[1:] and isinstance(inner, Record) else found
+
+
+def _filled(field: Field) -> tuple[Verdict, str]:
+    if field.has_default:
+        return Verdict.READABLE, f"old values get the default {json.dumps(field.default)}"
+    return Verdict.TRANSFORM, "no default, so a transform says what old values get"
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _resolve(old: Node, new: Node) -> Outcome:
+    """Say whether ``new`` reads values of ``old``."""
+    if isinstance(old, Union):
+        outcomes = [_resolve(branch, new) for branch in old.branches]
+        verdict = worst([Verdict.READABLE, *(outcome.verdict for outcome in outcomes)])
+        return Outcome(verdict, _joined(o.note for o in outcomes if o.verdict == verdict))
+    if isinstance(new, Union):
+        branch = next((branch for branch in new.branches if _matches(old, branch, new)), None)
+        if branch is None:
+            return no_place(old)
+        outcome = _resolve(old, branch)
+        return outcome._replace(verdict=worst([Verdict.READABLE, outcome.verdict]))
+    if type(old) is type(new) and isinstance(old, Record | Array | Map):
+        inner = list(changes_between(old, new, ""))
+        verdict = worst(change.verdict for change in inner)
+        return Outcome(verdict, _joined(c.note for c in inner if c.verdict == verdict))
+    return promote(old, new)
+
+
+def _matches(old: Node, branch: Node, union: Union) -> bool:
+    """Avro reads a value into the first branch that matches it, and does not look inside."""
+    named = [other for other in union.branches if isinstance(other, Record | Enum | Fixed)]
+    if isinstance(old, Record | Enum | Fixed):
+        same_name = _unqualified(old) == _unqualified(branch)
+        return type(old) is type(branch) and (len(named) == 1 or same_name)
+    if isinstance(old, Primitive) and isinstance(branch, Primitive):
+        return avro_reads(old.type, branch.type)
+    return type(old) is type(branch)
+
+
+def _unqualified(node: Node) -> str:
+    return branch_name(node).rpartition(".")[2]
+
+
+def _joined(notes: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(note for note in notes if note))

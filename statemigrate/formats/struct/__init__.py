@@ -1,0 +1,1 @@
+"""Spark's own types: DDL, their JSON, and the rules between them and Avro."""

@@ -1,0 +1,277 @@
+"""Spark's DDL for struct types, read and written without Java.
+
+The words come from sqlglot's tokenizer for Spark's dialect. Its parser is not used: it takes types
+Spark has not (TEXT, UINT), refuses field names Spark allows (``order``), and does not say where a
+text goes wrong. The grammar is Spark's ``colTypeList`` and ``dataType``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn
+
+from statemigrate.errors import FormatError
+from statemigrate.formats.schema.bounds import too_deep
+from statemigrate.formats.schema.collations import COLLATED, as_spark_writes
+
+_ATOMIC = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "byte",
+    "BYTE": "byte",
+    "SMALLINT": "short",
+    "SHORT": "short",
+    "INT": "integer",
+    "INTEGER": "integer",
+    "BIGINT": "long",
+    "LONG": "long",
+    "FLOAT": "float",
+    "REAL": "float",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "BINARY": "binary",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_LTZ": "timestamp",
+    "TIMESTAMP_NTZ": "timestamp_ntz",
+    "VOID": "void",
+    "VARIANT": "variant",
+}
+_DECIMAL = ("DECIMAL", "DEC", "NUMERIC")
+_BOUNDED = {"CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar"}
+_UNITS = (("DAY", "HOUR", "MINUTE", "SECOND"), ("YEAR", "MONTH"))
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMES = {
+    "byte": "TINYINT",
+    "short": "SMALLINT",
+    "integer": "INT",
+    "long": "BIGINT",
+}
+
+
+def parse_ddl(text: str) -> dict[str, Any]:
+    """Return the struct type of ``text`` in Spark's JSON form.
+
+    Raises FormatError with the line and column of the first word that does not fit.
+    """
+    try:
+        struct = _Parser(text).struct()
+    except RecursionError as error:
+        raise too_deep() from error
+    stored: dict[str, Any] = as_spark_writes(struct)
+    return stored
+
+
+def ddl_of(struct: dict[str, Any]) -> str:
+    """Return the DDL of a struct type in Spark's JSON form, collations within the types."""
+    return ", ".join(_field_ddl(field, " ") for field in struct["fields"])
+
+
+def _field_ddl(field: dict[str, Any], separator: str) -> str:
+    suffix = "" if field["nullable"] else " NOT NULL"
+    name = field["name"]
+    quoted = name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
+    return f"{quoted}{separator}{_type_ddl(field['type'])}{suffix}"
+
+
+def _type_ddl(spark: Any) -> str:
+    if isinstance(spark, str):
+        collation = spark.removeprefix(COLLATED)
+        if collation != spark:
+            return f"STRING COLLATE {collation}"
+        return _NAMES.get(spark, spark.upper())
+    if spark["type"] == "array":
+        return f"ARRAY<{_type_ddl(spark['elementType'])}>"
+    if spark["type"] == "map":
+        return f"MAP<{_type_ddl(spark['keyType'])}, {_type_ddl(spark['valueType'])}>"
+    return f"STRUCT<{', '.join(_field_ddl(field, ': ') for field in spark['fields'])}>"
+
+
+class _Parser:
+    """One pass over the words of one text."""
+
+    def __init__(self, text: str) -> None:
+        from sqlglot.dialects import Spark
+        from sqlglot.errors import TokenError
+
+        self.text = text
+        self.position = 0
+        try:
+            self.tokens = Spark().tokenize(text)
+        except TokenError as error:
+            raise _error(text, "words of Spark's DDL", str(error)) from error
+
+    def struct(self) -> dict[str, Any]:
+        if self._word() == "STRUCT" and self._text_at(1) in ("<", "<>"):
+            struct: dict[str, Any] = self._type()
+        else:
+            struct = self._fields()
+        if self.position < len(self.tokens):
+            self._fail("a comma or the end")
+        return struct
+
+    def _fields(self) -> dict[str, Any]:
+        fields = [self._field()]
+        while self._take(","):
+            fields.append(self._field())
+        return {"type": "struct", "fields": fields}
+
+    def _field(self) -> dict[str, Any]:
+        name = self._name()
+        self._take(":")
+        spark = self._type()
+        nullable = not self._take("NOT")
+        if not nullable:
+            self._expect("NULL")
+        if self._take("COMMENT"):
+            self._comment()
+        return {"name": name, "type": spark, "nullable": nullable, "metadata": {}}
+
+    def _name(self) -> str:
+        token = self._token()
+        kind = token.token_type.name if token else ""
+        plain = kind != "STRING" and self._text_at(0).replace("_", "a").isalnum()
+        if not plain and kind != "IDENTIFIER":
+            self._fail("a field name")
+        self.position += 1
+        return str(token.text)
+
+    def _comment(self) -> None:
+        token = self._token()
+        if token is None or token.token_type.name != "STRING":
+            self._fail("a comment in quotes")
+        while token is not None and token.token_type.name == "STRING":
+            self.position += 1
+            token = self._token()
+
+    def _type(self) -> Any:  # noqa: PLR0911  # one a kind of type
+        word = self._word()
+        if word in _ATOMIC:
+            self.position += 1
+            return self._collated() if word == "STRING" else _ATOMIC[word]
+        if word == "INTERVAL":
+            return self._interval()
+        if word in _DECIMAL:
+            return self._decimal()
+        if word == "TIME":
+            return f"time({(self._arguments() or [6])[0]})"
+        if word in _BOUNDED:
+            return self._bounded(_BOUNDED[word])
+        if word in ("ARRAY", "MAP", "STRUCT"):
+            return self._nested(word)
+        return self._fail("a type of Spark's")
+
+    def _collated(self) -> str:
+        if not self._take("COLLATE"):
+            return "string"
+        name = self._word()
+        if not name.replace("_", "a").isalnum():
+            self._fail("the name of a collation")
+        self.position += 1
+        return "string" if name == "UTF8_BINARY" else COLLATED + name
+
+    def _interval(self) -> str:
+        self.position += 1
+        units = next((each for each in _UNITS if self._word() in each), None)
+        if units is None:
+            self._fail("DAY, HOUR, MINUTE, SECOND, YEAR or MONTH")
+        start = end = self._unit(units)
+        if self._take("TO"):
+            end = self._unit(units[units.index(start) + 1 :])
+        words = start if start == end else f"{start} TO {end}"
+        return f"interval {words.lower()}"
+
+    def _unit(self, units: tuple[str, ...]) -> str:
+        unit = self._word()
+        if unit not in units:
+            self._fail(f"one of {', '.join(units)}" if units else "no smaller unit")
+        self.position += 1
+        return unit
+
+    def _decimal(self) -> str:
+        arguments = self._arguments()
+        if len(arguments) > 2:
+            self._fail("DECIMAL(precision, scale)")
+        precision, scale = [*arguments, *(10, 0)[len(arguments) :]]
+        return f"decimal({precision},{scale})"
+
+    def _bounded(self, name: str) -> str:
+        arguments = self._arguments()
+        if len(arguments) != 1:
+            self._fail("a length in parentheses")
+        return f"{name}({arguments[0]})"
+
+    def _arguments(self) -> list[int]:
+        """Read the numbers in parentheses after a type's name, if there are any."""
+        self.position += 1
+        numbers: list[int] = []
+        if self._take("("):
+            while not numbers or self._take(","):
+                numbers.append(self._number())
+            self._expect(")")
+        return numbers
+
+    def _number(self) -> int:
+        text = self._word()
+        if not text.isdecimal():
+            self._fail("a whole number")
+        self.position += 1
+        return int(text)
+
+    def _nested(self, word: str) -> dict[str, Any]:
+        self.position += 1
+        if word == "STRUCT" and self._take("<>"):
+            return {"type": "struct", "fields": []}
+        self._expect("<")
+        if word == "STRUCT":
+            struct = self._fields()
+            self._expect(">")
+            return struct
+        first = self._type()
+        if word == "ARRAY":
+            self._expect(">")
+            return {"type": "array", "elementType": first, "containsNull": True}
+        self._expect(",")
+        second = self._type()
+        self._expect(">")
+        return {"type": "map", "keyType": first, "valueType": second, "valueContainsNull": True}
+
+    def _token(self, ahead: int = 0) -> Any:
+        index = self.position + ahead
+        return self.tokens[index] if index < len(self.tokens) else None
+
+    def _text_at(self, ahead: int) -> str:
+        token = self._token(ahead)
+        return token.text if token else ""
+
+    def _word(self) -> str:
+        token = self._token()
+        # A quoted word is never a keyword.
+        quoted = token is not None and token.token_type.name in ("IDENTIFIER", "STRING")
+        return "" if token is None or quoted else str(token.text).upper()
+
+    def _take(self, word: str) -> bool:
+        if self._word() != word:
+            return False
+        self.position += 1
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._take(word):
+            self._fail(repr(word))
+
+    def _fail(self, expected: str) -> NoReturn:
+        token = self._token()
+        start = token.start if token else len(self.text)
+        before = self.text[:start]
+        line, column = before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
+        found = repr(self.text[start : token.end + 1]) if token else "the end of the text"
+        raise _error(self.text, expected, f"{found} at line {line}, column {column}")
+
+
+def _error(text: str, expected: str, found: str) -> FormatError:
+    return FormatError(
+        f"Not the DDL of a struct type: {text!r:.200}",
+        expected=expected,
+        found=found,
+        next_action="correct it there; the form is \"name TYPE [NOT NULL] [COMMENT '...'], ...\"",
+    )

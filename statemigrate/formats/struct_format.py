@@ -1,0 +1,106 @@
+"""A format given as a Spark struct type."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from statemigrate.errors import FormatError
+from statemigrate.formats.format import Format
+from statemigrate.formats.schema.bounds import too_deep
+from statemigrate.formats.schema.collations import as_spark_writes, with_collations
+from statemigrate.formats.schema.nodes import avro_json
+from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
+from statemigrate.formats.struct.rules import check_avro, record_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class Struct(Format):
+    """Values as a Spark struct describes them, in bytes by Spark's own Avro rules.
+
+    It holds what Spark's state holds, also where Avro has no type for it: maps with any keys,
+    intervals, VARIANT, collations, and fields of any name. A day-time interval is a ``timedelta``,
+    a year-month interval an ``int`` of months, a VARIANT a ``dict`` of its ``value`` and
+    ``metadata`` in bytes; a struct or an array as a map's key is a ``tuple``.
+
+    ``schema`` is DDL text such as ``"id BIGINT NOT NULL, tags ARRAY<STRING>"``, also in the form
+    ``"struct<id: bigint>"``, or a ``StructType``. No Java is needed for either. Comments and other
+    metadata of the fields are left out. Raises FormatError, with the place, if it cannot be read.
+    """
+
+    kind: ClassVar[str] = "struct"
+
+    def __init__(self, schema: str | StructType) -> None:
+        spark = parse_ddl(schema) if isinstance(schema, str) else _json_of(schema)
+        super().__init__(record_of(with_collations(spark)))
+        self._spark = _without_comments(spark)
+
+    @property
+    def avro_schema(self) -> dict[str, Any]:
+        """Return the schema that Spark's own rules make of the struct.
+
+        Raises FormatError for what Avro does not have: other keys than strings, odd names.
+        """
+        check_avro(self.schema)
+        document: dict[str, Any] = avro_json(self.schema)
+        return document
+
+    @property
+    def ddl(self) -> str:
+        """Return the type as DDL text; ``Struct(format.ddl) == format``."""
+        return ddl_of(with_collations(self._spark))
+
+    def struct_type(self) -> StructType:
+        """Return the struct as a Spark type."""
+        from pyspark.sql.types import StructType
+
+        # PySpark changes the JSON it is given where a string has a collation.
+        return StructType.fromJson(copy.deepcopy(self._spark))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the kind and the struct, as Spark writes types in JSON."""
+        return {"kind": self.kind, "schema": copy.deepcopy(self._spark)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (struct_from_json, (self._spark,))
+
+    def __repr__(self) -> str:
+        return f"Struct({self.ddl!r})"
+
+
+def struct_from_json(document: dict[str, Any]) -> Struct:
+    """Return the format of a struct type in the JSON form of ``StructType.jsonValue()``."""
+    format_ = Struct.__new__(Struct)
+    try:
+        Format.__init__(format_, record_of(with_collations(document)))
+        format_._spark = _without_comments(document)
+    except RecursionError as error:
+        raise too_deep() from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FormatError(
+            "This is not a struct type of Spark in JSON.",
+            expected='{"type": "struct", "fields": [...]}',
+            found=f"{document!r:.120} ({type(error).__name__}: {error})",
+            next_action="write it with Struct(...).to_json()",
+        ) from error
+    return format_
+
+
+def _json_of(schema: StructType) -> dict[str, Any]:
+    from pyspark.sql.types import StructType
+
+    if not isinstance(schema, StructType):
+        raise FormatError(
+            "A Struct format takes DDL text or a StructType.",
+            expected='"name TYPE, ...", or pyspark.sql.types.StructType',
+            found=f"{type(schema).__name__} {schema!r:.80}",
+            next_action="wrap a single type in a struct with one field",
+        )
+    return schema.jsonValue()
+
+
+def _without_comments(spark: dict[str, Any]) -> dict[str, Any]:
+    stripped: dict[str, Any] = as_spark_writes(with_collations(spark))
+    return stripped

@@ -1,0 +1,1 @@
+"""`check`: scripts, code and what was applied, compared without any state."""

@@ -1,0 +1,85 @@
+"""`check`: scripts, the code they are for, and what was applied, without any state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from statemigrate.errors import LineageError, StatemigrateError
+from statemigrate.inspect.checking.declarations import code_findings, target_findings
+from statemigrate.inspect.checking.examples import example_findings
+from statemigrate.inspect.checking.made_up import made_up_findings
+from statemigrate.inspect.checking.report import CheckReport, Finding
+from statemigrate.inspect.checking.unchanged import unchanged_findings
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.loading import Script
+from statemigrate.scripts.survey import Survey, survey
+from statemigrate.state.applied import applied_by
+
+
+def check(
+    migrations: str | Path,
+    *,
+    code: Iterable[str] = (),
+    targets: Mapping[str, str] | None = None,
+    checkpoint: str | None = None,
+    made_up: bool = True,
+) -> CheckReport:
+    """Check a folder of migration scripts, and report everything that is wrong.
+
+    Each script must be complete and the scripts of a store one chain; its examples must migrate;
+    no question may be open. What was applied, by ``applied.json`` and by ``checkpoint``, must be
+    unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``, whose schemas must be
+    those of their targets: by store the revision that the code is written for, as `migrated` was
+    given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
+    values made up from its formats.
+
+    Neither state nor Java is needed. Raises `ScriptError` for what is not a folder of scripts and
+    `CheckpointError` for what is not a checkpoint.
+    """
+    folder = ScriptFolder(migrations)
+    deployed = applied_by(checkpoint) if checkpoint else {}
+    found = survey(folder.versions)
+    migrations_to_try = found.migrations if made_up else ()
+    tried = [each for migration in migrations_to_try for each in made_up_findings(migration)]
+    wrong_targets = tuple(target_findings(found, targets or {}))
+    findings = (
+        *(_fault(found, fault) for fault in found.faults),
+        *wrong_targets,
+        *code_findings(found, code, targets or {}, {each.store for each in wrong_targets}),
+        *unchanged_findings(found, folder.directory, deployed, checkpoint),
+        *(each for migration in found.migrations for each in example_findings(migration)),
+        *(each for each in tried if each.severity == "error"),
+        *(each for script in found.scripts for each in _questions(found, script)),
+    )
+    notes = tuple(each for each in tried if each.severity == "note")
+    return CheckReport(findings, len(found.places), len(found.stores), notes)
+
+
+def _fault(found: Survey, fault: StatemigrateError) -> Finding:
+    in_chain = isinstance(fault, LineageError)
+    path = fault.data.get("path") or _path_of(found, fault)
+    store, revision = found.places.get(path, (None, None)) if path else (None, None)
+    return Finding.of(
+        "lineage" if in_chain else "script", fault, store=store, revision=revision, path=path
+    )
+
+
+def _path_of(found: Survey, fault: StatemigrateError) -> str | None:
+    revision = fault.data.get("revision")
+    paths = (each.path for each in found.migrations if each.revision == revision)
+    return next(paths, None)
+
+
+def _questions(found: Survey, script: Script) -> Iterator[Finding]:
+    store, revision = found.places[str(script.path)]
+    for question in script.questions:
+        yield Finding(
+            "question",
+            f"open question: {question.text}",
+            "answer it in the script, then remove the comment",
+            store=store,
+            revision=revision,
+            path=str(script.path),
+            line=question.line,
+        )

@@ -1,0 +1,157 @@
+"""What the user's code declares, found without running a query."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import unwrap
+from pathlib import Path
+from typing import Any
+
+from statemigrate.deployment import SETTINGS, Declared, Settings
+from statemigrate.deployment.looking import only_looking
+from statemigrate.errors import StatemigrateError
+from statemigrate.native.live.functions import MigratedFunction
+from statemigrate.processor.handle import Listening, declared_variables
+
+
+class CodeError(StatemigrateError):
+    """Code that cannot be imported, or declares no state. Data: ``reference``."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What an object of the user's code says of its state.
+
+    ``declared`` are a processor's state variables; a function for ``applyInPandasWithState`` has
+    none, and only names its ``store``. ``targets`` are those that `migrated` was given.
+    """
+
+    declared: tuple[Declared, ...]
+    targets: Mapping[str, str]
+    store: str | None = None
+
+
+def code_in(reference: str) -> Code:
+    """What ``MODULE:OBJECT`` says of its state.
+
+    ``OBJECT`` is a ``StatefulProcessor``, an instance, or a class that is made without arguments;
+    or a function that `migrated` was given with ``store=``. The module is imported as
+    ``python -m`` would from the current directory; of a processor only ``init`` runs, without
+    `migrated`'s checks, so neither a query nor a checkpoint is needed.
+
+    Raises `CodeError`.
+    """
+    with only_looking():
+        found = _imported(reference)
+        settings = getattr(found, SETTINGS, Settings())
+        if isinstance(found, MigratedFunction):
+            return Code((), settings.targets, found.store)
+        return Code(_declared(reference, found), settings.targets)
+
+
+def declared_in(reference: str) -> tuple[Declared, ...]:
+    """The state variables that a processor declares in its ``init``; see `code_in`."""
+    found = code_in(reference)
+    if found.store is None:
+        return found.declared
+    raise _error(
+        reference,
+        "declares no format",
+        expected="a StatefulProcessor, whose init declares the formats of its state",
+        found="a function, whose state has the format of its target",
+        next_action=f"write its next script by hand: `statemigrate new {found.store} -m MESSAGE`",
+    )
+
+
+def _declared(reference: str, found: Any) -> tuple[Declared, ...]:
+    if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
+        raise _not_marked(reference, found)
+    try:
+        return declared_variables(_Bare(_instance(found)), Listening)
+    except StatemigrateError:
+        raise
+    except Exception as cause:
+        raise _error(
+            reference,
+            "declares no state that could be seen",
+            expected="a StatefulProcessor whose __init__ takes no arguments, or an instance of one",
+            found=f"{type(cause).__name__}: {cause}",
+            next_action="name an instance that the module makes, or correct the code",
+        ) from cause
+
+
+def _not_marked(reference: str, found: Any) -> CodeError:
+    return _error(
+        reference,
+        "is no code whose state has migrations",
+        expected="a StatefulProcessor, or a function that migrated(..., store=...) was given",
+        found=f"a {type(found).__name__}",
+        next_action="put @migrated(store=STORE) on a function for applyInPandasWithState, or name "
+        "a processor",
+    )
+
+
+class _Bare:
+    """A processor's own ``init``, without what a decorator put around it."""
+
+    def __init__(self, processor: Any) -> None:
+        self._processor = processor
+
+    def init(self, handle: Listening) -> None:
+        unwrap(type(self._processor).init)(self._processor, handle)
+
+
+def _instance(found: Any) -> Any:
+    if not isinstance(found, type):
+        return found
+    return _made(found)
+
+
+def _made(found: Any) -> Any:
+    made: Any = object.__new__(found)
+    # `migrated` compares with a checkpoint when an instance is made; here nothing is to be read.
+    unwrap(found.__init__)(made)
+    return made
+
+
+def _imported(reference: str) -> Any:
+    module_name, separator, name = reference.partition(":")
+    if not (separator and module_name and name):
+        raise _error(
+            reference,
+            "names no object",
+            expected="MODULE:OBJECT, as in pipeline.totals:Totals",
+            found=reference,
+            next_action="name the module and the processor in it",
+        )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as cause:
+        raise _error(
+            reference,
+            "cannot be imported",
+            expected="a module that imports, with an object of that name",
+            found=f"{type(cause).__name__}: {cause}",
+            next_action="run it from the folder that `import` starts at, with everything installed "
+            "that the module needs",
+        ) from cause
+    return found
+
+
+def _error(
+    reference: str, problem: str, *, expected: object, found: object, next_action: str
+) -> CodeError:
+    return CodeError(
+        f"{reference} {problem}",
+        expected=expected,
+        found=found,
+        next_action=next_action,
+        reference=reference,
+    )

@@ -1,0 +1,1 @@
+"""What a dry run found, told as text, JSON, JUnit or HTML."""

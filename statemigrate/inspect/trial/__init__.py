@@ -1,0 +1,1 @@
+"""A dry run: the values of a store taken through their transforms, writing nothing."""

@@ -1,0 +1,178 @@
+"""What trying values found, in a form that partitions can send and the driver can add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from statemigrate.inspect.report.dry_run import (
+    Difference,
+    Example,
+    Failure,
+    FamilyTrial,
+    FieldEffect,
+)
+from statemigrate.inspect.trial.fates import Fate
+from statemigrate.inspect.trial.losses import constants, losses
+from statemigrate.migration import Step
+
+_KEYS = 5
+_EXAMPLES = 3
+_GROUPS = 50
+_OTHERS = "other causes"
+
+
+@dataclass
+class Group:
+    """Values with something in common: how many, a few keys and examples, one error's own text."""
+
+    values: int = 0
+    note: str = ""
+    keys: list[str] = field(default_factory=list)
+    examples: list[tuple[str, str | None, str | None]] = field(default_factory=list)
+
+    def add(self, other: Group) -> None:
+        """Add another partition's."""
+        self.values += other.values
+        self.note = self.note or other.note
+        self.keys = (self.keys + other.keys)[:_KEYS]
+        self.examples = (self.examples + other.examples)[:_EXAMPLES]
+
+    @property
+    def wants_key(self) -> bool:
+        """Whether it has too few keys yet."""
+        return len(self.keys) < _KEYS
+
+    @property
+    def wants_example(self) -> bool:
+        """Whether it has too few examples yet."""
+        return len(self.examples) < _EXAMPLES
+
+    def shown(self) -> tuple[Example, ...]:
+        """The examples as a report has them."""
+        return tuple(Example(*each) for each in self.examples)
+
+
+@dataclass
+class Findings:
+    """Of one family: the counts of `FamilyTrial`, and its groups by name.
+
+    ``seconds`` is how long reading and trying took, added up over the partitions.
+    The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``fates``
+    the number of a step and a path.
+    """
+
+    stored: int = 0
+    tried: int = 0
+    failed: int = 0
+    differing: int = 0
+    looked_at: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    seconds: float = 0.0
+    sizes_before: dict[int, int] = field(default_factory=dict)
+    sizes_after: dict[int, int] = field(default_factory=dict)
+    failures: dict[str, Group] = field(default_factory=dict)
+    differences: dict[str, Group] = field(default_factory=dict)
+    fields: dict[str, Group] = field(default_factory=dict)
+    fates: dict[str, Fate] = field(default_factory=dict)
+
+    def group(self, groups: dict[str, Group], name: str) -> Group:
+        """The group of that name; past a number of groups, one for all others."""
+        if name not in groups and len(groups) >= _GROUPS:
+            name = _OTHERS
+        return groups.setdefault(name, Group())
+
+    def add(self, other: Findings) -> None:
+        """Add what another partition found."""
+        for name, value in vars(other).items():
+            if isinstance(value, int | float):
+                setattr(self, name, getattr(self, name) + value)
+        for name in ("sizes_before", "sizes_after"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            for size, values in theirs.items():
+                mine[size] = mine.get(size, 0) + values
+        for name in ("failures", "differences", "fields"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            for each, group in theirs.items():
+                self.group(mine, each).add(group)
+        for name, fate in other.fates.items():
+            self.fates.setdefault(name, Fate()).add(fate)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that travels."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Findings:
+        """Read what `to_json` gave, after a way through JSON."""
+        named = dict(document)
+        for name in ("failures", "differences", "fields"):
+            named[name] = {each: Group(**group) for each, group in document[name].items()}
+        for name in ("sizes_before", "sizes_after"):
+            named[name] = {int(size): values for size, values in document[name].items()}
+        named["fates"] = {each: Fate.from_json(fate) for each, fate in document["fates"].items()}
+        return cls(**named)
+
+    def described(
+        self, family: str, revision: str, *, reversible: bool, steps: Sequence[Step] = ()
+    ) -> FamilyTrial:
+        """The family's part of a report, the most frequent things first.
+
+        ``steps`` are those that its values took.
+        """
+        fates = {_step_and_path(name): fate for name, fate in self.fates.items()}
+        return FamilyTrial(
+            family=family,
+            revision=revision,
+            reversible=reversible,
+            stored=self.stored,
+            tried=self.tried,
+            failed=self.failed,
+            failures=tuple(
+                Failure(_noted(cause, group), group.values, tuple(group.keys))
+                for cause, group in _ordered(self.failures.items())
+            ),
+            differing=self.differing,
+            differences=tuple(
+                Difference(name, group.values, group.shown())
+                for name, group in _ordered(self.differences.items())
+            ),
+            looked_at=self.looked_at,
+            fields=tuple(_effect(name, group) for name, group in self.fields.items()),
+            bytes_before=self.bytes_before,
+            bytes_after=self.bytes_after,
+            sizes_before=dict(sorted(self.sizes_before.items())),
+            sizes_after=dict(sorted(self.sizes_after.items())),
+            direction=steps[0].direction if steps else "upgrade",
+            losses=losses(steps, fates),
+            constants=constants(steps, fates),
+        )
+
+
+def added(documents: Iterable[dict[str, Any]]) -> dict[str, Findings]:
+    """What the partitions found, by family, added up."""
+    total: dict[str, Findings] = {}
+    for document in documents:
+        for family, found in document.items():
+            total.setdefault(family, Findings()).add(Findings.from_json(found))
+    return total
+
+
+def _step_and_path(name: str) -> tuple[int, str]:
+    number, _, path = name.partition(" ")
+    return int(number), path
+
+
+def _ordered(groups: Iterable[tuple[str, Group]]) -> list[tuple[str, Group]]:
+    return sorted(groups, key=lambda item: (-item[1].values, item[0]))
+
+
+def _noted(name: str, group: Group) -> str:
+    return f"{name}; for example: {group.note}" if group.note else name
+
+
+def _effect(name: str, group: Group) -> FieldEffect:
+    effect, _, path = name.partition(" ")
+    return FieldEffect(path, effect, group.values, group.shown())  # type: ignore[arg-type]

@@ -1,0 +1,113 @@
+"""The families of a checkpoint that a backfill has to empty, found from scripts and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.deployment import family_name, is_family_of, migrates_unasked
+from statemigrate.errors import StartupError
+from statemigrate.migration import Lineage
+from statemigrate.native.backfill.envelope_leftovers import older_envelopes
+from statemigrate.native.spark_state.listing import check_listed
+from statemigrate.native.spark_state.operators import Variable
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def older_families(
+    checkpoint: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str]
+) -> dict[str, DataFrame]:
+    """By name the families of every store with scripts but those of the stores' targets.
+
+    A frame has the columns ``key`` and ``partition_id``, a row or more for each key. Raises
+    `StartupError` for a checkpoint none of whose stores has a script, and for a family of an
+    unknown revision; `LineageError` for an unknown target, and for a family with values that no
+    way leads from.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    folder = ScriptFolder(migrations)
+    lineages = folder.lineages()
+    wanted = {store: folder.lineage(store).resolve(target) for store, target in targets.items()}
+    envelopes = checkpoint.envelopes()
+    if envelopes is not None:
+        return older_envelopes(checkpoint.path, envelopes, lineages, wanted)
+    names = _older_variables(checkpoint, lineages, wanted)
+    return {name: checkpoint.frame(name).select("key", "partition_id") for name in names}
+
+
+def _older_variables(
+    checkpoint: SparkCheckpoint, lineages: Mapping[str, Lineage], wanted: Mapping[str, str]
+) -> tuple[str, ...]:
+    variables = checkpoint.variables()
+    stores = [store for store in lineages if any(is_family_of(store, name) for name in variables)]
+    if not stores:
+        raise _unscripted(checkpoint.path, variables, lineages)
+    return tuple(
+        name
+        for store in stores
+        for name in _of_store(
+            checkpoint, lineages[store], wanted.get(store, lineages[store].head), variables
+        )
+    )
+
+
+def _of_store(
+    checkpoint: SparkCheckpoint, lineage: Lineage, target: str, variables: Mapping[str, Variable]
+) -> Iterator[str]:
+    revisions = {family_name(lineage, revision): revision for revision in lineage.revisions}
+    mine = [name for name in variables if is_family_of(lineage.store, name)]
+    for name in mine:
+        if name not in revisions:
+            raise _unknown(lineage, name)
+    batch = checkpoint.last_batch()
+    for name in revisions.keys() - variables.keys():
+        if batch is not None and revisions[name] != target:
+            check_listed(checkpoint.path, batch, name)
+    sources = [name for name in mine if revisions[name] != target]
+    kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
+    paths = [lineage.path(revisions[name], target) for name in kept]
+    if migrates_unasked(paths, expires=any(variables[name].expires for name in kept)):
+        yield from kept
+
+
+def _has_a_way(
+    checkpoint: SparkCheckpoint,
+    lineage: Lineage,
+    name: str,
+    revisions: Mapping[str, str],
+    target: str,
+) -> bool:
+    if lineage.missing_downgrade(revisions[name], target) is None:
+        return True
+    if not checkpoint.is_empty(name):
+        lineage.path(revisions[name], target)  # raises, and says what is missing
+    return False
+
+
+def _unscripted(
+    path: str, variables: Mapping[str, Variable], lineages: Mapping[str, Lineage]
+) -> StartupError:
+    names = ", ".join(sorted(variables)) or "no state variable"
+    return StartupError(
+        f"no store in {path} has migration scripts",
+        expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
+        found=names,
+        next_action="name the folder of this query's scripts (--migrations), or write one: "
+        "`statemigrate new STORE -m MESSAGE`",
+    )
+
+
+def _unknown(lineage: Lineage, name: str) -> StartupError:
+    return StartupError(
+        f"store {lineage.store}: the checkpoint has the family {name} of an unknown revision",
+        expected=f"one of {', '.join(lineage.revisions)}",
+        found=name.partition("@")[2],
+        next_action="check out the scripts this checkpoint was last run with; "
+        f"`statemigrate history {lineage.store}` lists those that are here",
+        store=lineage.store,
+    )

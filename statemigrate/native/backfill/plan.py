@@ -1,0 +1,197 @@
+"""Planning a backfill: the keys still in an older family, written as files for the control source.
+
+Nothing of the query is touched; it may be running. Its batches take one file each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from statemigrate.errors import StartupError
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.backfill.presence import require_control_source
+from statemigrate.native.live.control import MARKER
+from statemigrate.native.spark_state.patience import patiently
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class BackfillPlan:
+    """What was planned: ``keys`` in ``chunks`` files.
+
+    ``families`` has the number of keys of each older family that the plan covers; a key that is in
+    several stores is in several of them. ``withdrawn`` counts the files of the plan before that the
+    query had not taken.
+    """
+
+    keys: int
+    chunks: int
+    families: Mapping[str, int]
+    withdrawn: int
+
+
+def plan_backfill(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    keys_per_chunk: int = 10_000,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> BackfillPlan:
+    """Write down every key that still has values in another family than its store's target.
+
+    The query of ``checkpoint`` must have the control source (`with_backfill`); running or stopped,
+    it takes one chunk of about ``keys_per_chunk`` keys a batch. Whatever an earlier plan left is
+    withdrawn first, so that planning again is how a paused backfill is resumed. ``migrations`` and
+    ``targets`` are those that the query is deployed with. Values that expire are left to do so,
+    unless their scripts say that migrating may restart their time. ``operator`` is
+    Spark's number of the stateful operator that is meant, where several could be; ``spark`` is the
+    session to read with, the active one unless given.
+
+    Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
+    `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
+    not fit; nothing was changed then. A state that cannot be read is a `CheckpointError` too; the
+    earlier plan is withdrawn by then.
+    """
+    _check_size(keys_per_chunk)
+    files, path = ChunkFiles(str(checkpoint)), str(checkpoint)
+    query = files.require_query()
+    require_control_source(files)
+    reader = SparkCheckpoint(path, spark, operator=operator)
+    families = partial(_families, reader, migrations, targets)
+    patiently(families, path)
+    # Before the state is read: what the query takes in between would be planned again.
+    withdrawn = files.withdraw()
+    with closing(_Keys(path, families)) as keys:
+        plan = keys.write(files, query, -(-keys.total // keys_per_chunk))
+    return BackfillPlan(plan.keys, plan.chunks, keys.counts, withdrawn)
+
+
+def pause_backfill(checkpoint: str | Path) -> int:
+    """Withdraw the chunks that the query has not taken yet; how many there were.
+
+    The query may be running, and finishes the chunk it is at. `plan_backfill` resumes: what is
+    migrated already is not planned again. Raises `CheckpointError` for what is not a checkpoint.
+    """
+    files = ChunkFiles(str(checkpoint))
+    files.require_query()
+    return files.withdraw()
+
+
+def keys_left(
+    reader: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str] | None
+) -> tuple[int, Mapping[str, int]]:
+    """How many keys have values in older families: altogether, and in each of them."""
+    families = partial(_families, reader, migrations, targets)
+    with closing(_Keys(reader.path, families)) as keys:
+        return keys.total, keys.counts
+
+
+class _Keys:
+    """The keys to migrate, read once: the state moves on while they are written."""
+
+    def __init__(self, path: str, families: Callable[[], Mapping[str, DataFrame]]) -> None:
+        self.counts: dict[str, int] = {}
+        self._partitions: dict[int, int] = {}
+        self._kept: DataFrame | None = None
+        patiently(lambda: self._read(families()), path)
+
+    @property
+    def total(self) -> int:
+        """How many there are, each counted once."""
+        return sum(self._partitions.values())
+
+    def write(self, files: ChunkFiles, query: str, chunks: int) -> PlanRecord:
+        """Write them as ``chunks`` files, and the plan when all are there."""
+        name, offset = uuid4().hex[:12], files.log().offset
+        # Before Spark writes there, which would follow a link in the directory's place.
+        files.create()
+        if chunks:
+            self._write(f"{files.location}/{name}", query, chunks)
+        written = sum(each.startswith(f"{name}/") for each in files.written())
+        plan = PlanRecord(name, self.total, written, offset)
+        files.write_plan(plan)
+        return plan
+
+    def close(self) -> None:
+        """Let Spark drop what it keeps of the keys."""
+        if self._kept is not None:
+            self._kept.unpersist()
+
+    def _read(self, families: Mapping[str, DataFrame]) -> None:
+        from pyspark.sql import functions
+
+        self.close()
+        self.counts = dict.fromkeys(families, 0)
+        if not families:
+            return
+        entries = [
+            frame.withColumn("family", functions.lit(name)) for name, frame in families.items()
+        ]
+        # Lists and maps give several rows a key.
+        kept = reduce(lambda left, right: left.union(right), entries).distinct().persist()
+        self._kept = kept
+        self.counts |= _counted(kept, "family")
+        self._partitions = _counted(self._distinct(), "partition_id")
+
+    def _distinct(self) -> DataFrame:
+        assert self._kept is not None  # noqa: S101 - there are families, and they were read
+        return self._kept.select("key", "partition_id").distinct()
+
+    def _write(self, location: str, query: str, chunks: int) -> None:
+        from pyspark.sql import functions
+
+        marker = functions.lit(query).alias(MARKER)
+        numbered = self._distinct().select("key", self._chunk(chunks).alias("chunk"))
+        split = numbered.repartitionById(chunks, "chunk").select("key.*", marker)
+        # A file appears when it is complete: Spark writes it elsewhere and renames it.
+        split.write.option("maxRecordsPerFile", 0).parquet(location)
+
+    def _chunk(self, chunks: int) -> Any:
+        """A key's chunk: each partition's keys are spread evenly over all of them.
+
+        A chunk whose keys were all in one partition would run on one core alone. The partition's
+        own number shifts its first key, so that chunks are alike where there are fewer keys in a
+        partition than chunks.
+        """
+        from pyspark.sql import Window, functions
+
+        mine = Window.partitionBy("partition_id")
+        place = functions.row_number().over(mine.orderBy("key")) - 1
+        shift = functions.col("partition_id") / (max(self._partitions) + 1)
+        share = (place + shift) / functions.count("*").over(mine)
+        chunk = functions.floor(share * chunks)
+        return functions.least(chunk, functions.lit(chunks - 1)).cast("int")
+
+
+def _counted(frame: DataFrame, column: str) -> dict[Any, int]:
+    return dict(map(tuple, frame.groupBy(column).count().collect()))
+
+
+def _families(
+    reader: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str] | None
+) -> Mapping[str, DataFrame]:
+    if reader.last_batch() is None:
+        return {}
+    return older_families(reader, migrations, targets or {})
+
+
+def _check_size(keys_per_chunk: int) -> None:
+    if keys_per_chunk < 1:
+        raise StartupError(
+            "a chunk needs at least one key",
+            expected="keys_per_chunk of 1 or more",
+            found=keys_per_chunk,
+            next_action="leave it out for 10,000",
+        )

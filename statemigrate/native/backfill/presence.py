@@ -1,0 +1,101 @@
+"""Whether a query has the control source, told from its checkpoint alone.
+
+Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
+with a bare assertion. Sources without names are told apart by their order alone, in which the
+control source is the last.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from statemigrate.checkpoint.offsets import Offsets
+from statemigrate.checkpoint.sources import file_offset
+from statemigrate.errors import CheckpointError
+from statemigrate.native.backfill.adoptions import Record, parse_record
+from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles
+
+
+def require_control_source(files: ChunkFiles) -> None:
+    """Raise `CheckpointError` for a query that has run without the control source.
+
+    One that has no batch yet may get it with its first start, and one whose sources have names at
+    any start.
+    """
+    offsets = files.offsets()
+    if offsets is None or not lacks_control_source(files):
+        return
+    check_last_source(files, offsets)
+    count = len(offsets.lines)
+    raise CheckpointError(
+        f"the query of {files.checkpoint} has run without the control source",
+        expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
+        "source, which with_backfill adds",
+        found="one source" if count == 1 else f"{count} sources, the control source not among them",
+        next_action=f"stop the query, run `statemigrate adopt {files.checkpoint} --apply`, put "
+        "with_backfill around its stream and start it again",
+        path=files.checkpoint,
+    )
+
+
+def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
+    """Raise `CheckpointError` where it cannot be told whose the query's last source is.
+
+    It may be the control source, whose directory is lost, and one more would be too many.
+    """
+    if not is_untold(files, offsets):
+        return
+    raise CheckpointError(
+        f"it cannot be told whether the query of {files.checkpoint} has the control source",
+        expected=f"the directory {CHUNKS}, or the files that its last source has taken",
+        found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
+        "directory",
+        next_action=untold_advice(files.checkpoint),
+        path=files.checkpoint,
+    )
+
+
+def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether nothing is left that tells the control source from a stream's own last source."""
+    if offsets.named or files.adoptions() or files.is_made():
+        return False
+    *others, (last, text) = offsets.by_source.items()
+    return bool(others) and file_offset(text) is not None and not files.taken_by(last)
+
+
+def untold_advice(checkpoint: str) -> str:
+    """What to do there."""
+    return (
+        f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
+        "again; if the last source is the stream's own, let it take a file first"
+    )
+
+
+def lacks_control_source(files: ChunkFiles) -> bool:
+    """Whether the query has run without the control source, and has no room for it."""
+    offsets = files.offsets()
+    if offsets is None or offsets.named:
+        return False
+    return not has_control_source(files, offsets)
+
+
+def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether the last of the query's sources, which have no names, is the control source."""
+    adoption = _newest(files.adoptions())
+    if adoption is not None:
+        # Spark has given it the line that the adoption made room for.
+        return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
+    *others, (last, text) = offsets.by_source.items()
+    if not others or file_offset(text) is None:
+        return False
+    taken = files.taken_by(last)
+    if taken:
+        return any(f"/{CHUNKS}/" in path for path in taken)
+    return files.is_made()
+
+
+def _newest(records: dict[str, bytes]) -> Record | None:
+    if not records:
+        return None
+    newest = max(records, key=lambda path: int(Path(path).parent.name))
+    return parse_record(records[newest], Path(newest))

@@ -1,0 +1,158 @@
+"""How far a backfill of Spark's own state is: from committed state, or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from statemigrate.checkpoint.sources import file_offset
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.backfill.plan import keys_left
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class BackfillStatus:
+    """A backfill as of the last committed batch.
+
+    ``families`` has the number of keys left in each older family, ``keys_left`` how many keys that
+    are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
+    processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
+    taken. ``quarantined`` are the keys left after every chunk was processed: their transforms
+    failed, and the originals stay.
+    """
+
+    keys_left: int
+    families: Mapping[str, int]
+    keys_planned: int
+    chunks: int
+    consumed: int
+    waiting: int
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing more to do: no key is left, or every chunk was processed."""
+        return self.keys_left == 0 or (self.chunks > 0 and self.consumed == self.chunks)
+
+    @property
+    def quarantined(self) -> int:
+        """The keys that a finished backfill left behind."""
+        return self.keys_left if self.is_finished else 0
+
+
+def backfill_status(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> BackfillStatus:
+    """Count what is left and what is planned; reads all keys that are left.
+
+    The parameters and errors are those of `plan_backfill`.
+    """
+    files = ChunkFiles(str(checkpoint))
+    files.require_query()
+    # The files come first: a chunk that is counted as processed is so in the state read later.
+    plan, log, written = files.plan(), files.log(), files.written()
+    reader = SparkCheckpoint(str(checkpoint), spark, operator=operator)
+    left, families = keys_left(reader, migrations, targets)
+    mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
+    return BackfillStatus(
+        keys_left=left,
+        families=families,
+        keys_planned=0 if plan is None else plan.keys,
+        chunks=0 if plan is None else plan.chunks,
+        consumed=sum(log.is_committed(name) for name in mine),
+        waiting=len(written - log.taken.keys()),
+    )
+
+
+@dataclass(frozen=True)
+class BackfillFigures:
+    """A batch that processed control rows.
+
+    ``keys`` were asked for in this batch, ``keys_asked`` since the plan was made, of
+    ``keys_planned``; likewise chunks. Both totals are None while nothing is planned. What was
+    processed before the listener was there is counted with the plan's average chunk.
+    """
+
+    batch: int
+    keys: int
+    keys_asked: int
+    chunks_consumed: int
+    keys_planned: int | None
+    chunks: int | None
+
+
+class BackfillProgress(StreamingQueryListener):
+    """Follows a backfill from the progress of each batch, and runs nothing on Spark.
+
+    ``checkpoint`` is that of the query; ``on_progress`` is called with `BackfillFigures` after each
+    batch with control rows, in the listener's thread, and ``latest`` has the last of them. Add it
+    with ``spark.streams.addListener(...)``. A chunk that was being processed while the plan was
+    made may be counted as one of the plan's.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        on_progress: Callable[[BackfillFigures], None] | None = None,
+    ) -> None:
+        self.latest: BackfillFigures | None = None
+        self._files = ChunkFiles(str(checkpoint))
+        self._report = on_progress
+        self._plan: PlanRecord | None = None
+        self._seen = 0
+        self._first = -1
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing yet."""
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing new."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nothing more."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Report a batch of this query that had control rows."""
+        for source in event.progress.sources:
+            # Spark writes a path with its scheme, which the path within its file system lacks.
+            if source.description.endswith(f"{self._files.path}]"):
+                start, end = _offset(source.startOffset), _offset(source.endOffset)
+                if end > start:
+                    self._advance(event.progress.batchId, start, end, source.numInputRows)
+
+    def _advance(self, batch: int, start: int, end: int, keys: int) -> None:
+        plan = self._files.plan()
+        if plan is None or self._plan is None or plan.id != self._plan.id:
+            self._plan, self._seen, self._first = plan, 0, start
+        self._seen += keys
+        figures = self._figures(batch, end, keys)
+        self.latest = figures
+        if self._report is not None:
+            self._report(figures)
+
+    def _figures(self, batch: int, end: int, keys: int) -> BackfillFigures:
+        plan = self._plan
+        if plan is None or not plan.chunks:
+            return BackfillFigures(batch, keys, self._seen, end - self._first, None, None)
+        before = max(0, self._first - plan.offset)
+        asked = self._seen + round(plan.keys * before / plan.chunks)
+        consumed = min(end - plan.offset, plan.chunks)
+        return BackfillFigures(batch, keys, min(asked, plan.keys), consumed, plan.keys, plan.chunks)
+
+
+def _offset(text: str | None) -> int:
+    # Spark reports null, as text, where there is no offset yet.
+    offset = file_offset(None if text in (None, "null") else text)
+    return -1 if offset is None else offset

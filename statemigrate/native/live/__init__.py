@@ -1,0 +1,1 @@
+"""What runs on workers, inside Spark's stateful operators."""

@@ -1,0 +1,209 @@
+"""A function of ``applyInPandasWithState`` whose state has migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import update_wrapper
+from typing import Any
+
+from statemigrate.deployment import (
+    SETTINGS,
+    Settings,
+    StorePlan,
+    check_targets,
+    dual_access,
+    no_way,
+)
+from statemigrate.deployment.looking import is_only_looking
+from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError, shown
+from statemigrate.native.live.control import MARKER, Arrived
+from statemigrate.native.live.deployed import Deployed, Undeployable
+from statemigrate.native.live.envelope import Envelope, EnvelopeFamily
+from statemigrate.native.live.group_state import MigratedGroupState
+from statemigrate.native.startup.seen import Seen
+from statemigrate.processor.intake import python_value
+from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.workers import check_workers
+
+Function = Callable[[Any, Any, Any], Any]
+
+
+class MigratedFunction:
+    """Calls ``function`` as Spark would, with state in the target's format.
+
+    An object and not a function, so that it travels to the workers by value: a worker that imports
+    the function's module has no scripts to read.
+    """
+
+    def __init__(self, function: Function, store: str, found: StorePlans | Undeployable) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._store = store
+        self._found = found
+        self._opened: _OpenStore | None = None
+
+    @property
+    def store(self) -> str:
+        """The store that the function keeps."""
+        return self._store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MigratedFunction, (self._function, self._store, self._found)
+
+    def __call__(self, key: tuple[Any, ...], pdfs: Iterable[Any], state: Any) -> Any:
+        """What ``applyInPandasWithState`` calls for each key."""
+        opened = self._open()
+        facade = opened.visit(key, state)
+        if state.hasTimedOut:
+            # PySpark passes one empty DataFrame then.
+            frames = [pdf.drop(columns=MARKER, errors="ignore") for pdf in pdfs]
+            return _until_settled(self._function(key, frames, facade), opened, None)
+        arrived = Arrived(iter(pdfs))
+        result = self._function(key, arrived.rows, facade) if arrived.is_for_user else ()
+        return _until_settled(result, opened, arrived)
+
+    def _open(self) -> _OpenStore:
+        if isinstance(self._found, Undeployable):
+            raise self._found.error
+        if self._opened is None:
+            if self._found.seen is not None:
+                self._found.seen.compare_query()
+            self._opened = _OpenStore(self._found)
+        return self._opened
+
+
+def _until_settled(result: Any, opened: _OpenStore, arrived: Arrived | None) -> Any:
+    # What is no iterable of DataFrames is left for PySpark to refuse.
+    if not isinstance(result, Iterable) or hasattr(result, "columns"):
+        return result
+    return _results(result, opened, arrived)
+
+
+def _results(result: Iterable[Any], opened: _OpenStore, arrived: Arrived | None) -> Iterator[Any]:
+    yield from result
+    if arrived is not None and arrived.asks_for_migration():
+        opened.migrate()
+    opened.envelope.settle()
+
+
+class StorePlans:
+    """What travels with a function: the settings, how its store is accessed, what was seen."""
+
+    def __init__(self, plan: StorePlan, settings: Settings, seen: Seen | None = None) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.seen = seen
+
+
+class _OpenStore:
+    """The store on a worker, for one key after the other."""
+
+    def __init__(self, found: StorePlans) -> None:
+        self._plan = found.plan
+        self._settings = found.settings
+        self._visits = 0
+        self._key: tuple[Any, ...] = ()
+        self._readable = _readable(found.plan)
+        self.envelope = Envelope()
+        self._rows = RowCodec(found.plan.declared.schema)
+        self._access = dual_access(
+            found.plan,
+            EnvelopeFamily(found.plan.target, self.envelope),
+            [EnvelopeFamily(each, self.envelope) for each in found.plan.sources],
+            write_on_read=found.settings.write_on_read,
+            show_key=lambda _: self._key,
+        )
+
+    def visit(self, key: tuple[Any, ...], group: Any) -> MigratedGroupState:
+        """The state of another key. Raises `StartupError` if no way leads from its revision."""
+        self._visits += 1
+        self._key = tuple(map(python_value, key))
+        self.envelope.open(group, self._key)
+        if self.envelope.revision is not None and self.envelope.revision not in self._readable:
+            raise _unreadable(self._plan, self.envelope.revision, self._key)
+        return MigratedGroupState(group, self._visits, self._access, self._rows, self.envelope)
+
+    def migrate(self) -> None:
+        """Migrate the key's value if it is of another revision: one step of the backfill."""
+        for source in self._access.sources:
+            value = source.family.get(self._visits)
+            if value is not None:
+                self._backfill(source, value)
+
+    def _backfill(self, source: Any, value: Any) -> None:
+        try:
+            self._access.backfill(source, self._visits, value)
+        except TransformError:
+            # Quarantined is what stays in the old family: progress counts it there.
+            if self._settings.on_error == "raise":
+                raise
+
+
+def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    made = MigratedFunction(function, store, _found(store, settings))
+    setattr(made, SETTINGS, settings)
+    return made
+
+
+def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
+    from pyspark import TaskContext
+
+    if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
+        return _deployable(store, settings)
+    # A worker that imports the function's module gets here, and has neither scripts nor session.
+    try:
+        return _deployable(store, settings, compared=False)
+    except StatemigrateError as error:
+        return Undeployable(error)
+
+
+def _deployable(store: str, settings: Settings, *, compared: bool = True) -> StorePlans:
+    from pyspark import TaskContext
+
+    from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
+    from statemigrate.scripts import ScriptFolder
+
+    lineage = ScriptFolder(settings.migrations).lineages().get(store)
+    if lineage is None:
+        raise LineageError(
+            f"store {store} has no migration script in {settings.migrations}",
+            expected="at least a baseline, which says what format the state has today",
+            found="none",
+            next_action=f"`statemigrate new {store} -m MESSAGE`",
+            store=store,
+        )
+    if not is_only_looking() and TaskContext.get() is None:
+        check_workers({store: lineage})
+    declared = declared_by(lineage, settings)
+    check_targets(settings, (declared,))
+    seen = compare_with_checkpoint(declared, lineage, settings) if compared else None
+    plan = Deployed(settings, {store: lineage}).plan(declared)
+    assert plan is not None  # noqa: S101 - the store has a lineage
+    return StorePlans(plan, settings, seen)
+
+
+def _readable(plan: StorePlan) -> frozenset[str]:
+    pairs = zip(plan.sources, plan.paths, strict=True)
+    ways = (family.revision for family, path in pairs if path is not None)
+    return frozenset([plan.target.revision, *ways])
+
+
+def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> StartupError:
+    lineage, target = plan.lineage, plan.target.revision
+    if revision not in lineage:
+        return StartupError(
+            f"store {lineage.store}, key {shown(key)}: the state has the unknown "
+            f"revision {revision}",
+            expected=f"one of {', '.join(lineage.revisions)}",
+            found=revision,
+            next_action="check out the scripts this checkpoint was last run with; "
+            f"`statemigrate history {lineage.store}` lists those that are here",
+            store=lineage.store,
+            key=key,
+            revision=revision,
+        )
+    return no_way(lineage, revision, target, held="this key's state is of it", at=repr(key))

@@ -1,0 +1,1 @@
+"""Spark's state as its own readers and metadata tell it."""

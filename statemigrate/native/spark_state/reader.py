@@ -1,0 +1,298 @@
+"""A query's checkpoint as Spark's own readers see it: state variables after the last batch.
+
+Only public data sources are used: ``state-metadata`` and ``statestore``. Files are looked at
+through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_files
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.files import local_path, whole_number
+from statemigrate.formats.struct.shape import shape_of
+from statemigrate.native.spark_state.operators import (
+    FUNCTION,
+    Operator,
+    Variable,
+    check_names,
+    only,
+    operators_in,
+    several,
+)
+from statemigrate.native.spark_state.paths import check_readable
+from statemigrate.native.spark_state.view import moved, readable_place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+_VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The setting that names the state store, and the store that state variables need."""
+
+
+class SparkCheckpoint:
+    """The state of a query, read as of its last committed batch.
+
+    ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
+    unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
+    Spark's number of the stateful operator that is meant, where several could be. Raises
+    `CheckpointError` for what is not such a checkpoint.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        spark: SparkSession | None = None,
+        *,
+        batch: int | None = None,
+        operator: int | None = None,
+    ) -> None:
+        check_readable(path)
+        self.path = path
+        self._spark = spark or active_session(path)
+        # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
+        self._spark.streams  # noqa: B018
+        self._batch = batch
+        self._operator = operator
+
+    def last_batch(self) -> int | None:
+        """The id of the last committed batch, None if nothing was committed yet."""
+        from pyarrow import fs
+
+        system, root = file_system(self.path)
+        commits = fs.FileSelector(f"{root}/commits", allow_not_found=True)
+        numbers = (whole_number(each.base_name) for each in system.get_file_info(commits))
+        return max((number for number in numbers if number is not None), default=None)
+
+    def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
+        """The query's stateful operators, as of the last batch or of an earlier one still kept."""
+        return operators_in(self._metadata(batch))
+
+    def processor(self, batch: int | None = None) -> Operator:
+        """The ``transformWithState`` that is meant.
+
+        Raises `CheckpointError` where there is none, or where it is not clear which.
+        """
+        found = self.operators(batch)
+        fitting = [each for each in found if each.is_processor]
+        return only(self.path, found, fitting, self._operator)
+
+    def variables(self, batch: int | None = None) -> dict[str, Variable]:
+        """The state variables by name, as of the last batch or of an earlier one still kept."""
+        return dict(self.processor(batch).variables)
+
+    def frame(self, variable: str) -> DataFrame:
+        """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
+        reader = self._state(self._processor_id).option("stateVarName", variable)
+        return reader.load(self._place())
+
+    def _place(self) -> str:
+        """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
+        system, root = file_system(self.path)
+        return readable_place(system, root.rstrip("/"), self.path, self._spark)
+
+    @cached_property
+    def _processor_id(self) -> int:
+        return self.processor().id
+
+    def _state(self, operator: int) -> DataFrameReader:
+        return self._at(self._spark.read.format("statestore")).option("operatorId", operator)
+
+    def entries(self, variable: Variable) -> DataFrame:
+        """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
+
+        Of a map also ``user_key``. A list has a row an element, in the list's order.
+        """
+        value = _VALUES[variable.kind] + (".value" if variable.expires else "")
+        user_key = ["user_map_key AS user_key"] if variable.kind == "map" else []
+        frame = self.frame(variable.name)
+        return frame.selectExpr("key", *user_key, f"{value} AS value", "partition_id")
+
+    def envelopes(self) -> DataFrame | None:
+        """The ``key``, ``value`` and ``partition_id`` of ``applyInPandasWithState`` state.
+
+        ``value`` has the fields of the envelope. None for state of any other operator, and for
+        state without an envelope. Keys that have only a timeout are left out. Raises
+        `CheckpointError` where it is not clear which operator is meant.
+        """
+        found = self.operators()
+        meant = [each for each in found if self._operator in (None, each.id)]
+        held = [(each, self._held_by(each)) for each in meant if each.is_function]
+        envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
+        if not envelopes:
+            return None
+        processors = [each for each in meant if each.is_processor]
+        if len(envelopes) + len(processors) > 1:
+            raise several(self.path, [*processors, *(each for each, _ in envelopes)])
+        return envelopes[0][1]
+
+    def held_by_function(self) -> DataFrame:
+        """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.
+
+        ``value`` is what the function keeps, an envelope or not. Raises as `processor`.
+        """
+        found = self.operators()
+        fitting = [each for each in found if each.is_function]
+        return self._held_by(only(self.path, found, fitting, self._operator, FUNCTION))
+
+    def _held_by(self, function: Operator) -> DataFrame:
+        kept = self._state(function.id).load(self._place()).where("value.groupState IS NOT NULL")
+        return kept.selectExpr("key", "value.groupState AS value", "partition_id")
+
+    def at(self, batch: int) -> SparkCheckpoint:
+        """The same as of an earlier batch."""
+        return SparkCheckpoint(self.path, self._spark, batch=batch, operator=self._operator)
+
+    def is_empty(self, variable: str) -> bool:
+        """Whether no key has a value in the variable."""
+        return self.frame(variable).isEmpty()
+
+    def is_surely_empty(self, variable: str) -> bool:
+        """Whether it was read and is empty; False for what Spark does not keep any more."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.is_empty(variable)
+        except PySparkException:
+            # Not seen is never empty: whoever asks takes it for full.
+            return False
+
+    def value_schema(self, variable: Variable) -> StructType:
+        """The type of a variable's values; of a list, of its elements."""
+        schema: Any = self.frame(variable.name).schema[_VALUES[variable.kind]].dataType
+        return schema["value"].dataType if variable.expires else schema  # type: ignore[no-any-return]
+
+    def user_key(self, variable: Variable, declared: StructType | None) -> dict[str, Any] | None:
+        """The type of a map's own key; as ``declared`` where that holds the same."""
+        if variable.kind != "map":
+            return None
+        stored: Any = self.frame(variable.name).schema["user_map_key"].dataType
+        # Nullability and metadata do not change what a key is.
+        same = declared is not None and shape_of(declared) == shape_of(stored)
+        return (declared if same and declared is not None else stored).jsonValue()
+
+    def check_provider(self) -> None:
+        """Raise `StartupError` unless the session keeps state in RocksDB, as Spark needs here."""
+        provider = self._spark.conf.get(PROVIDER, "") or ""
+        if "RocksDB" not in provider:
+            raise StartupError(
+                "transformWithState needs the RocksDB state store provider",
+                expected=f"{PROVIDER} = {ROCKSDB}",
+                found=provider or "Spark's default, which keeps state in files",
+                next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
+                "written by another provider cannot change it",
+            )
+
+    def check_place(self) -> None:
+        """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
+        system, root = file_system(self.path)
+        newest: dict[str, OperatorFile] = {}
+        for file in operator_files(system, root.rstrip("/")):
+            newest[file.path.rpartition("/")[0]] = file
+        for file in newest.values():
+            # Nothing is asked of a remote place that a file in the checkpoint names.
+            for place in filter(is_local, file.roots):
+                named, at = file_system(place)
+                missing = [name for name in file.schemas if not _is_file(named, f"{at}/{name}")]
+                if missing:
+                    raise moved(self.path, place, missing[0])
+
+    def check_names(self, stores: Sequence[str]) -> None:
+        """Raise `StartupError` where another operator of the query has a store of one name."""
+        if self.last_batch() is not None:
+            found = self.operators()
+            fitting = [each for each in found if each.is_processor]
+            mine = only(self.path, found, fitting, self._operator)
+            check_names(self.path, mine, fitting, stores)
+
+    def grouping_key(self) -> StructType:
+        """The type of the grouping key; without a field where no state is declared."""
+        from pyspark.sql.types import StructType
+
+        envelopes = self.envelopes()
+        if envelopes is not None:
+            return envelopes.schema["key"].dataType  # type: ignore[return-value]
+        variable = next(iter(self.variables()), None)
+        return StructType() if variable is None else self.key_schema(variable)
+
+    def key_schema(self, variable: str) -> StructType:
+        """The type of the grouping key."""
+        return self.frame(variable).schema["key"].dataType  # type: ignore[return-value]
+
+    def _metadata(self, batch: int | None = None) -> list[Any]:
+        reader = self._at(self._spark.read.format("state-metadata"), batch)
+        return reader.load(self.path).collect()
+
+    def _at(self, reader: DataFrameReader, batch: int | None = None) -> DataFrameReader:
+        chosen = self._batch if batch is None else batch
+        return reader if chosen is None else reader.option("batchId", chosen)
+
+
+def _is_file(system: Any, path: str) -> bool:
+    from pyarrow import fs
+
+    return bool(system.get_file_info(path).type == fs.FileType.File)
+
+
+def _has_envelopes(held: DataFrame) -> bool:
+    value: Any = held.schema["value"].dataType
+    return "revision" in value.fieldNames()
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """The file system of a checkpoint, a path or URI, and the path within it.
+
+    On a local one no link below the checkpoint is followed; see `ConfinedFiles`.
+    """
+    import pyarrow as pa
+    from pyarrow import fs
+
+    from statemigrate.files.confined_system import ConfinedFiles
+
+    local = local_path(path)
+    if local is not None:
+        return fs.PyFileSystem(ConfinedFiles(str(local))), str(local)
+    try:
+        system, root = fs.FileSystem.from_uri(path)
+    except (pa.ArrowException, OSError) as error:
+        raise CheckpointError(
+            f"{path} cannot be opened",
+            expected="a local path, or a URI of a file system that pyarrow knows",
+            found=str(error),
+            next_action="check the path, and that the file system can be reached from here",
+            path=path,
+        ) from error
+    return system, root
+
+
+def replace_file(system: Any, path: str, data: bytes) -> None:
+    """Write a file so that a reader sees the old content or the new one."""
+    # A name that nobody can have foreseen, and taken.
+    unfinished = f"{path}.{uuid.uuid4().hex}.new"
+    with system.open_output_stream(unfinished) as stream:
+        stream.write(data)
+    system.move(unfinished, path)
+
+
+def active_session(path: str) -> SparkSession:
+    """The active session. Raises `CheckpointError` if there is none to read ``path`` with."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise CheckpointError(
+            f"reading {path} needs a Spark session",
+            expected="an active SparkSession",
+            found="none",
+            next_action="create the session before the processor is wrapped",
+            path=path,
+        )
+    return session

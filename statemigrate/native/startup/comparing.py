@@ -1,0 +1,97 @@
+"""Comparing the check with the query, wherever Spark brings the code to (rule 14).
+
+Spark brings it to a Python process beside the driver when a run plans its first batch, which
+calls ``init`` to learn the variables, and to every task. Of an error that is raised in that
+``init`` Spark says only that the process crashed, and of one that is raised while the code is read
+it says everything: so that is where the comparison is.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import is_family_of
+from statemigrate.native.spark_state.listing import begun_schemas, read_listing
+from statemigrate.native.startup.record import StoreRecord, read_record, write_record
+from statemigrate.native.startup.seen import Seen, last_commit
+
+if TYPE_CHECKING:
+    from statemigrate.native.live.deployed import Deployed
+
+_PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
+
+def is_planning() -> bool:
+    """Whether this is the process beside the driver in which Spark calls ``init`` to plan."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
+
+
+def begin_run(deployed: Deployed) -> None:
+    """Before a run plans its first batch: compare, and leave the deployment's record.
+
+    Raises `StartupError` where the check is not good for the query that runs there by now.
+    """
+    seen = deployed.seen
+    if seen is None:
+        return
+    committed = seen.compare_at_start()
+    if seen.is_something and committed != seen.batch and not _ran_alone(deployed, seen, committed):
+        raise seen.outdated(committed)
+    record = read_record(seen.checkpoint)
+    begun = begun_schemas(seen.checkpoint, committed)
+    mine = {
+        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
+        for store, each in deployed.records.items()
+    }
+    write_record(seen.checkpoint, {**record, **mine})
+
+
+def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
+    """What an earlier start of this very deployment found begun; its check is of before that."""
+    return noted.begun if noted is not None and noted.deployment == seen.deployment else ()
+
+
+def is_next_batch(deployed: Deployed, handle: Any) -> bool:
+    """Whether this is the batch right after the check, so that drained families may be dropped.
+
+    Raises `StartupError` where the check is not good for this task.
+    """
+    seen = deployed.seen
+    if seen is None:
+        return True
+    if _plans(handle):
+        return last_commit(seen.checkpoint) == seen.batch
+    return seen.compare_in_task()
+
+
+def _plans(handle: Any) -> bool:
+    from pyspark import TaskContext
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+    # Spark's in-memory tester has a handle of its own kind, and no query.
+    return type(handle) is StatefulProcessorHandle and TaskContext.get() is None
+
+
+def _ran_alone(deployed: Deployed, seen: Seen, committed: int) -> bool:
+    """Whether all batches since the check were this deployment's own.
+
+    Then what it reads is still all there is: it writes to nothing else. Another one would have left
+    its own record; code that leaves none declares other variables, or none but those read here.
+    """
+    if committed < seen.batch:
+        return False
+    record, listing = read_record(seen.checkpoint), read_listing(seen.checkpoint, committed)
+    for store, mine in deployed.records.items():
+        noted = record.get(store)
+        listed = {name for name in listing.variables if is_family_of(store, name)}
+        rerun = any(listing.may_have(name) for name in deployed.family_names(store))
+        if noted is None or noted.deployment != seen.deployment or rerun:
+            return False
+        if listing.passed_over(range(seen.batch + 1, committed + 1), noted.begun).keys() & listed:
+            return False
+        if listed != set(mine.families):
+            return False
+    return True

@@ -1,0 +1,93 @@
+"""The start-up check for a function of ``applyInPandasWithState`` (rule 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from statemigrate.deployment import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    family_name,
+    plan_store,
+)
+from statemigrate.errors import StartupError
+from statemigrate.formats import Struct
+from statemigrate.formats.struct.shape import shape_of
+from statemigrate.migration import Lineage
+from statemigrate.native.live.envelope import ENVELOPE
+from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+from statemigrate.native.startup.record import StoreRecord, read_record, write_record
+from statemigrate.native.startup.seen import Seen, check_file_system
+from statemigrate.native.startup.stored import applied_scripts
+
+
+def declared_by(lineage: Lineage, settings: Settings) -> Declared:
+    """The store as a function has it, whose code declares no format of its own."""
+    target = lineage.resolve(settings.targets.get(lineage.store, "head"))
+    return Declared(lineage.store, "value", lineage.format_of(target).struct_type())
+
+
+def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Settings) -> Seen:
+    """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
+
+    The scripts' checksums are left in a checkpoint that there is, for the next one to compare.
+    """
+    path = settings.checkpoint
+    assert path is not None  # noqa: S101 - the caller asked for this
+    check_file_system(path, active_session(path))
+    seen = Seen.at(path)
+    path = seen.checkpoint
+    checkpoint = SparkCheckpoint(path, operator=settings.operator)
+    record = read_record(path)
+    known = record.get(lineage.store, StoreRecord())
+    revisions = _revisions(checkpoint) if seen.is_something else []
+    stored = stored_envelopes(lineage, revisions, known)
+    plan = plan_store(declared, lineage, stored, settings)
+    applied = {**known.applied, **plan.stored().applied}
+    mine = StoreRecord((), seen.batch, applied, seen.deployment)
+    if seen.query is not None:
+        write_record(path, {**record, lineage.store: mine})
+    return seen
+
+
+def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
+    """The revisions that any key's envelope has."""
+    state = checkpoint.held_by_function().select("value.*")
+    if shape_of(state.schema) != shape_of(Struct(ENVELOPE).struct_type()):
+        raise _no_envelope(checkpoint.path, state.schema)
+    return sorted(str(row.revision) for row in state.select("revision").distinct().collect())
+
+
+def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:
+    """What the checkpoint holds, by the revisions that any key's envelope has.
+
+    A script was applied if a value was stored with it, or with a later one: that it was deployed,
+    as the record says, is not enough, since its first batch may have failed.
+    """
+    families = tuple(_family(lineage, revision) for revision in revisions)
+    return StoredStore("value", families, applied_scripts(lineage, families, known))
+
+
+def _family(lineage: Lineage, revision: str) -> StoredFamily:
+    # At least one key's envelope says so.
+    if revision in lineage:
+        name, fmt = family_name(lineage, revision), lineage.format_of(revision)
+        return StoredFamily(name, revision, fmt, "something")
+    return StoredFamily(f"{lineage.store}@{revision}", revision, Struct(ENVELOPE), "something")
+
+
+def _no_envelope(path: str, schema: Any) -> StartupError:
+    return StartupError(
+        f"the state in {path} was written without an envelope, and Spark cannot change the state "
+        "schema of a query",
+        expected=ENVELOPE,
+        found=schema.simpleString(),
+        next_action="keep this query as it is, without migrated; or start one with a new "
+        "checkpoint: a transformWithState query takes the old state as its initialState, read "
+        f"with spark.read.format('statestore').load({path!r}), where value.groupState has the "
+        "values; a new applyInPandasWithState query begins without state",
+        path=path,
+    )

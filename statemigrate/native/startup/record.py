@@ -1,0 +1,96 @@
+"""What deployments on a checkpoint left there about themselves: families, and applied scripts.
+
+A small JSON file in the checkpoint, which Spark passes over. It holds what Spark's own metadata
+cannot tell: the checksum each script had when it was deployed, and families that code without
+statemigrate no longer declared, so that Spark forgot them while their values are still there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemigrate.errors import CorruptFileError
+from statemigrate.files import parse_json
+from statemigrate.native.spark_state.reader import file_system, replace_file
+
+_NAME = "statemigrate/deployed.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StoreRecord:
+    """One store: the names of its live families, and by revision the checksum of its script.
+
+    ``batch`` is the last one that was committed when the record was made, -1 before the first;
+    ``deployment`` names the start-up check that it was made with. ``begun`` are the schema files of
+    killed batches that were there by then: nothing of what those wrote is in the state.
+    """
+
+    families: tuple[str, ...] = ()
+    batch: int = -1
+    applied: Mapping[str, str] = field(default_factory=dict)
+    deployment: str = ""
+    begun: tuple[str, ...] = ()
+
+
+def read_record(checkpoint: str) -> dict[str, StoreRecord]:
+    """The record by store; empty where there is none. Raises `CorruptFileError`."""
+    from pyarrow import fs
+
+    system, root = file_system(checkpoint)
+    path = f"{root}/{_NAME}"
+    if system.get_file_info(path).type == fs.FileType.NotFound:
+        return {}
+    with system.open_input_stream(path) as stream:
+        return _parsed(stream.read(), path)
+
+
+def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
+    """Replace the record; a reader sees the old one or the new one.
+
+    Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
+    """
+    system, root = file_system(checkpoint)
+    path = f"{root}/{_NAME}"
+    document = {
+        "format": _FORMAT,
+        "stores": {
+            store: {
+                "families": list(each.families),
+                "batch": each.batch,
+                "applied": dict(each.applied),
+                "deployment": each.deployment,
+                "begun": list(each.begun),
+            }
+            for store, each in record.items()
+        },
+    }
+    system.create_dir(path.rpartition("/")[0], recursive=True)
+    replace_file(system, path, json.dumps(document, indent=2).encode())
+
+
+def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
+    try:
+        document: Any = parse_json(data)
+        return {
+            str(store): StoreRecord(
+                tuple(map(str, each["families"])),
+                int(each["batch"]),
+                {str(revision): str(checksum) for revision, checksum in each["applied"].items()},
+                str(each.get("deployment", "")),
+                tuple(map(str, each.get("begun", ()))),
+            )
+            for store, each in {_FORMAT: document["stores"]}[document["format"]].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(
+            f"{path} is not a record of deployments",
+            expected=f"JSON of format {_FORMAT} with stores, their families and applied scripts",
+            found=str(error),
+            next_action="restore the file from a copy of the checkpoint; without it the scripts "
+            "that were applied cannot be compared",
+            path=path,
+        ) from error

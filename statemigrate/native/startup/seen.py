@@ -1,0 +1,175 @@
+"""What a start-up check saw, and whether that is what the query runs on (rule 14).
+
+A check is good for the query and the batch it was made at. Spark calls a processor's ``init`` once
+on the driver when a run plans its first batch, and then in every task. On the driver the checkpoint
+directory is looked at again; in a task, what Spark says of the query it belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.spark_state.reader import file_system
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark tells its tasks: the id of the query, and of the batch."""
+_AGAIN = (
+    "make the processor anew, with migrated(..., checkpoint=...), right before the query starts"
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The checkpoint that was looked at, its query's id, and its last committed batch.
+
+    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
+    every revision may have values. ``deployment`` names this one check among all others.
+    """
+
+    checkpoint: str
+    query: str | None
+    batch: int
+    deployment: str = field(default_factory=lambda: uuid4().hex)
+
+    @classmethod
+    def at(cls, checkpoint: str) -> Seen:
+        """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
+        path = _absolute(checkpoint)
+        files = ChunkFiles(path)
+        query = files.query_id()
+        if query is None and not files.is_unused():
+            files.require_query()
+        return cls(path, query, last_commit(path))
+
+    @property
+    def is_something(self) -> bool:
+        """Whether there was committed state to look at."""
+        return self.batch >= 0
+
+    def compare_at_start(self) -> int:
+        """On the driver, when a run plans its first batch: the last committed batch of now.
+
+        Raises `StartupError` where ``checkpoint`` is not where a query runs.
+        """
+        query = ChunkFiles(self.checkpoint).query_id()
+        if query is None:
+            raise _elsewhere(self.checkpoint, "no file metadata, so no query runs there")
+        if self.query is not None and query != self.query:
+            raise _elsewhere(self.checkpoint, f"the query {query}; the check saw {self.query}")
+        committed = last_commit(self.checkpoint)
+        begun = last_begun(self.checkpoint)
+        # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
+        if self.is_something and begun != committed + 1:
+            raise _elsewhere(
+                self.checkpoint, f"batch {committed} committed and {begun} begun, as in a copy"
+            )
+        return committed
+
+    def compare_in_task(self) -> bool:
+        """In a task: whether its batch is the one right after the check.
+
+        Raises `StartupError` for a task of another query, or of a batch that was committed already
+        when the check was made.
+        """
+        query, batch = running()
+        if query is None:
+            # Tests of a processor run without a query.
+            return True
+        self.compare_query()
+        if self.is_something and batch is not None and batch <= self.batch:
+            raise self.outdated(batch - 1)
+        return batch == self.batch + 1
+
+    def compare_query(self) -> None:
+        """In a task: raise `StartupError` if it is another query's than the one that was seen."""
+        query, _ = running()
+        if None not in (query, self.query) and query != self.query:
+            raise _elsewhere(self.checkpoint, f"the query {self.query}; this task is {query}'s")
+
+    def outdated(self, committed: int) -> StartupError:
+        """The error for a checkpoint that is not at the batch of the check any more."""
+        return StartupError(
+            f"the processor was compared with {self.checkpoint} at another batch",
+            expected=f"batch {self.batch} as the last that is committed, as when it was compared",
+            found=f"batch {committed}" if committed >= 0 else "none",
+            next_action=f"{_AGAIN}; nothing of this batch was written",
+            path=self.checkpoint,
+        )
+
+
+def last_commit(checkpoint: str) -> int:
+    """The id of the last committed batch, -1 if there is none."""
+    return _newest(checkpoint, "commits")
+
+
+def last_begun(checkpoint: str) -> int:
+    """The id of the last batch whose offsets are written, -1 if there is none."""
+    return _newest(checkpoint, "offsets")
+
+
+def _newest(checkpoint: str, log: str) -> int:
+    system, root = file_system(checkpoint)
+    return max(batches_in(names_in(system, f"{root.rstrip('/')}/{log}")), default=-1)
+
+
+def running() -> tuple[str | None, int | None]:
+    """The query and the batch that this task is of; None outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None, None
+    query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
+    return query, None if batch is None else int(batch)
+
+
+def check_file_system(checkpoint: str, spark: SparkSession) -> None:
+    """Raise `CheckpointError` for a path without a scheme that Spark takes for another's.
+
+    Spark looks for it on ``fs.defaultFS``, and it would be looked at on the local disk.
+    """
+    context: Any = (
+        getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
+    )
+    if context is None or _has_scheme(checkpoint):
+        return
+    default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
+    if not default.startswith("file:"):
+        path = str(Path(checkpoint).absolute())
+        raise CheckpointError(
+            f"{checkpoint} is a path of Spark's default file system, {default}",
+            expected="a URI, so that the same directory is looked at here and by Spark",
+            found="a path without a scheme",
+            next_action=f"pass checkpoint={default.rstrip('/') + path!r}, or 'file://{path}' if "
+            "the query's checkpointLocation has file: too",
+            path=checkpoint,
+        )
+
+
+def _absolute(checkpoint: str) -> str:
+    return checkpoint if _has_scheme(checkpoint) else str(Path(checkpoint).absolute())
+
+
+def _has_scheme(path: str) -> bool:
+    return re.match("[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
+
+
+def _elsewhere(checkpoint: str, found: str) -> StartupError:
+    return StartupError(
+        f"checkpoint={checkpoint!r} is not the checkpoint of the query that runs",
+        expected="the checkpointLocation of this very query",
+        found=found,
+        next_action="correct checkpoint= of migrated: it is the path or URI that writeStream gets "
+        "as checkpointLocation; nothing of this batch was written",
+        path=checkpoint,
+    )

@@ -1,0 +1,101 @@
+"""The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from statemigrate.deployment import (
+    Settings,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    check_targets,
+    plan_store,
+)
+from statemigrate.migration import Lineage
+from statemigrate.native.live.counts import MigrationCounts
+from statemigrate.native.live.deployed import Deployed
+from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+from statemigrate.native.startup.record import StoreRecord, read_record
+from statemigrate.native.startup.seen import Seen, check_file_system
+from statemigrate.native.startup.stored import CommittedState, committed_state
+from statemigrate.processor.handle import Listening, declared_variables
+
+Drained = dict[str, tuple[StoredFamily, ...]]
+
+
+def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage]) -> Deployed:
+    """Compare code, scripts and the checkpoint's committed state.
+
+    Families that hold nothing leave the read path, and are dropped by the deployment's first batch
+    unless ``settings`` say otherwise. Where nothing is committed yet nothing was seen, and every
+    revision may have values. Nothing is written: the record is, when the query starts. Raises
+    `StartupError` before anything is touched.
+    """
+    path = settings.checkpoint
+    assert path is not None  # noqa: S101 - the caller asked for this
+    check_file_system(path, active_session(path))
+    seen = Seen.at(path)
+    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator)
+    checkpoint.check_provider()
+    declared = declared_variables(processor, Listening)
+    check_targets(settings, declared)
+    checkpoint.check_place()
+    checkpoint.check_names([each.store for each in declared if each.store in lineages])
+    counts = MigrationCounts.of_session()
+    if not seen.is_something:
+        unseen = Deployed(settings, lineages, counts=counts, seen=seen)
+        plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
+        return replace(unseen, records=_records(plans, {}, {}, seen, settings))
+    record = read_record(seen.checkpoint)
+    state = committed_state(checkpoint, declared, lineages, record, settings)
+    plans = {
+        each.store: plan_store(each, lineages[each.store], state.stores.get(each.store), settings)
+        for each in declared
+        if each.store in lineages
+    }
+    drained = _drained(plans, state)
+    live = {store: _without(each, drained[store]) for store, each in state.stores.items()}
+    records = _records(plans, drained, record, seen, settings)
+    return Deployed(settings, lineages, live, drained, counts, seen, records)
+
+
+def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
+    """By store, the families seen to be empty."""
+    return {
+        store: tuple(
+            family
+            for family in plan.sources
+            if family.holds == "nothing" and family.name in state.variables
+        )
+        for store, plan in plans.items()
+    }
+
+
+def _without(store: StoredStore, drained: tuple[StoredFamily, ...]) -> StoredStore:
+    names = {each.name for each in drained}
+    live = tuple(each for each in store.families if each.name not in names)
+    return replace(store, families=live)
+
+
+def _records(
+    plans: Mapping[str, StorePlan],
+    drained: Drained,
+    record: Mapping[str, StoreRecord],
+    seen: Seen,
+    settings: Settings,
+) -> dict[str, StoreRecord]:
+    """What is to be noted of each store once the query has started."""
+    gone = [each for families in drained.values() for each in families]
+    retired = {each.name for each in gone if settings.retire_drained}
+    return {
+        store: StoreRecord(
+            tuple(f.name for f in (plan.target, *plan.sources) if f.name not in retired),
+            seen.batch,
+            {**record.get(store, StoreRecord()).applied, **plan.stored().applied},
+            seen.deployment,
+        )
+        for store, plan in plans.items()
+    }

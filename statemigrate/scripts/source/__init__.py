@@ -1,0 +1,1 @@
+"""Python as text: what generated scripts are made of."""

@@ -1,0 +1,1 @@
+"""A checkpoint's committed state, whichever engine wrote it."""

@@ -1,0 +1,149 @@
+"""The committed state of the embedded engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import StoredStore, StorePlan, dual_access
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.working.committed import CommittedPartition, hold
+from statemigrate.families import Span
+from statemigrate.inspect.trial.course import Course
+from statemigrate.inspect.trial.findings import Findings, added
+from statemigrate.inspect.trial.tasks import try_partitions
+from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.state.protocol import Entry, Shares, Suspect, Tick
+from statemigrate.state.ticks import ticking
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_BATCHES = 20
+"""How far back a rate is reckoned from."""
+_POSITION = 8
+"""Bytes behind a list's key in the key of an element's record."""
+
+
+class EmbeddedState:
+    """See `statemigrate.state.protocol.State`. Only `try_out` needs ``spark``."""
+
+    engine = "embedded"
+
+    def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
+        layout = Layout.of(checkpoint)
+        self.checkpoint = str(layout.checkpoint)
+        self._spark = spark
+        self.held = hold(layout)
+        self._open = ExitStack()
+        self._partitions: dict[int, CommittedPartition] = {}
+        self.version = self.held.manifest.version
+
+    @property
+    def key(self) -> StructType:
+        """See `State`."""
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(self.held.manifest.key_schema)
+
+    @property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `State`."""
+        return self.held.manifest.stored_stores()
+
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
+        """See `State`."""
+        families = self.stores[store].families
+        return {each.name: self.held.counts(each.name) for each in families if each.name != but}
+
+    def quarantined(self, store: str) -> Mapping[str, int]:
+        """See `State`."""
+        partitions = self.held.manifest.partitions
+        return {
+            each.name: sum(state.quarantined.get(each.name, 0) for state in partitions)
+            for each in self.stores[store].families
+        }
+
+    def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:
+        """See `State`."""
+        found = self.held.earlier(_BATCHES)
+        if found is None:
+            return None
+        counts = [found[1].left(name) for name in families]
+        known = [count for count in counts if count is not None]
+        return (found[0], sum(known)) if len(known) == len(counts) else None
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """See `State`; in key order within a partition."""
+        shown = _shown(self.key, plan)
+        span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
+        for number in range(len(self.held.manifest.partitions)):
+            partition = self._partition(number)
+            sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
+            target = partition.family(plan.target, plan.declared.kind)
+            access = dual_access(plan, target, sources, show_key=shown)
+            for data, value in access.scan(span):
+                yield shown(data), value
+
+    def try_out(
+        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
+    ) -> Mapping[str, Findings]:
+        """See `State`: a Spark task a partition, each with a copy of its own."""
+        assert self._spark is not None  # noqa: S101 - whoever tries out opens it with a session
+        number = len(self.held.manifest.partitions)
+        with ticking(tick) as ticks:
+            run = partial(
+                try_partitions,
+                held=self.held,
+                shown=_shown(self.key, plan, element=plan.declared.kind == "list"),
+                courses=courses,
+                shares=shares,
+                ticks=ticks,
+            )
+            tasks = self._spark.range(0, number, 1, number)
+            rows = tasks.mapInArrow(run, "findings string").collect()
+        return added(json.loads(row.findings) for row in rows)
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """See `State`: those that the backfill has marked."""
+        shown = _shown(self.key, plan)
+        for number in range(len(self.held.manifest.partitions)):
+            partition = self._partition(number)
+            for source in plan.sources:
+                family = partition.family(source, plan.declared.kind)
+                for key, _ in partition.quarantined(source.name):
+                    yield source.name, shown(key), family.get(key), True
+
+    def close(self) -> None:
+        """See `State`."""
+        self._open.close()
+        self._partitions.clear()
+        self.held.close()
+
+    def _partition(self, number: int) -> CommittedPartition:
+        """One partition, restored when it is first read."""
+        if number not in self._partitions:
+            self._partitions[number] = self._open.enter_context(self.held.partition(number))
+        return self._partitions[number]
+
+
+def _shown(key: StructType, plan: StorePlan, *, element: bool = False) -> Any:
+    user_key = plan.declared.user_key
+    codec = KeyCodec(key), None if user_key is None else KeyCodec(user_key)
+    return partial(_shown_element if element else shown_key, *codec)
+
+
+def _shown_element(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+    return shown_key(keys, user_keys, data[:-_POSITION])
+
+
+def _encoded(schema: StructType, plan: StorePlan, key: tuple[Any, ...]) -> bytes:
+    width = len(schema)
+    data = KeyCodec(schema).encode(key[:width])
+    if plan.declared.user_key is not None and len(key) > width:
+        data += KeyCodec(plan.declared.user_key).encode(key[width:])
+    return data

@@ -1,0 +1,96 @@
+"""Opening a checkpoint of either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from statemigrate.checkpoint.operators import known_variables
+from statemigrate.deployment import is_family_of
+from statemigrate.errors import CheckpointError
+from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.reader import file_system
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.protocol import State, no_such_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Engine = Literal["embedded", "native"]
+
+
+def engine_of(checkpoint: str) -> Engine:
+    """What keeps the state of this checkpoint.
+
+    Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
+    """
+    if is_embedded(checkpoint):
+        return "embedded"
+    has_commits = _has(checkpoint, "commits")
+    if has_commits and _has(checkpoint, "state"):
+        return "native"
+    raise CheckpointError(
+        f"{checkpoint} is not the checkpoint of a stateful query",
+        expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
+        found=_found(has_commits, _has(checkpoint, "")),
+        next_action="name the directory that the query has as its checkpointLocation; "
+        "its first batch makes the state",
+        path=checkpoint,
+    )
+
+
+def is_embedded(checkpoint: str) -> bool:
+    """Whether the embedded engine keeps its state in this directory."""
+    return _has(checkpoint, "statemigrate/versions")
+
+
+def open_state(
+    checkpoint: str,
+    lineages: Mapping[str, Lineage],
+    *,
+    targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> State:
+    """The committed state of a checkpoint, read without disturbing a query that may be running.
+
+    ``spark`` is needed for Spark's own state; the active session is used unless one is given.
+    ``operator`` is Spark's number of the stateful operator, where several could be meant.
+    Raises `CheckpointError` where there is nothing to read.
+    """
+    if engine_of(checkpoint) == "embedded":
+        return EmbeddedState(checkpoint, spark)
+    from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+    from statemigrate.state.envelopes import EnvelopeState
+    from statemigrate.state.variables import NativeState
+
+    session = spark or active_session(checkpoint)
+    if SparkCheckpoint(checkpoint, session, operator=operator).envelopes() is not None:
+        return EnvelopeState(checkpoint, lineages, targets or {}, session, operator)
+    return NativeState(checkpoint, lineages, session, operator)
+
+
+def _found(has_commits: bool, exists: bool) -> str:
+    if has_commits:
+        return "a query's checkpoint without state: no batch has kept any"
+    return "a directory without either" if exists else "no such directory"
+
+
+def _has(checkpoint: str, name: str) -> bool:
+    from pyarrow import fs
+
+    system, root = file_system(checkpoint)
+    return bool(system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound)
+
+
+def require_store(checkpoint: str, store: str) -> None:
+    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
+    if engine_of(checkpoint) == "embedded":
+        return
+    system, root = file_system(checkpoint)
+    variables = known_variables(system, root.rstrip("/"))
+    if variables is None or any(is_family_of(store, name) for name in variables):
+        return
+    # Spark keeps variables of its own, with a dollar in front.
+    stores = sorted({name.partition("@")[0] for name in variables if not name.startswith("$")})
+    raise no_such_store(checkpoint, store, stores)

@@ -1,0 +1,146 @@
+"""A checkpoint's committed state, whichever engine wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from statemigrate.deployment import Declared, Settings, StoredStore, StorePlan, plan_store
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.inspect.trial.course import Course
+from statemigrate.inspect.trial.findings import Findings
+from statemigrate.migration import Lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Entry = tuple[tuple[Any, ...], Any]
+Suspect = tuple[str, tuple[Any, ...], Any, bool]
+"""A family, a key, its value there, and whether a backfill has marked it as failed."""
+Tick = Callable[[int], None]
+"""Is told, from time to time, how many values have been read so far."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """``take`` of ``of`` things, evenly spread."""
+
+    take: int
+    of: int
+
+    def picks(self, index: int) -> bool:
+        """Whether the one at ``index`` is among them."""
+        return (index + 1) * self.take // self.of > index * self.take // self.of
+
+
+Shares = Mapping[str, Mapping[int, Share]]
+"""By family and partition, what of it is tried."""
+
+
+class State(Protocol):
+    """The stores of a checkpoint as of one committed batch; nothing is ever written."""
+
+    engine: str
+    checkpoint: str
+    version: int
+    """The id of the last committed batch."""
+
+    @property
+    def key(self) -> StructType:
+        """The type of the grouping key."""
+
+    @property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """What is stored, by name."""
+
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
+        """The values in each family, by partition; ``but`` names one to leave out.
+
+        A list's elements count one by one.
+        """
+
+    def quarantined(self, store: str) -> Mapping[str, int] | None:
+        """By family, the keys that a backfill could not migrate; None where that is not noted."""
+
+    def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:
+        """What these families held some batches before, and how many seconds before.
+
+        None where that is not noted.
+        """
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """Every key once with its value in the target's format; only keys that begin with ``key``.
+
+        Raises `TransformError` for a value that does not migrate.
+        """
+
+    def try_out(
+        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
+    ) -> Mapping[str, Findings]:
+        """Take values of ``plan``'s store through the transforms, in parallel, on Spark.
+
+        What was found, by family.
+        """
+
+    def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
+        """Values in families other than the target's that a backfill may have left behind."""
+
+    def close(self) -> None:
+        """Let go of what reading needed."""
+
+
+def stored_store(state: State, store: str) -> StoredStore:
+    """What ``state`` holds of a store. Raises `CheckpointError` if there is none of that name."""
+    stores = state.stores
+    if store not in stores:
+        raise no_such_store(state.checkpoint, store, stores)
+    return stores[store]
+
+
+def no_such_store(checkpoint: str, store: str, stores: Iterable[str]) -> CheckpointError:
+    """The checkpoint holds other stores."""
+    return CheckpointError(
+        f"the checkpoint {checkpoint} has no store {store}",
+        expected=f"one of {', '.join(stores) or 'none: its state is empty'}",
+        found=store,
+        next_action="name a store of this checkpoint",
+        path=checkpoint,
+    )
+
+
+def planned(
+    state: State,
+    store: str,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str] = (),
+) -> StorePlan:
+    """How code written for the target would access the store.
+
+    ``accept_edited`` names applied scripts that may be other than they were when applied. Raises
+    `StartupError` as that code's start would.
+    """
+    from pyspark.sql.types import StructType
+
+    stored = stored_store(state, store)
+    lineage = lineages.get(store)
+    target = stored.families[0].format
+    if lineage is not None:
+        target = lineage.format_of(lineage.resolve(targets.get(store, "head")))
+    elif len({family.revision for family in stored.families}) > 1:
+        raise _unscripted(state, store)
+    user_key = None if stored.user_key is None else StructType.fromJson(stored.user_key)
+    declared = Declared(store, stored.kind, target.struct_type(), user_key)
+    settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
+    return plan_store(declared, lineage, stored, settings)
+
+
+def _unscripted(state: State, store: str) -> StartupError:
+    return StartupError(
+        f"store {store} of {state.checkpoint} has been migrated, and there is no script for it",
+        expected=f"the scripts of store {store}",
+        found="none",
+        next_action="name the folder of this query's scripts with --migrations",
+        store=store,
+    )

@@ -1,0 +1,121 @@
+"""The logical view: a query's stores in their target format, from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import StorePlan
+from statemigrate.state.opening import open_state
+from statemigrate.state.protocol import Entry, planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from statemigrate.scripts.survey import Survey
+
+
+class StateReader:
+    """The stores of a checkpoint in their target format, whatever is migrated so far.
+
+    ``migrations`` is the folder of scripts, needed for stores that have some; ``targets`` names, by
+    store, the revision to read in, the head unless said otherwise. What is read is the last batch
+    that was committed when the reader was made, on either engine; the query may be running, and the
+    checkpoint is never written to. Spark's own state is read with ``spark``, the active session
+    unless given; ``operator`` is Spark's number of the stateful operator, where several could be
+    meant. Use it as a context manager, or call `close`.
+
+    Raises `CheckpointError` for what is no checkpoint, or has nothing committed.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        *,
+        migrations: str | Path | None = None,
+        targets: Mapping[str, str] | None = None,
+        operator: int | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        self._targets = dict(targets or {})
+        self._scripts = None if migrations is None else _survey(migrations)
+        self._lineages = dict(self._scripts.lineages) if self._scripts else {}
+        self._state = open_state(
+            str(checkpoint), self._lineages, targets=self._targets, operator=operator, spark=spark
+        )
+
+    def __enter__(self) -> StateReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def version(self) -> int:
+        """The version that is read: the id of the last committed micro-batch."""
+        return self._state.version
+
+    @property
+    def engine(self) -> str:
+        """What keeps the state: "embedded" or "native"."""
+        return self._state.engine
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of the stores."""
+        return tuple(self._state.stores)
+
+    def plan(self, store: str) -> StorePlan:
+        """How the store is read: its target and its other families.
+
+        Raises `StartupError` if scripts and state do not fit, `ScriptError` or `LineageError` for
+        what is wrong with this store's scripts.
+        """
+        if self._scripts is not None:
+            self._scripts.require(store)
+        return planned(self._state, store, self._lineages, self._targets)
+
+    def key_type(self, store: str) -> StructType:
+        """The columns of a key: those grouped by, for map state then those of the map's own."""
+        from pyspark.sql.types import StructType
+
+        user_key = self.plan(store).declared.user_key
+        own = () if user_key is None else user_key.fields
+        return StructType([*self._state.key.fields, *own])
+
+    def key_columns(self, store: str) -> tuple[str, ...]:
+        """The names of a key's columns."""
+        return tuple(self.key_type(store).fieldNames())
+
+    def entries(self, store: str, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """Every key of ``store`` once, with its value.
+
+        A key is a tuple of the grouping columns' values, for map state followed by those of the
+        map's key; with ``key`` only keys that begin with it are read. A value is a dictionary by
+        field name, for list state a list of them. Raises `StartupError` if scripts and state do not
+        fit, `TransformError` for a value that does not migrate, `CorruptFileError` for a damaged
+        checkpoint.
+        """
+        return self._state.entries(self.plan(store), key)
+
+    def get(self, store: str, *key: Any) -> Any | None:
+        """The value under a key, given column by column; None if there is none."""
+        return next((value for _, value in self.entries(store, key)), None)
+
+    def close(self) -> None:
+        """Let go of what reading needed."""
+        self._state.close()
+
+
+def _survey(migrations: str | Path) -> Survey:
+    from statemigrate.scripts import ScriptFolder
+
+    return ScriptFolder(migrations).survey()
