@@ -75,11 +75,11 @@ class StoreStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A checkpoint as of its last committed batch, ``version``; ``taken_at`` in Unix seconds."""
+    """A checkpoint as of its last committed batch, ``batch``; ``taken_at`` in Unix seconds."""
 
     engine: str
     checkpoint: str
-    version: int
+    batch: int
     taken_at: float
     stores: tuple[StoreStatus, ...]
 
@@ -135,7 +135,7 @@ def status(
             _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
             for name, stored in state.stores.items()
         )
-        return Status(state.engine, state.checkpoint, state.version, time.time(), stores)
+        return Status(state.engine, state.checkpoint, state.batch, time.time(), stores)
 
 
 def _survey(migrations: str | Path | None) -> Survey | None:

@@ -41,7 +41,7 @@ class EmbeddedState:
         self.held = hold(layout)
         self._open = ExitStack()
         self._partitions: dict[int, CommittedPartition] = {}
-        self.version = self.held.manifest.version
+        self.batch = self.held.manifest.version
 
     @property
     def key(self) -> StructType:

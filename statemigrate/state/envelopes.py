@@ -44,8 +44,8 @@ class EnvelopeState:
         operator: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
-        self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
-        reader = SparkCheckpoint(checkpoint, spark, batch=self.version, operator=operator)
+        self.batch = committed_batch(SparkCheckpoint(checkpoint, spark))
+        reader = SparkCheckpoint(checkpoint, spark, batch=self.batch, operator=operator)
         envelopes = reader.envelopes()
         assert envelopes is not None  # noqa: S101 - whoever opens this has looked
         self._envelopes = envelopes

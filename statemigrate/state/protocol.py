@@ -43,7 +43,7 @@ class State(Protocol):
 
     engine: str
     checkpoint: str
-    version: int
+    batch: int
     """The id of the last committed batch."""
 
     @property

@@ -59,9 +59,9 @@ class StateReader:
         self.close()
 
     @property
-    def version(self) -> int:
-        """The version that is read: the id of the last committed micro-batch."""
-        return self._state.version
+    def batch(self) -> int:
+        """The id of the micro-batch that is read, the last committed one."""
+        return self._state.batch
 
     @property
     def engine(self) -> str:

@@ -47,8 +47,8 @@ class NativeState:
         self.checkpoint = checkpoint
         self._lineages = lineages
         self._operator = operator
-        self.version = committed_batch(SparkCheckpoint(checkpoint, spark))
-        self._reader = SparkCheckpoint(checkpoint, spark, batch=self.version, operator=operator)
+        self.batch = committed_batch(SparkCheckpoint(checkpoint, spark))
+        self._reader = SparkCheckpoint(checkpoint, spark, batch=self.batch, operator=operator)
         self._variables = self._reader.variables()
 
     @cached_property
@@ -121,7 +121,7 @@ class NativeState:
         """
         variable = self._variables.get(family.name)
         if variable is None:
-            check_listed(self.checkpoint, self.version, family.name, self._operator)
+            check_listed(self.checkpoint, self.batch, family.name, self._operator)
             return None
         return self._reader.entries(variable)
 

@@ -155,7 +155,7 @@ def test_a_version_that_spark_has_not_committed_is_not_read(checkpoint):
         committed=False,
     )
     with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
-        assert reader.version == 1
+        assert reader.batch == 1
         assert reader.stores == ("auctions",)
         assert next(reader.entries("auctions")) == (("a",), new(1, "2.50"))
 

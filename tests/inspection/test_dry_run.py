@@ -75,7 +75,7 @@ def test_every_value_is_tried_and_nothing_is_written(plain, scripts):
     report = plain.dry_run(scripts.write(SAME_WAY_BACK))
     assert files(plain) == before
     (family,) = report.families
-    assert (report.engine, report.kind, report.version) == (plain.engine, "value", 1)
+    assert (report.engine, report.kind, report.batch) == (plain.engine, "value", 1)
     assert (report.target, report.in_target, report.sample) == (AMOUNTS, 0, None)
     assert (family.family, family.revision) == ("tally", CENTS)
     assert (family.stored, family.tried, family.passed, family.failed) == (KEYS, KEYS, KEYS, 0)

@@ -70,7 +70,7 @@ def as_json(value: dict[str, Any]) -> dict[str, Any]:
 def test_every_key_is_read_once_in_the_target_format(half):
     with StateReader(half.checkpoint, migrations=half.folder) as reader:
         entries = list(reader.entries("tally"))
-        assert (reader.engine, reader.version, reader.stores) == (half.engine, 1, ("tally",))
+        assert (reader.engine, reader.batch, reader.stores) == (half.engine, 1, ("tally",))
         assert reader.key_columns("tally") == ("key",)
     assert {key: value for (key,), value in entries} == half.expected()
     assert len(entries) == KEYS
@@ -154,7 +154,7 @@ def test_status_counts_what_is_left(half):
     found = status(half.checkpoint, migrations=half.folder)
     (store,) = found.stores
     (family,) = store.families
-    assert (found.engine, found.version, found.left) == (half.engine, 1, KEYS - TOUCHED)
+    assert (found.engine, found.batch, found.left) == (half.engine, 1, KEYS - TOUCHED)
     assert (store.target, store.head, store.is_dual) == (AMOUNTS, AMOUNTS, True)
     assert (family.name, family.revision, family.values) == ("tally", CENTS, KEYS - TOUCHED)
     assert sum(family.partitions.values()) == KEYS - TOUCHED

@@ -82,7 +82,7 @@ def _print(settings: Settings, found: Status) -> None:
         return
     screen = console()
     when = time.strftime("%H:%M:%S", time.localtime(found.taken_at))
-    screen.print(f"{found.checkpoint}: {found.engine}, batch {found.version}, at {when}")
+    screen.print(f"{found.checkpoint}: {found.engine}, batch {found.batch}, at {when}")
     for store in found.stores:
         _print_store(store)
 

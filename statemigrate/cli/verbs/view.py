@@ -88,11 +88,11 @@ def export(
         progress_bar("keys", shown=not settings.json) as move,
     ):
         keys = write(reader, store, path, tick=lambda done: move(done, None))
-        version = reader.version
+        batch = reader.batch
     if settings.json:
-        print_json({"store": store, "keys": keys, "version": version, "path": path})
+        print_json({"store": store, "keys": keys, "batch": batch, "path": path})
     else:
-        console().print(f"Wrote {keys:,} keys of {store}, as of batch {version}, to {path}")
+        console().print(f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {path}")
 
 
 @contextmanager

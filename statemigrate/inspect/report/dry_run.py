@@ -133,19 +133,20 @@ class BackfillEstimate:
 
 @dataclass(frozen=True)
 class DryRunReport:
-    """A dry run of one store on the state as of ``version``, the last committed batch.
+    """A dry run of one store on the state as of ``batch``, the last committed one.
 
     ``families`` are those other than the target's, newest first; ``in_target`` counts the values
     that are migrated already. ``sample`` is the number of values asked for, None for all.
-    ``seconds`` is how long reading and trying took, ``rate`` the values tried in a second.
-    ``questions`` are open in the scripts that the values took.
+    ``batch`` is None where the values came from a file. ``seconds`` is how long reading and trying
+    took, ``rate`` the values tried in a second. ``questions`` are open in the
+    scripts that the values took.
     """
 
     store: str
     kind: Kind
     engine: str
     checkpoint: str
-    version: int
+    batch: int | None
     target: str
     sample: int | None
     in_target: int

@@ -138,7 +138,7 @@ def _properties(report: DryRunReport) -> dict[str, object]:
         "engine": report.engine,
         "kind": report.kind,
         "checkpoint": report.checkpoint,
-        "version": report.version,
+        "batch": "none" if report.batch is None else report.batch,
         "target": report.target,
         "sample": "all" if report.sample is None else report.sample,
         "stored": report.stored,

@@ -56,7 +56,7 @@ def dry_run_file(
         kind="value",
         engine="file",
         checkpoint=str(path),
-        version=0,
+        batch=None,
         target=target,
         sample=sample,
         in_target=0,

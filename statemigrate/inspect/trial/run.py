@@ -104,7 +104,7 @@ def _tried(
         kind=plan.declared.kind,
         engine=state.engine,
         checkpoint=state.checkpoint,
-        version=state.version,
+        batch=state.batch,
         target=plan.target.revision,
         sample=sample,
         in_target=sum(counts.get(plan.target.name, {}).values()),

@@ -49,6 +49,7 @@ def test_what_is_lost_fails_until_the_script_says_that_it_is_meant(run, generate
     report = dry_run(run, code=1)
     (loss,) = report["families"][0]["losses"]
     assert (report["passed"], report["failed"], report["lost"]) == (400, 0, 1)
+    assert (report["checkpoint"], report["batch"]) == ("values.jsonl", None)
     assert (loss["field"], loss["direction"], loss["meant"]) == ("n", "upgrade", False)
     assert loss["script"] == str(generated)
     said = run("dry-run", "counts", "--from-file", "values.jsonl", code=1).stdout

@@ -162,6 +162,12 @@ def test_the_estimate_and_the_run_are_at_the_end():
     )
 
 
+def test_values_of_a_file_are_of_no_batch():
+    page = html_page(replace(REPORT, batch=None))
+    assert "State as of batch" in html_page(REPORT)
+    assert "as of batch" not in page
+
+
 def test_sizes_are_exact_too():
     assert (
         "The values that migrate take 58.2 MiB before and 63.4 MiB after (+9.0%), as Avro: "

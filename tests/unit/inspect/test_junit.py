@@ -128,7 +128,7 @@ def test_the_run_is_in_the_properties():
         "engine": "embedded",
         "kind": "value",
         "checkpoint": "/data/checkpoints/auctions",
-        "version": "48211",
+        "batch": "48211",
         "target": "9f2d6c1b7e05",
         "sample": "1000000",
         "stored": "1250420",
@@ -139,6 +139,13 @@ def test_the_run_is_in_the_properties():
         "lost": "0",
         "in_target": "5112",
     }
+
+
+def test_values_of_a_file_are_of_no_batch():
+    suite = suite_of(replace(REPORT, batch=None))
+    assert [
+        each.get("value") for each in suite.iter("property") if each.get("name") == "batch"
+    ] == ["none"]
 
 
 def test_a_good_run_has_no_failure():

@@ -65,7 +65,9 @@ ${parts.families(report)}
 <dl>
 <div><dt>Store</dt><dd><bdi dir="ltr">${report.store}</bdi> (${report.kind})</dd></div>
 <div><dt>Engine</dt><dd>${report.engine}</dd></div>
-<div><dt>State as of batch</dt><dd>${report.version}</dd></div>
+% if report.batch is not None:
+<div><dt>State as of batch</dt><dd>${report.batch}</dd></div>
+% endif
 <div><dt>Target revision</dt><dd><code>${report.target}</code></dd></div>
 <div><dt>Sample</dt><dd>${"all values" if report.sample is None else counted(report.sample, "value")}</dd></div>
 <div><dt>In the target's format already</dt><dd>${f"{report.in_target:,}"}</dd></div>
