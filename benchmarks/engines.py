@@ -85,18 +85,18 @@ def _stream(spark: Any, folder: Path) -> Any:
 
 
 def _embedded(spark: Any, folder: Path) -> list[float]:
-    from statemigrate import EmbeddedQuery, EngineOptions
+    from statemigrate import EmbeddedOptions, EmbeddedQuery
 
     query = EmbeddedQuery(
         _stream(spark, folder),
         by="key",
         processor=Totals(),
-        output=OUTPUT,
+        outputStructType=OUTPUT,
         checkpoint=folder / "embedded",
         sink=lambda output, _: output.write.format("noop").mode("overwrite").save(),
-        options=EngineOptions(partitions=_PARTITIONS, working_directory=str(folder / "working")),
+        options=EmbeddedOptions(partitions=_PARTITIONS, working_directory=str(folder / "working")),
     ).start()
-    query.process_all_available()
+    query.processAllAvailable()
     query.stop()
     return _durations(query.query)
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from statemigrate.commands.status import Status, status
     from statemigrate.embedded.engine.query import EmbeddedQuery
     from statemigrate.embedded.engine.running import RunningQuery
-    from statemigrate.embedded.options import EngineOptions
+    from statemigrate.embedded.options import EmbeddedOptions
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.errors import StatemigrateError
     from statemigrate.formats import Avro, Format, Struct
     from statemigrate.inspect.report.dry_run import DryRunReport
     from statemigrate.inspect.trial.run import dry_run
-    from statemigrate.metrics.batches import BatchMetrics
-    from statemigrate.metrics.listener import MigrationMetrics
+    from statemigrate.metrics.batches import EmbeddedMetrics
+    from statemigrate.metrics.listener import NativeMetrics
     from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
     from statemigrate.native.backfill.progress import (
-        BackfillProgress,
+        BackfillListener,
         BackfillStatus,
         backfill_status,
     )
@@ -39,16 +39,16 @@ _HOMES = {
     "Avro": "statemigrate.formats",
     "BackfillOptions": "statemigrate.backfill",
     "BackfillPlan": "statemigrate.native.backfill.plan",
-    "BackfillProgress": "statemigrate.native.backfill.progress",
+    "BackfillListener": "statemigrate.native.backfill.progress",
     "BackfillStatus": "statemigrate.native.backfill.progress",
-    "BatchMetrics": "statemigrate.metrics.batches",
+    "EmbeddedMetrics": "statemigrate.metrics.batches",
     "BatchProgress": "statemigrate.embedded.progress",
     "DryRunReport": "statemigrate.inspect.report.dry_run",
     "ENVELOPE": "statemigrate.native.live.envelope",
     "EmbeddedQuery": "statemigrate.embedded.engine.query",
-    "EngineOptions": "statemigrate.embedded.options",
+    "EmbeddedOptions": "statemigrate.embedded.options",
     "Format": "statemigrate.formats",
-    "MigrationMetrics": "statemigrate.metrics.listener",
+    "NativeMetrics": "statemigrate.metrics.listener",
     "RunningQuery": "statemigrate.embedded.engine.running",
     "ScriptFolder": "statemigrate.scripts",
     "StateReader": "statemigrate.state.reader",
@@ -68,17 +68,17 @@ _HOMES = {
 __all__ = [
     "ENVELOPE",
     "Avro",
+    "BackfillListener",
     "BackfillOptions",
     "BackfillPlan",
-    "BackfillProgress",
     "BackfillStatus",
-    "BatchMetrics",
     "BatchProgress",
     "DryRunReport",
+    "EmbeddedMetrics",
+    "EmbeddedOptions",
     "EmbeddedQuery",
-    "EngineOptions",
     "Format",
-    "MigrationMetrics",
+    "NativeMetrics",
     "RunningQuery",
     "ScriptFolder",
     "StateReader",

@@ -32,9 +32,9 @@ def start(folder):
     bids = spark.readStream.schema(schema).json(f"{folder}/bids")
     return EmbeddedQuery(
         bids,
-        by="auction",
+        groupBy="auction",
         processor=Totals(),
-        output="auction BIGINT, total DECIMAL(18,2)",
+        outputStructType="auction BIGINT, total DECIMAL(18,2)",
         checkpoint=f"{folder}/checkpoint",
         sink=lambda rows, batch: rows.write.mode("overwrite").parquet(
             f"{folder}/totals/batch={batch}"
@@ -43,4 +43,4 @@ def start(folder):
 
 
 if __name__ == "__main__":
-    start(".").await_termination()
+    start(".").awaitTermination()

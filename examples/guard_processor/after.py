@@ -8,7 +8,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.types import StructType
 
-from statemigrate import Avro, BackfillOptions, EmbeddedQuery, EngineOptions, migrated
+from statemigrate import Avro, BackfillOptions, EmbeddedOptions, EmbeddedQuery, migrated
 
 PAYMENT = Avro(Path(__file__).with_name("payment.avsc")).struct_type()
 GUARDED = StructType().add("name", "string").add("object", PAYMENT).add("timestamp", "timestamp")
@@ -55,19 +55,19 @@ def start(folder, backfill=CHUNKS):
     spark = SparkSession.builder.getOrCreate()
     return EmbeddedQuery(
         spark.readStream.schema(MESSAGES).json(f"{folder}/messages"),
-        by="account",
+        groupBy="account",
         processor=Guard(),
-        output="account BIGINT, position INT, id STRING, cents BIGINT",
+        outputStructType="account BIGINT, position INT, id STRING, cents BIGINT",
         checkpoint=f"{folder}/checkpoint",
         sink=lambda rows, batch: rows.write.mode("overwrite").parquet(
             f"{folder}/released/batch={batch}"
         ),
-        options=EngineOptions(backfill=backfill),
+        options=EmbeddedOptions(backfill=backfill),
     ).start()
 
 
 if __name__ == "__main__":
     query = start(sys.argv[1])
-    while not query.await_termination(1):
+    while not query.awaitTermination(1):
         for batch in query.progress[-1:]:
             print(f"batch {batch.batch}: {batch.backfilled} keys backfilled, {batch.left} to go")

@@ -48,7 +48,7 @@ def restart(folder, accounts, backfill):
     began = time.monotonic()
     query = after.start(folder, backfill)
     while not query.progress:
-        query.await_termination(0.02)
+        query.awaitTermination(0.02)
     first = time.monotonic() - began
     print(f"{folder.name}: first batch after {first:.1f} s, {query.progress[0].left} to go")
     files = 1
@@ -56,11 +56,11 @@ def restart(folder, accounts, backfill):
         feed(folder, files, accounts)
         files += 1
         shown = len(query.progress)
-        query.await_termination(1)
+        query.awaitTermination(1)
         for batch in query.progress[shown:]:
             print(f"batch {batch.batch}: {batch.rows} messages, {batch.backfilled} backfilled, "
                   f"{batch.left} to go, {batch.batch_ms / 1000:.1f} s")  # fmt: skip
-    query.process_all_available()
+    query.processAllAvailable()
     query.stop()
     check(folder, accounts, files)
     return first, query.progress
@@ -73,7 +73,7 @@ def fill(folder, accounts):
         numbers = range(start, min(start + 250_000, accounts))
         write(folder, f"fill-{start}", (pay(number, 0) for number in numbers))
     query = before.start(folder)
-    query.process_all_available()
+    query.processAllAvailable()
     query.stop()
     print(f"{folder.name}: {accounts} accounts filled in {time.monotonic() - began:.1f} s")
 

@@ -47,9 +47,9 @@ def start(folder):
     spark = SparkSession.builder.getOrCreate()
     return EmbeddedQuery(
         spark.readStream.schema(MESSAGES).json(f"{folder}/messages"),
-        by="account",
+        groupBy="account",
         processor=Guard(),
-        output="account BIGINT, position INT, id STRING, cents BIGINT",
+        outputStructType="account BIGINT, position INT, id STRING, cents BIGINT",
         checkpoint=f"{folder}/checkpoint",
         sink=lambda rows, batch: rows.write.mode("overwrite").parquet(
             f"{folder}/released/batch={batch}"
@@ -58,4 +58,4 @@ def start(folder):
 
 
 if __name__ == "__main__":
-    start(sys.argv[1]).await_termination()
+    start(sys.argv[1]).awaitTermination()

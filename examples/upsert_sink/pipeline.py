@@ -31,13 +31,13 @@ def start(folder):
     bids = spark.readStream.schema("auction BIGINT, cents BIGINT").option("maxFilesPerTrigger", 1)
     return EmbeddedQuery(
         bids.json(f"{folder}/bids"),
-        by="auction",
+        groupBy="auction",
         processor=Totals(),
-        output="auction BIGINT, cents BIGINT",
+        outputStructType="auction BIGINT, cents BIGINT",
         checkpoint=f"{folder}/checkpoint",
         sink=upsert_into(f"{folder}/totals.db"),
     ).start()
 
 
 if __name__ == "__main__":
-    start(sys.argv[1]).await_termination()
+    start(sys.argv[1]).awaitTermination()

@@ -10,13 +10,13 @@ from statemigrate.errors import StartupError
 
 
 @dataclass(frozen=True)
-class EngineOptions:
+class EmbeddedOptions:
     """Tuning of the embedded engine.
 
     ``partitions`` is fixed with the first batch. A snapshot is stored every ``snapshot_every``
     batches; ``retain`` versions can be restored. ``working_directory`` holds the disposable copies
     (default: a directory of this user under the system's temporary directory). ``metrics`` is
-    told of every batch: a `BatchMetrics`, or nothing.
+    told of every batch: an `EmbeddedMetrics`, or nothing.
     """
 
     partitions: int = 4
@@ -37,7 +37,7 @@ class EngineOptions:
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise StartupError(
-            f"EngineOptions({name}={value}) cannot work",
+            f"EmbeddedOptions({name}={value}) cannot work",
             expected=f"{least} or more",
             found=str(value),
             next_action=f"leave {name} out, or raise it",

@@ -1,4 +1,4 @@
-"""What a query does as OpenTelemetry metrics: `BatchMetrics`, `MigrationMetrics`.
+"""What a query does as OpenTelemetry metrics: `EmbeddedMetrics`, `NativeMetrics`.
 
 Only this package knows ``opentelemetry``, of which it needs the API alone (the extra ``metrics``).
 Nothing leaves the process until an SDK with an exporter is configured.

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from statemigrate.embedded.progress import BatchProgress
 
 
-class BatchMetrics:
-    """Records each batch of one `EmbeddedQuery`: ``EngineOptions(metrics=BatchMetrics("sales"))``.
+class EmbeddedMetrics:
+    """Records each batch of one `EmbeddedQuery`.
+
+    To be given as ``EmbeddedOptions(metrics=EmbeddedMetrics("sales"))``.
 
     ``query`` names the query in every data point; ``meter_provider`` is OpenTelemetry's global one
     unless given. A batch is recorded when it is committed and its sink has returned; one that Spark

@@ -14,7 +14,7 @@ from statemigrate.metrics.instruments import NativeInstruments, meter_of
 from statemigrate.metrics.recording import Recording
 from statemigrate.metrics.spark_progress import SparkProgress
 from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.progress import BackfillFigures, BackfillProgress
+from statemigrate.native.backfill.progress import BackfillFigures, BackfillListener
 from statemigrate.native.live.deployed import migration_counts
 from statemigrate.native.live.functions import MigratedFunction
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
 
 
-class MigrationMetrics(StreamingQueryListener):
+class NativeMetrics(StreamingQueryListener):
     """Records one query on Spark's own state: give it to ``spark.streams.addListener(...)``.
 
     Add it before the query starts, one for each processor that is deployed; other queries of the
@@ -64,7 +64,7 @@ class MigrationMetrics(StreamingQueryListener):
         self._files = ChunkFiles(str(checkpoint))
         self._files.refuse_embedded()
         self._mine: str | None = None
-        self._backfill = BackfillProgress(checkpoint, self._record_backfill)
+        self._backfill = BackfillListener(checkpoint, self._record_backfill)
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing yet, but the checkpoint may be a new one, of another query."""
@@ -118,6 +118,6 @@ def _counts_of(processor: Any) -> MigrationCounts | None:
             f"{type(processor).__qualname__} does not count what it migrates",
             expected="a processor that was marked with `migrated` while there was a Spark session",
             found=repr(processor),
-            next_action="make the session first, then the processor, then MigrationMetrics",
+            next_action="make the session first, then the processor, then NativeMetrics",
         )
     return counts

@@ -7,7 +7,7 @@ import pytest
 from support.partitions import batch, contents, files
 
 from statemigrate.embedded.engine.batches import Batches, Engine
-from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.storage.retention import remove_old_versions
@@ -176,7 +176,7 @@ def test_clean_up_that_fails_is_told_and_ends_no_batch(layout, caplog):
     run(layout, range(6))
     path = layout.versions / "4.json"
     path.write_text("damaged")
-    engine = Engine(layout, "", None, None, None, EngineOptions(snapshot_every=5, retain=3), None)
+    engine = Engine(layout, "", None, None, None, EmbeddedOptions(snapshot_every=5, retain=3), None)
     batches = Batches(engine, lambda _: {})
     before = files(layout.root)
     assert batches._cleaned_up(4)

@@ -5,7 +5,7 @@ from unittest.mock import MagicMock
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType, StructField, StructType
 
-from statemigrate import EmbeddedQuery, EngineOptions, migrated
+from statemigrate import EmbeddedOptions, EmbeddedQuery, migrated
 from statemigrate.embedded.engine import query as module
 from statemigrate.scripts import ScriptFolder
 
@@ -49,10 +49,10 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
         MagicMock(schema=KEY),
         by="k",
         processor=Counting(),
-        output=KEY,
+        outputStructType=KEY,
         checkpoint=tmp_path / "cp",
         sink=MagicMock(),
-        options=EngineOptions(working_directory=str(tmp_path / "work")),
+        options=EmbeddedOptions(working_directory=str(tmp_path / "work")),
     )
     read.clear()
     query.start()

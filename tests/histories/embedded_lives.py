@@ -11,7 +11,7 @@ from history import Life
 from native_lives import OUTPUT, NativeLives
 from processors import Doer
 
-from statemigrate import BackfillOptions, EmbeddedQuery, EngineOptions, migrated
+from statemigrate import BackfillOptions, EmbeddedOptions, EmbeddedQuery, migrated
 
 _PARTITIONS = 2
 
@@ -52,10 +52,10 @@ class EmbeddedLives(NativeLives):
             self.inputs(),
             by=self.by,
             processor=processor,
-            output=OUTPUT,
+            outputStructType=OUTPUT,
             checkpoint=self.checkpoint,
             sink=self.sink,
-            options=EngineOptions(
+            options=EmbeddedOptions(
                 partitions=_PARTITIONS,
                 snapshot_every=3,
                 backfill=BackfillOptions(enabled=life.backfill),
@@ -65,6 +65,6 @@ class EmbeddedLives(NativeLives):
         )
         running = query.start()
         try:
-            running.process_all_available()
+            running.processAllAvailable()
         finally:
             running.stop()

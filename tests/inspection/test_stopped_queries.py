@@ -189,7 +189,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
     folder = scripts.write()
     running = pipeline.query(CentsTally()).start()
     try:
-        running.process_all_available()
+        running.processAllAvailable()
         before = pipeline.stored()
         with pytest.raises(CheckpointInUseError, match="stop that query first"):
             backfill_stopped(pipeline.checkpoint, migrations=folder)

@@ -26,8 +26,8 @@ from test_list_and_map_state import folder as word_scripts  # noqa: F401 - a fix
 from words import LIST, MAP, OUTPUT, ROWS, Model, NewWords, NewWordsInPandas, Words, WordsInPandas
 
 from statemigrate import (
+    BackfillListener,
     BackfillPlan,
-    BackfillProgress,
     backfill_status,
     migrated,
     pause_backfill,
@@ -69,7 +69,7 @@ def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     assert (status.chunks, status.consumed, status.waiting) == (3, 0, 3)
 
     figures = []
-    listener = BackfillProgress(tally.checkpoint, figures.append)
+    listener = BackfillListener(tally.checkpoint, figures.append)
     spark.streams.addListener(listener)
     try:
         query = tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))

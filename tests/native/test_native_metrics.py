@@ -10,7 +10,7 @@ from support.metric_points import RaisingProvider, points, readme_code
 from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
 
-from statemigrate import MigrationMetrics, migrated, plan_backfill
+from statemigrate import NativeMetrics, migrated, plan_backfill
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +59,7 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     )
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    listener = MigrationMetrics(code, tally.checkpoint, meter_provider=provider)
+    listener = NativeMetrics(code, tally.checkpoint, meter_provider=provider)
     spark.streams.addListener(listener)
     query = tally.start(tally.result(code))
     try:
@@ -103,7 +103,7 @@ def test_an_instrument_that_raises_does_not_stop_the_query_of_the_readme(
     monkeypatch.chdir(tmp_path)
     names = {"spark": spark, "Totals": StrictAmounts, "CHECKPOINT": str(tally.checkpoint)}
     exec(readme_code(1), names)  # noqa: S102 - the README's own code
-    raising = MigrationMetrics(
+    raising = NativeMetrics(
         names["totals"], tally.checkpoint, query="raising", meter_provider=RaisingProvider()
     )
     spark.streams.addListener(raising)

@@ -14,7 +14,13 @@ from typing import Any
 
 from stored_state import families
 
-from statemigrate import BackfillOptions, BatchProgress, EmbeddedQuery, EngineOptions, RunningQuery
+from statemigrate import (
+    BackfillOptions,
+    BatchProgress,
+    EmbeddedOptions,
+    EmbeddedQuery,
+    RunningQuery,
+)
 
 PARTITIONS = 2
 _TOO_LONG = 180  # seconds
@@ -116,15 +122,15 @@ class Pipeline:
             self.stream(),
             by=self.by,
             processor=processor,
-            output=self.output,
+            outputStructType=self.output,
             checkpoint=self.checkpoint,
             sink=self.sink,
             options=self.options(**options),
         )
 
-    def options(self, **given: Any) -> EngineOptions:
+    def options(self, **given: Any) -> EmbeddedOptions:
         defaults = {"partitions": PARTITIONS, "working_directory": str(self.working)}
-        return EngineOptions(**{**defaults, **given})
+        return EmbeddedOptions(**{**defaults, **given})
 
     def sink(self, rows: Any, batch: int) -> None:
         self.handed.append((batch, [tuple(row) for row in rows.collect()]))
@@ -141,7 +147,7 @@ class Pipeline:
         watchdog = threading.Timer(_TOO_LONG, lambda: (late.set(), running.stop()))
         watchdog.start()
         try:
-            running.process_all_available()
+            running.processAllAvailable()
         finally:
             watchdog.cancel()
             running.stop()

@@ -128,7 +128,7 @@ def test_a_remote_checkpoint(spark, pipeline):
     def start():
         stream = pipeline.stream()
         EmbeddedQuery(
-            stream, by="key", processor=CentsTally(), output=pipeline.output,
+            stream, by="key", processor=CentsTally(), outputStructType=pipeline.output,
             checkpoint="s3://bucket/checkpoint", sink=pipeline.sink,
         ).start()  # fmt: skip
 

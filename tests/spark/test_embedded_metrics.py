@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import (
 from support.metric_points import RaisingProvider, points
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import BackfillOptions, BatchMetrics, migrated
+from statemigrate import BackfillOptions, EmbeddedMetrics, migrated
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import read_manifest
 
@@ -47,7 +47,7 @@ def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
 ):
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    recorded = BatchMetrics("tally", meter_provider=provider)
+    recorded = EmbeddedMetrics("tally", meter_provider=provider)
     code = migrated(AmountsTally(), migrations=scripts.write(some_fail()))
     live = batch("second", range(10))
     pipeline.feed(live)
@@ -105,7 +105,7 @@ class RaisingExporter(MetricExporter):
 def test_an_exporter_that_raises_does_not_stop_the_query(pipeline, scripts, old_state, caplog):
     exporter = RaisingExporter()
     provider = MeterProvider([PeriodicExportingMetricReader(exporter, 50)])
-    recorded = BatchMetrics("tally", meter_provider=provider)
+    recorded = EmbeddedMetrics("tally", meter_provider=provider)
     pipeline.deploy(migrated(AmountsTally(), migrations=scripts.write()), metrics=recorded)
     provider.shutdown()
     assert exporter.calls
@@ -115,7 +115,7 @@ def test_an_exporter_that_raises_does_not_stop_the_query(pipeline, scripts, old_
 
 
 def test_an_instrument_that_raises_does_not_stop_the_query(pipeline, scripts, old_state, caplog):
-    recorded = BatchMetrics("tally", meter_provider=RaisingProvider())
+    recorded = EmbeddedMetrics("tally", meter_provider=RaisingProvider())
     code = migrated(AmountsTally(), migrations=scripts.write())
     with caplog.at_level(logging.ERROR, "statemigrate.metrics"):
         progress = pipeline.deploy(code, metrics=recorded)

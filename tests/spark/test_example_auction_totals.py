@@ -51,7 +51,7 @@ def run(name: str, folder: Path) -> None:
     spec.loader.exec_module(module)
     query = module.start(str(folder))
     try:
-        query.process_all_available()
+        query.processAllAvailable()
     finally:
         query.stop()
 

@@ -125,9 +125,9 @@ def backfilled_beside_live_messages(messages: Messages, folder: Path) -> list:
     query = module("after").start(str(folder), small)
     try:
         while len(query.progress) < 2:
-            assert not query.await_termination(0.01)
+            assert not query.awaitTermination(0.01)
         messages.feed(a_few(messages, 5))
-        query.process_all_available()
+        query.processAllAvailable()
     finally:
         query.stop()
     messages.new |= messages.old
@@ -143,7 +143,7 @@ def a_few(messages: Messages, first: int) -> list[dict]:
 def run(name: str, folder: Path, **options) -> list:
     query = module(name).start(str(folder), **options)
     try:
-        query.process_all_available()
+        query.processAllAvailable()
     finally:
         query.stop()
     return query.progress

@@ -112,7 +112,7 @@ def test_batches_that_were_written_but_not_committed_are_written_once(spark, tmp
 
     query = example("pipeline").start(str(tmp_path))
     try:
-        query.process_all_available()
+        query.processAllAvailable()
     finally:
         query.stop()
     assert [batch.batch for batch in query.progress] == [1, 2]

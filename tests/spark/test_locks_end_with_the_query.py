@@ -69,7 +69,7 @@ def test_a_query_that_runs_keeps_its_locks(pipeline):
     pipeline.feed(ROWS)
     running = pipeline.query(CentsTally()).start()
     try:
-        running.process_all_available()
+        running.processAllAvailable()
         release_ended()
         with pytest.raises(CheckpointInUseError, match="is in use"):
             pipeline.query(CentsTally()).start()

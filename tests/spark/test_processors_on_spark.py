@@ -75,7 +75,7 @@ def test_available_now_ends_by_itself_with_all_input_processed(pipeline, scripts
     code = migrated(AmountsTally(), migrations=scripts.write())
     small = BackfillOptions(initial_rows=2, maximum_rows=2)
     running = pipeline.query(code, backfill=small).start(availableNow=True)
-    assert running.await_termination(60)
+    assert running.awaitTermination(60)
     assert sum(each.rows for each in running.progress) == 8
     assert sum(each.backfilled for each in running.progress) > 0
 

@@ -161,7 +161,7 @@ def test_an_empty_newer_family_needs_no_downgrade(old, scripts):
 def test_another_number_of_partitions(old):
     refused_untouched(
         old, StartupError, CentsTally(), "another number of partitions",
-        "expected: 2 partitions", "found: 3 in the options", "EngineOptions(partitions=2)",
+        "expected: 2 partitions", "found: 3 in the options", "EmbeddedOptions(partitions=2)",
         partitions=3,
     )  # fmt: skip
 

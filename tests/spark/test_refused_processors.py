@@ -109,7 +109,7 @@ def test_what_a_processor_does_wrong_ends_the_query_and_writes_nothing(
         pipeline.deploy(processor)
         pipeline.feed(ROWS[:3])
     running = pipeline.query(processor).start()
-    refused(kind, lambda: running.await_termination(60), *parts)
+    refused(kind, lambda: running.awaitTermination(60), *parts)
     if isinstance(processor, WrongValue):
         assert pipeline.stored() == expected.stored(CENTS)
     else:
@@ -143,7 +143,7 @@ def test_a_transform_that_fails_on_a_live_row(pipeline, scripts, body, parts):
     wrong = AMOUNTS_SCRIPT.replace("def upgrade(value):", f"def upgrade(value):\n    {body}")
     running = pipeline.query(migrated(AmountsTally(), migrations=scripts.write(wrong))).start()
     with pytest.raises(TransformError) as caught:
-        running.process_all_available()
+        running.processAllAvailable()
     running.stop()
     for part in ["tally", "'k3'", "base", AMOUNTS, *parts]:
         assert part in str(caught.value)

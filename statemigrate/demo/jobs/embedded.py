@@ -13,7 +13,7 @@ from statemigrate.demo.stage.reporting import reported
 from statemigrate.demo.stage.rows import OUTPUT
 from statemigrate.embedded.engine.query import EmbeddedQuery
 from statemigrate.embedded.engine.running import RunningQuery
-from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def run_embedded(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     """Run a deployment until input and backfill are both done."""
     running = start_query(spark, folder, _processor(role))
     with reported(lambda: [Batch.of(each) for each in running.progress], folder.progress(role)):
-        running.process_all_available()
+        running.processAllAvailable()
     running.stop()
 
 
@@ -33,12 +33,12 @@ def start_query(spark: SparkSession, folder: DemoFolder, processor: Any) -> Runn
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     return EmbeddedQuery(
         stream.parquet(str(folder.events)),
-        by="entity",
+        groupBy="entity",
         processor=processor,
-        output=OUTPUT,
+        outputStructType=OUTPUT,
         checkpoint=folder.checkpoint,
         sink=output_files(folder.output),
-        options=EngineOptions(
+        options=EmbeddedOptions(
             partitions=folder.options.partitions, working_directory=str(folder.working)
         ),
     ).start()

@@ -20,7 +20,7 @@ from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.engine.report import REPORT, rebuilt
 from statemigrate.embedded.engine.task import run_partition
-from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.storage.continuation import batch_time, continued
 from statemigrate.embedded.storage.layout import Layout
@@ -47,7 +47,7 @@ class Engine:
     processor: Any
     schema: BatchSchema
     settings: Settings
-    options: EngineOptions
+    options: EmbeddedOptions
     sink: Sink
 
 

@@ -22,7 +22,7 @@ from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.running import RunningQuery, release_ended
-from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.continuation import continued, next_batch
 from statemigrate.embedded.storage.layout import Layout, spark_path
 from statemigrate.embedded.storage.lock import DirectoryLock
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
 class EmbeddedQuery:
     """A ``StatefulProcessor`` over a stream, its state in the embedded engine.
 
-    ``by`` names the grouping columns, ``output`` is the processor's output schema, and ``sink`` is
-    called with each batch's output and the batch id; after a crash it may be called again with the
-    same id and the same state, so it should replace or upsert. Migrations come from the processor's
+    ``groupBy``, or ``by`` for short, names the grouping columns, ``outputStructType`` is the
+    processor's output schema, and ``sink`` is called with each batch's output and the batch id;
+    after a crash it may be called again with the same id and the same state, so it should replace
+    or upsert. Migrations come from the processor's
     `migrated` decorator; without one every store keeps the format it has.
 
     `start` checks everything first and raises `StartupError`, `CheckpointError` or
@@ -60,34 +61,40 @@ class EmbeddedQuery:
         self,
         stream: DataFrame,
         *,
-        by: str | Sequence[str],
+        groupBy: str | Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
         processor: StatefulProcessor,
-        output: StructType | str,
+        outputStructType: StructType | str,
         checkpoint: str | Path,
         sink: Sink,
-        options: EngineOptions | None = None,
+        options: EmbeddedOptions | None = None,
     ) -> None:
         self._stream = stream
-        self._by = (by,) if isinstance(by, str) else tuple(by)
+        self._by = _columns_of(groupBy, by)
         self._processor = processor
-        self._output = _output_struct(output)
+        self._output = _output_struct(outputStructType)
         self._layout = Layout.of(checkpoint)
         self._sink = sink
-        self._options = options or EngineOptions()
+        self._options = options or EmbeddedOptions()
         self._settings: Settings = getattr(processor, SETTINGS, Settings())
 
-    def start(self, **trigger: Any) -> RunningQuery:
-        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes."""
+    def start(self, *, queryName: str | None = None, **trigger: Any) -> RunningQuery:
+        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes.
+
+        ``queryName`` is the name that Spark shows for the query.
+        """
         release_ended()
         locks = self._lock()
         try:
-            return self._start(locks, trigger)
+            return self._start(locks, queryName, trigger)
         except BaseException:
             for lock in locks:
                 lock.release()
             raise
 
-    def _start(self, locks: list[DirectoryLock], trigger: dict[str, Any]) -> RunningQuery:
+    def _start(
+        self, locks: list[DirectoryLock], name: str | None, trigger: dict[str, Any]
+    ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
         committed = continued(self._layout, next_batch(self._layout))
         self._check_checkpoint(committed, schema)
@@ -104,6 +111,7 @@ class EmbeddedQuery:
         if committed is not None and any(plan.sources for plan in stores.values()):
             beat(self._layout, committed.version)
         writer = writer.trigger(**trigger) if trigger else writer
+        writer = writer.queryName(name) if name else writer
         return RunningQuery(writer.start(), batches, locks)
 
     def _engine(self, schema: BatchSchema) -> Engine:
@@ -167,7 +175,7 @@ class EmbeddedQuery:
                 f"the checkpoint {self._layout.checkpoint} has another number of partitions",
                 expected=f"{found} partitions, as it was made with",
                 found=f"{self._options.partitions} in the options",
-                next_action=f"start with EngineOptions(partitions={found}); the number is fixed "
+                next_action=f"start with EmbeddedOptions(partitions={found}); the number is fixed "
                 "for the life of a checkpoint",
             )
         expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
@@ -180,6 +188,21 @@ class EmbeddedQuery:
             )
 
 
+def _columns_of(
+    group_by: str | Sequence[str] | None, by: str | Sequence[str] | None
+) -> tuple[str, ...]:
+    given = [each for each in (group_by, by) if each is not None]
+    if len(given) != 1:
+        raise StartupError(
+            "a query is grouped by columns that are named once",
+            expected='groupBy="column", or several in a list; `by` is the same for short',
+            found="both" if given else "neither",
+            next_action="name the columns in groupBy=",
+        )
+    columns = given[0]
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
 def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
     from pyspark.sql.types import StructType
 
@@ -190,7 +213,7 @@ def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> Ba
                 f"the stream cannot be grouped by {column}",
                 expected=f"one of its columns: {', '.join(names)}",
                 found=column,
-                next_action="name existing columns in by=",
+                next_action="name existing columns in groupBy=",
             )
     positions = tuple(names.index(column) for column in by)
     key = StructType([rows.fields[position] for position in positions])

@@ -10,13 +10,17 @@ from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.storage.lock import DirectoryLock
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 _running: set[RunningQuery] = set()
 
 
 class RunningQuery:
-    """A started query: Spark's own one, what its batches did, and the error it ended with."""
+    """A started query: Spark's own one, what its batches did, and the error it ended with.
+
+    What Spark's ``StreamingQuery`` has goes by the same name here; ``query`` is that one.
+    """
 
     def __init__(self, query: StreamingQuery, batches: Batches, locks: list[DirectoryLock]) -> None:
         from pyspark import InheritableThread
@@ -29,11 +33,40 @@ class RunningQuery:
         InheritableThread(target=self._release_at_the_end, daemon=True).start()
 
     @property
+    def id(self) -> str:
+        """The id of the query, which its checkpoint keeps from start to start."""
+        return self.query.id
+
+    @property
+    def runId(self) -> str:
+        """The id of this run, another one after each start."""
+        return self.query.runId
+
+    @property
+    def name(self) -> str | None:
+        """The name it was started with, as ``start(queryName=...)``."""
+        return self.query.name
+
+    @property
+    def isActive(self) -> bool:
+        """Whether Spark still runs it."""
+        return not self.has_ended()
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:
+        """Spark's figures of the last trigger; those of this package are in ``progress``."""
+        return self.query.lastProgress
+
+    @property
     def progress(self) -> list[BatchProgress]:
         """The batches committed by this run, oldest first; the last ten thousand of them."""
         return list(self._batches.progress)
 
-    def await_termination(self, timeout: int | None = None) -> bool:
+    def exception(self) -> BaseException | None:
+        """The error it ended with: this package's own, or Spark's; None while there is none."""
+        return self._batches.error or self.query.exception()
+
+    def awaitTermination(self, timeout: int | None = None) -> bool:
         """Wait for the end, at most ``timeout`` seconds; whether it came.
 
         Raises the error that ended the query: this package's own, or Spark's.
@@ -50,8 +83,8 @@ class RunningQuery:
             self.release()
         return ended
 
-    def process_all_available(self) -> None:
-        """Wait until all input that is there now is processed; raises as `await_termination`."""
+    def processAllAvailable(self) -> None:
+        """Wait until all input that is there now is processed; raises as `awaitTermination`."""
         try:
             self.query.processAllAvailable()
         except Exception:

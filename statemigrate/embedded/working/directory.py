@@ -24,7 +24,7 @@ def private_directory(layout: Layout) -> Path:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = parent.lstat()
     if parent.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        advice = "remove it, or set EngineOptions(working_directory=...) to one that is"
+        advice = "remove it, or set EmbeddedOptions(working_directory=...) to one that is"
         raise _not_private(parent, found, advice)
     _close_to_others(parent, found)
     return directory

@@ -93,7 +93,7 @@ class BackfillFigures:
     chunks: int | None
 
 
-class BackfillProgress(StreamingQueryListener):
+class BackfillListener(StreamingQueryListener):
     """Follows a backfill from the progress of each batch, and runs nothing on Spark.
 
     ``checkpoint`` is that of the query; ``on_progress`` is called with `BackfillFigures` after each

@@ -23,7 +23,7 @@ from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.task import working_copy
-from statemigrate.embedded.options import EngineOptions
+from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.last import last_committed, require_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock
@@ -165,7 +165,7 @@ def _engine(place: Path, deployment: Deployment) -> Engine:
         processor=Obedient(deployment.kinds, deployment.revision),
         schema=BatchSchema(ROWS, KEY, (0,), OUTPUT),
         settings=_settings(deployment),
-        options=EngineOptions(
+        options=EmbeddedOptions(
             partitions=deployment.partitions,
             snapshot_every=deployment.snapshot_every,
             retain=deployment.retain,

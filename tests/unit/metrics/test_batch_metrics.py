@@ -1,4 +1,4 @@
-"""What `BatchMetrics` records of batches, point by point."""
+"""What `EmbeddedMetrics` records of batches, point by point."""
 
 import json
 import logging
@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.metric_points import RaisingProvider, metrics, points, readme_code
 
-from statemigrate import BatchMetrics, BatchProgress, StatemigrateError
+from statemigrate import BatchProgress, EmbeddedMetrics, StatemigrateError
 from statemigrate.embedded.progress import FamilyProgress
 from statemigrate.errors import CorruptFileError, TransformError
 
@@ -67,7 +67,7 @@ def reader():
 @pytest.fixture
 def recorded(reader):
     provider = MeterProvider([reader])
-    yield BatchMetrics("sales", meter_provider=provider)
+    yield EmbeddedMetrics("sales", meter_provider=provider)
     provider.shutdown()
 
 
@@ -125,7 +125,7 @@ def test_a_value_that_ended_the_query_is_a_failed_one(reader, recorded):
 
 def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog):
     provider = RaisingProvider()
-    recorded = BatchMetrics("sales", meter_provider=provider)
+    recorded = EmbeddedMetrics("sales", meter_provider=provider)
     with caplog.at_level(logging.INFO, "statemigrate.metrics"):
         recorded.committed(FIRST)
         recorded.committed(SECOND)
@@ -145,7 +145,7 @@ def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
     with pytest.raises(StatemigrateError, match="not installed") as raised:
-        BatchMetrics("sales")
+        EmbeddedMetrics("sales")
     assert raised.value.next_action == "pip install 'statemigrate[metrics]'"
 
 
@@ -153,7 +153,7 @@ def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
     code = (
         "import sys, statemigrate.embedded.engine.query, statemigrate.native.decorator;"
         "import statemigrate.native.backfill.progress;"
-        "statemigrate.embedded.engine.query.EngineOptions();"
+        "statemigrate.embedded.engine.query.EmbeddedOptions();"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert run(code) == "[]"

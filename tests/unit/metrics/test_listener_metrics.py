@@ -1,4 +1,4 @@
-"""What `MigrationMetrics` records of Spark's events, point by point."""
+"""What `NativeMetrics` records of Spark's events, point by point."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.listener import (
 )
 from support.metric_points import RaisingProvider, points
 
-from statemigrate import MigrationMetrics, StatemigrateError
+from statemigrate import NativeMetrics, StatemigrateError
 from statemigrate.deployment import Settings
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.native.live.counts import MigrationCounts
@@ -62,7 +62,7 @@ def reader():
 @pytest.fixture
 def listener(totals, checkpoint, reader):
     provider = MeterProvider([reader])
-    yield MigrationMetrics(totals, checkpoint, meter_provider=provider)
+    yield NativeMetrics(totals, checkpoint, meter_provider=provider)
     provider.shutdown()
 
 
@@ -166,7 +166,7 @@ def test_a_checkpoint_that_was_made_anew_has_a_query_of_another_id(listener, che
 
 def test_what_could_not_be_recorded_is_logged_and_its_counts_come_later(totals, checkpoint, caplog):
     provider = RaisingProvider()
-    listener = MigrationMetrics(totals, checkpoint, meter_provider=provider)
+    listener = NativeMetrics(totals, checkpoint, meter_provider=provider)
     started(listener, checkpoint)
     with caplog.at_level(logging.INFO, "statemigrate.metrics"):
         for batch in range(2):
@@ -182,17 +182,17 @@ def test_what_could_not_be_recorded_is_logged_and_its_counts_come_later(totals, 
 
 def test_a_processor_that_does_not_count_is_refused(checkpoint):
     with pytest.raises(StartupError, match="does not count") as raised:
-        MigrationMetrics(SimpleNamespace(), checkpoint)
+        NativeMetrics(SimpleNamespace(), checkpoint)
     assert "make the session first" in raised.value.next_action
 
 
 def test_a_checkpoint_of_the_embedded_engine_is_refused(totals, checkpoint):
     (checkpoint / "statemigrate" / "versions").mkdir(parents=True)
     with pytest.raises(CheckpointError, match="embedded engine's"):
-        MigrationMetrics(totals, checkpoint)
+        NativeMetrics(totals, checkpoint)
 
 
 def test_a_listener_without_the_extra_says_what_to_install(totals, checkpoint, monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
     with pytest.raises(StatemigrateError, match="not installed"):
-        MigrationMetrics(totals, checkpoint)
+        NativeMetrics(totals, checkpoint)

@@ -13,7 +13,7 @@ from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.plan import pause_backfill
 from statemigrate.native.backfill.presence import require_control_source
-from statemigrate.native.backfill.progress import BackfillProgress
+from statemigrate.native.backfill.progress import BackfillListener
 
 FILES = [f"{name}.parquet" for name in "abc"]
 
@@ -65,7 +65,7 @@ def test_before_its_first_batch_nothing_of_a_source_is_taken_for_a_log(tmp_path,
 
 def test_progress_is_told_beside_any_source(tmp_path, kind):
     root = with_control_source(tmp_path / "c", kind)
-    progress = BackfillProgress(root)
+    progress = BackfillListener(root)
 
     def report(end, keys):
         own = SimpleNamespace(
