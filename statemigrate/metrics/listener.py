@@ -62,7 +62,7 @@ class NativeMetrics(StreamingQueryListener):
         if counts is not None:
             self._counts = CountsRecorder(counts, self._instruments, self._query)
         self._files = ChunkFiles(str(checkpoint))
-        self._files.refuse_embedded()
+        self._files.directory.refuse_embedded()
         self._mine: str | None = None
         self._backfill = BackfillListener(checkpoint, self._record_backfill)
 
@@ -107,7 +107,7 @@ class NativeMetrics(StreamingQueryListener):
     def _is_mine(self, query: Any) -> bool:
         # Read late: before the query's first start there is nothing to read.
         if self._mine is None:
-            self._mine = self._files.query_id()
+            self._mine = self._files.directory.query_id()
         return str(query) == self._mine
 
 

@@ -10,8 +10,9 @@ from typing import Any, Literal, TypeVar
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError
 from statemigrate.native.live.calls import begin, put_on
-from statemigrate.native.live.deployed import DEPLOYED, deployed
-from statemigrate.native.live.functions import migrated_function
+from statemigrate.native.live.deployed import DEPLOYED
+from statemigrate.native.startup.deploy import deployed
+from statemigrate.native.startup.functions import migrated_function
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError, ScriptError
 from statemigrate.files import parse_json
 from statemigrate.files.whole import replacing
+from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.reader import file_system
-from statemigrate.native.startup.record import read_record
 from statemigrate.scripts import ScriptFolder
 
 Applied = dict[str, dict[str, str]]

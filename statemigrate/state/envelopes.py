@@ -11,9 +11,9 @@ from statemigrate.inspect.trial.course import Course
 from statemigrate.inspect.trial.findings import Findings
 from statemigrate.migration import Lineage
 from statemigrate.native.backfill.envelope_leftovers import lineage_of, revisions_in
+from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.envelopes import stored_envelopes
-from statemigrate.native.startup.record import StoreRecord, read_record
 from statemigrate.state.frames import (
     committed_batch,
     counted,

@@ -9,6 +9,7 @@ from statemigrate.checkpoint.operators import known_variables
 from statemigrate.deployment import is_family_of
 from statemigrate.errors import CheckpointError
 from statemigrate.migration import Lineage
+from statemigrate.native.seen.seen import directory_of
 from statemigrate.native.spark_state.reader import file_system
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
@@ -26,13 +27,14 @@ def engine_of(checkpoint: str) -> Engine:
     """
     if is_embedded(checkpoint):
         return "embedded"
-    has_commits = _has(checkpoint, "commits")
-    if has_commits and _has(checkpoint, "state"):
+    directory = directory_of(checkpoint)
+    has_commits = directory.has("commits")
+    if has_commits and directory.has("state"):
         return "native"
     raise CheckpointError(
         f"{checkpoint} is not the checkpoint of a stateful query",
         expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
-        found=_found(has_commits, _has(checkpoint, "")),
+        found=_found(has_commits, directory.has("")),
         next_action="name the directory that the query has as its checkpointLocation; "
         "its first batch makes the state",
         path=checkpoint,
@@ -41,7 +43,7 @@ def engine_of(checkpoint: str) -> Engine:
 
 def is_embedded(checkpoint: str) -> bool:
     """Whether the embedded engine keeps its state in this directory."""
-    return _has(checkpoint, "statemigrate/versions")
+    return directory_of(checkpoint).is_embedded
 
 
 def open_state(
@@ -74,13 +76,6 @@ def _found(has_commits: bool, exists: bool) -> str:
     if has_commits:
         return "a query's checkpoint without state: no batch has kept any"
     return "a directory without either" if exists else "no such directory"
-
-
-def _has(checkpoint: str, name: str) -> bool:
-    from pyarrow import fs
-
-    system, root = file_system(checkpoint)
-    return bool(system.get_file_info(f"{root}/{name}").type != fs.FileType.NotFound)
 
 
 def require_store(checkpoint: str, store: str) -> None:

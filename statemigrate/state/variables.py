@@ -12,10 +12,10 @@ from statemigrate.formats import Struct
 from statemigrate.inspect.trial.course import Course
 from statemigrate.inspect.trial.findings import Findings
 from statemigrate.migration import Lineage
+from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.spark_state.listing import check_listed
 from statemigrate.native.spark_state.operators import Variable
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup.record import StoreRecord, read_record
 from statemigrate.native.startup.stored import committed_state
 from statemigrate.state.frames import (
     committed_batch,

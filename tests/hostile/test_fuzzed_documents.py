@@ -34,8 +34,8 @@ from statemigrate.formats import Struct, format_from_json
 from statemigrate.native.adoption.backup import last_backup
 from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.spark_state.reader import file_system
-from statemigrate.native.startup.record import StoreRecord, read_record, write_record
 from statemigrate.state.applied import applied_by, read_applied
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, documents, mutated
@@ -144,7 +144,7 @@ CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] =
     "metadata": (
         "metadata",
         lambda _: documents({"id": "x"}),
-        lambda at: ChunkFiles(str(at)).query_id(),
+        lambda at: ChunkFiles(str(at)).directory.query_id(),
     ),
     "a backup": (
         "statemigrate/adoption/1/record.json",

@@ -131,7 +131,7 @@ def _plan(
     from statemigrate.native.backfill.plan import plan_backfill
 
     # Said before Spark takes its time to start.
-    ChunkFiles(checkpoint).require_query()
+    ChunkFiles(checkpoint).directory.require_query()
     with local_session() as spark:
         plan = plan_backfill(
             checkpoint,
@@ -177,7 +177,7 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
     from statemigrate.native.backfill.chunk_files import ChunkFiles
     from statemigrate.native.backfill.progress import backfill_status
 
-    ChunkFiles(checkpoint).require_query()
+    ChunkFiles(checkpoint).directory.require_query()
     with local_session() as spark:
         status = backfill_status(
             checkpoint,

@@ -10,9 +10,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.offsets import Offsets, names_in, newest_offsets
 from statemigrate.checkpoint.sources import SourceLog, files_taken
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.shapes import VERSION, check_shape
 from statemigrate.native.spark_state.reader import file_system, replace_file
@@ -47,60 +48,11 @@ class ChunkFiles:
         self.checkpoint = checkpoint
         self._system, root = file_system(checkpoint)
         self._root = root.rstrip("/")
+        self.directory = CheckpointDirectory(checkpoint, self._system, root)
         self.path = f"{self._root}/{CHUNKS}"
         """The directory within its file system."""
         self.location = f"{checkpoint.rstrip('/')}/{CHUNKS}"
         """The directory as Spark takes it."""
-
-    def require_query(self) -> str:
-        """The id of the query that the checkpoint is of.
-
-        Raises `CheckpointError` for what is not a checkpoint, or one of the embedded engine.
-        """
-        found = self.query_id()
-        if found is None:
-            raise CheckpointError(
-                f"{self.checkpoint} is not the checkpoint of a streaming query",
-                expected="a directory with Spark's file metadata and the folders offsets and "
-                "commits",
-                found=self._listing(),
-                next_action="name the directory that the query has as its checkpointLocation, "
-                "after its first start",
-                path=self.checkpoint,
-            )
-        self.refuse_embedded()
-        return found
-
-    def query_id(self) -> str | None:
-        """The id of the query, None before its first start.
-
-        Raises `CorruptFileError` for a file that does not say it.
-        """
-        document = self._read("metadata")
-        if document is None:
-            return None
-        try:
-            return str(parse_json(document)["id"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptFileError(
-                f"{self._root}/metadata does not name a query",
-                expected="JSON with the query's id",
-                found=f"{document[:60]!r}",
-                next_action="restore the file from a copy of the checkpoint; Spark reads it too",
-                path=f"{self._root}/metadata",
-            ) from error
-
-    def refuse_embedded(self) -> None:
-        """Raise `CheckpointError` for a checkpoint of the embedded engine."""
-        if self._exists("statemigrate/versions"):
-            raise CheckpointError(
-                f"the state in {self.checkpoint} is the embedded engine's",
-                expected="a checkpoint of transformWithState, with Spark's own state",
-                found="statemigrate/versions, where the embedded engine keeps its state",
-                next_action="nothing is to be planned there: EmbeddedQuery backfills by itself, "
-                "as its BackfillOptions say",
-                path=self.checkpoint,
-            )
 
     def create(self) -> None:
         """Make the directory if it is missing; the source refuses to start without it."""
@@ -118,12 +70,12 @@ class ChunkFiles:
         """The records of what `statemigrate adopt` did here, by path."""
         names = names_in(self._system, f"{self._root}/{ADOPTIONS}")
         paths = (f"{ADOPTIONS}/{name}/record.json" for name in names if name.isdecimal())
-        found = {path: self._read(path) for path in paths}
+        found = {path: self.directory.read(path) for path in paths}
         return {path: data for path, data in found.items() if data is not None}
 
     def is_made(self) -> bool:
         """Whether the directory is there: `create` has been called."""
-        return self._exists(CHUNKS)
+        return self.directory.has(CHUNKS)
 
     def log(self) -> SourceLog:
         """What the control source has taken so far, read now."""
@@ -156,7 +108,7 @@ class ChunkFiles:
 
     def plan(self) -> PlanRecord | None:
         """The newest plan; None if there is none, or it was withdrawn."""
-        document = self._read(_PLAN)
+        document = self.directory.read(_PLAN)
         if document is None:
             return None
         try:
@@ -177,36 +129,6 @@ class ChunkFiles:
         document = {"format": _FORMAT, "plan": asdict(plan)}
         replace_file(self._system, f"{self._root}/{_PLAN}", json.dumps(document).encode())
 
-    def entries(self) -> set[str] | None:
-        """The names in the checkpoint directory; None if there is no such directory."""
-        from pyarrow import fs
-
-        kind = self._system.get_file_info(self._root).type
-        if kind != fs.FileType.Directory:
-            return None if kind == fs.FileType.NotFound else {"a file, not a directory"}
-        found = self._system.get_file_info(fs.FileSelector(self._root))
-        return {each.base_name for each in found}
-
-    def is_unused(self) -> bool:
-        """Whether nothing is there that a query, or anybody else, has put there."""
-        names = {name for name in self.entries() or () if not name.startswith(".")}
-        # Spark names some files of its own with a dot; the folder statemigrate may be there first,
-        # and the root of a volume has a folder of its file system's.
-        return names <= {"statemigrate", "lost+found"}
-
-    def _read(self, name: str) -> bytes | None:
-        try:
-            with self._system.open_input_stream(f"{self._root}/{name}") as stream:
-                return bytes(stream.read())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def _exists(self, name: str) -> bool:
-        from pyarrow import fs
-
-        found = self._system.get_file_info(f"{self._root}/{name}")
-        return bool(found.type != fs.FileType.NotFound)
-
     def _directories(self) -> set[str]:
         from pyarrow import fs
 
@@ -225,12 +147,6 @@ class ChunkFiles:
         except FileNotFoundError:
             # Never there, or withdrawn from elsewhere at the same time: gone either way.
             return
-
-    def _listing(self) -> str:
-        entries = self.entries()
-        if entries is None:
-            return "no such directory"
-        return ", ".join(sorted(entries)[:8]) or "an empty directory"
 
 
 def _is_data(name: str) -> bool:

@@ -66,7 +66,7 @@ def plan_backfill(
     """
     _check_size(keys_per_chunk)
     files, path = ChunkFiles(str(checkpoint)), str(checkpoint)
-    query = files.require_query()
+    query = files.directory.require_query()
     require_control_source(files)
     reader = SparkCheckpoint(path, spark, operator=operator)
     families = partial(_families, reader, migrations, targets)
@@ -85,7 +85,7 @@ def pause_backfill(checkpoint: str | Path) -> int:
     migrated already is not planned again. Raises `CheckpointError` for what is not a checkpoint.
     """
     files = ChunkFiles(str(checkpoint))
-    files.require_query()
+    files.directory.require_query()
     return files.withdraw()
 
 

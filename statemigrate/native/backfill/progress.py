@@ -60,7 +60,7 @@ def backfill_status(
     The parameters and errors are those of `plan_backfill`.
     """
     files = ChunkFiles(str(checkpoint))
-    files.require_query()
+    files.directory.require_query()
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
     reader = SparkCheckpoint(str(checkpoint), spark, operator=operator)

@@ -162,10 +162,10 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
 def _check_checkpoint(
     stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None
 ) -> None:
-    if files.is_unused():
-        files.refuse_embedded()
+    if files.directory.is_unused():
+        files.directory.refuse_embedded()
         return
-    files.require_query()
+    files.directory.require_query()
     require_control_source(files)
     checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession, operator=operator)
     if checkpoint.last_batch() is not None:

@@ -13,7 +13,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native.live.control import Arrived
 from statemigrate.native.live.deployed import DEPLOYED, Deployed, Undeployable
 from statemigrate.native.live.handle import NativeHandle
-from statemigrate.native.startup.comparing import is_next_batch
+from statemigrate.native.seen.comparing import is_next_batch
 from statemigrate.processor.handle import DualAccessHandle
 
 
@@ -23,7 +23,8 @@ def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None
         init(processor, handle)
         return
     deployed = _deployed(processor)
-    native = NativeHandle(handle, deployed, retires=is_next_batch(deployed, handle))
+    retires = deployed.seen is None or is_next_batch(deployed.seen, handle)
+    native = NativeHandle(handle, deployed, retires=retires)
     init(processor, native)
     _surround(processor, native)
 

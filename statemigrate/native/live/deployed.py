@@ -15,15 +15,12 @@ from statemigrate.deployment import (
     family_name,
     plan_store,
 )
-from statemigrate.deployment.looking import is_only_looking
 from statemigrate.errors import StatemigrateError
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
-from statemigrate.native.startup.comparing import begin_run, is_planning
-from statemigrate.native.startup.record import StoreRecord
-from statemigrate.native.startup.seen import Seen
-from statemigrate.native.versions import check_spark_version
-from statemigrate.processor.workers import check_workers
+from statemigrate.native.seen.comparing import begin_run, is_planning
+from statemigrate.native.seen.record import StoreRecord
+from statemigrate.native.seen.seen import Seen
 
 DEPLOYED = "__statemigrate_deployed__"
 
@@ -79,8 +76,8 @@ class Deployed:
 
 def _arrived(*values: Any) -> Deployed:
     deployed = Deployed(*values)
-    if is_planning():
-        begin_run(deployed)
+    if deployed.seen is not None and is_planning():
+        begin_run(deployed.seen, deployed.records, deployed.family_names)
     return deployed
 
 
@@ -101,36 +98,6 @@ def _undeployable(error: StatemigrateError) -> Undeployable:
     if is_planning():
         raise error
     return Undeployable(error)
-
-
-def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
-    """Read the scripts and, where ``settings`` name a checkpoint, compare it with the code.
-
-    Raises what `statemigrate.native.decorator.migrated` says.
-    """
-    from statemigrate.scripts import ScriptFolder
-
-    check_spark_version()
-    if settings.checkpoint is not None and not _is_worker() and not is_only_looking():
-        from statemigrate.native.startup.variables import checked
-
-        lineages = ScriptFolder(settings.migrations).lineages()
-        check_workers(lineages)
-        return checked(processor, settings, lineages)
-    try:
-        lineages = ScriptFolder(settings.migrations).lineages()
-        if not _is_worker() and not is_only_looking():
-            check_workers(lineages)
-    except StatemigrateError as error:
-        return Undeployable(error)
-    return Deployed(settings, lineages, counts=MigrationCounts.of_session())
-
-
-def _is_worker() -> bool:
-    """Whether this is Spark's process, which imports the user's module once more."""
-    from pyspark import TaskContext
-
-    return TaskContext.get() is not None or is_planning()
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:

@@ -7,23 +7,19 @@ from functools import update_wrapper
 from typing import Any
 
 from statemigrate.deployment import (
-    SETTINGS,
     Settings,
     StorePlan,
-    check_targets,
     dual_access,
     no_way,
 )
-from statemigrate.deployment.looking import is_only_looking
-from statemigrate.errors import LineageError, StartupError, StatemigrateError, TransformError, shown
+from statemigrate.errors import StartupError, TransformError, shown
 from statemigrate.native.live.control import MARKER, Arrived
-from statemigrate.native.live.deployed import Deployed, Undeployable
+from statemigrate.native.live.deployed import Undeployable
 from statemigrate.native.live.envelope import Envelope, EnvelopeFamily
 from statemigrate.native.live.group_state import MigratedGroupState
-from statemigrate.native.startup.seen import Seen
+from statemigrate.native.seen.seen import Seen
 from statemigrate.processor.intake import python_value
 from statemigrate.processor.rows import RowCodec
-from statemigrate.processor.workers import check_workers
 
 Function = Callable[[Any, Any, Any], Any]
 
@@ -137,53 +133,6 @@ class _OpenStore:
             # Quarantined is what stays in the old family: progress counts it there.
             if self._settings.on_error == "raise":
                 raise
-
-
-def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
-    """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
-
-    Raises what `statemigrate.native.decorator.migrated` says.
-    """
-    made = MigratedFunction(function, store, _found(store, settings))
-    setattr(made, SETTINGS, settings)
-    return made
-
-
-def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
-    from pyspark import TaskContext
-
-    if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
-        return _deployable(store, settings)
-    # A worker that imports the function's module gets here, and has neither scripts nor session.
-    try:
-        return _deployable(store, settings, compared=False)
-    except StatemigrateError as error:
-        return Undeployable(error)
-
-
-def _deployable(store: str, settings: Settings, *, compared: bool = True) -> StorePlans:
-    from pyspark import TaskContext
-
-    from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
-    from statemigrate.scripts import ScriptFolder
-
-    lineage = ScriptFolder(settings.migrations).lineages().get(store)
-    if lineage is None:
-        raise LineageError(
-            f"store {store} has no migration script in {settings.migrations}",
-            expected="at least a baseline, which says what format the state has today",
-            found="none",
-            next_action=f"`statemigrate new {store} -m MESSAGE`",
-            store=store,
-        )
-    if not is_only_looking() and TaskContext.get() is None:
-        check_workers({store: lineage})
-    declared = declared_by(lineage, settings)
-    check_targets(settings, (declared,))
-    seen = compare_with_checkpoint(declared, lineage, settings) if compared else None
-    plan = Deployed(settings, {store: lineage}).plan(declared)
-    assert plan is not None  # noqa: S101 - the store has a lineage
-    return StorePlans(plan, settings, seen)
 
 
 def _readable(plan: StorePlan) -> frozenset[str]:

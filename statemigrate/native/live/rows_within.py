@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemigrate.native.versions import release_line
+from statemigrate.native.spark_state.versions import release_line
 
 _FIRST = (4, 2)
 _WRITES = frozenset({"update", "put", "appendValue", "appendList", "updateValue"})

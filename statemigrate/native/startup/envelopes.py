@@ -18,9 +18,9 @@ from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.live.envelope import ENVELOPE
+from statemigrate.native.seen.record import StoreRecord, read_record, write_record
+from statemigrate.native.seen.seen import Seen, check_file_system
 from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
-from statemigrate.native.startup.record import StoreRecord, read_record, write_record
-from statemigrate.native.startup.seen import Seen, check_file_system
 from statemigrate.native.startup.stored import applied_scripts
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from statemigrate.deployment import is_family_of
 from statemigrate.errors import StartupError
+from statemigrate.native.seen.record import read_record
+from statemigrate.native.seen.seen import directory_of
 from statemigrate.native.spark_state.listing import read_listing
-from statemigrate.native.startup.record import read_record
-from statemigrate.native.startup.seen import last_commit
 from statemigrate.processor.handle import Listening, declared_variables
 
 
@@ -17,7 +17,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
 
     Spark drops a state variable that no code declares, and says nothing.
     """
-    batch = last_commit(checkpoint)
+    batch = directory_of(checkpoint).last_commit()
     if batch < 0:
         return
     record = read_record(checkpoint)

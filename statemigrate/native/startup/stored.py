@@ -19,10 +19,10 @@ from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
+from statemigrate.native.seen.record import StoreRecord
 from statemigrate.native.spark_state.listing import read_listing
 from statemigrate.native.spark_state.operators import Variable
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup.record import StoreRecord
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from statemigrate.deployment import (
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.live.deployed import Deployed
+from statemigrate.native.seen.record import StoreRecord, read_record
+from statemigrate.native.seen.seen import Seen, check_file_system
 from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
-from statemigrate.native.startup.record import StoreRecord, read_record
-from statemigrate.native.startup.seen import Seen, check_file_system
 from statemigrate.native.startup.stored import CommittedState, committed_state
 from statemigrate.processor.handle import Listening, declared_variables
 

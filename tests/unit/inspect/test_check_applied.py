@@ -14,7 +14,7 @@ from statemigrate.embedded.storage.manifest import Manifest, manifest_path, publ
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
 from statemigrate.inspect.checking.check import check
-from statemigrate.native.startup.record import StoreRecord, write_record
+from statemigrate.native.seen.record import StoreRecord, write_record
 from statemigrate.scripts.loading import load
 from statemigrate.state.applied import applied_by, record_applied
 

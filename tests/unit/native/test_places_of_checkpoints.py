@@ -4,8 +4,8 @@ import pytest
 
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.offsets import OffsetLog
+from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import file_system
-from statemigrate.native.startup.seen import Seen
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from statemigrate.errors import ForeignFileError
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.startup.record import StoreRecord, read_record, write_record
+from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.state.applied import applied_by
 from statemigrate.state.opening import engine_of
 
@@ -86,7 +86,7 @@ def test_a_document_is_not_written_through_links(checkpoint: Path, home: Path, n
 READS: dict[str, Callable[[str], object]] = {
     "statemigrate/control/plan.json": lambda path: ChunkFiles(path).plan(),
     "statemigrate/deployed.json": read_record,
-    "metadata": lambda path: ChunkFiles(path).query_id(),
+    "metadata": lambda path: ChunkFiles(path).directory.query_id(),
     "commits/3": lambda path: ChunkFiles(path).log(),
     "offsets/3": lambda path: ChunkFiles(path).offsets(),
     "statemigrate/versions/x": engine_of,
@@ -115,5 +115,5 @@ def test_a_checkpoint_that_is_a_link_itself_is_read(checkpoint: Path, tmp_path: 
     write_record(mounted, RECORD)
     assert read_record(mounted) == RECORD
     assert read_record(checkpoint.as_uri()) == RECORD
-    assert ChunkFiles(mounted).query_id() == "query"
+    assert ChunkFiles(mounted).directory.query_id() == "query"
     assert ChunkFiles(mounted).plan() is None

@@ -9,17 +9,18 @@ it says everything: so that is where the comparison is.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemigrate.deployment import is_family_of
+from statemigrate.native.seen.record import StoreRecord, read_record, write_record
+from statemigrate.native.seen.seen import Seen, directory_of
 from statemigrate.native.spark_state.listing import begun_schemas, read_listing
-from statemigrate.native.startup.record import StoreRecord, read_record, write_record
-from statemigrate.native.startup.seen import Seen, last_commit
 
-if TYPE_CHECKING:
-    from statemigrate.native.live.deployed import Deployed
-
+Records = Mapping[str, StoreRecord]
+Families = Callable[[str], tuple[str, ...]]
+"""The variables of a store that a deployment knows, whether they exist or not."""
 _PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
@@ -29,22 +30,20 @@ def is_planning() -> bool:
     return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
 
 
-def begin_run(deployed: Deployed) -> None:
-    """Before a run plans its first batch: compare, and leave the deployment's record.
+def begin_run(seen: Seen, records: Records, families: Families) -> None:
+    """Before a run plans its first batch: compare, and leave the deployment's ``records``.
 
     Raises `StartupError` where the check is not good for the query that runs there by now.
     """
-    seen = deployed.seen
-    if seen is None:
-        return
     committed = seen.compare_at_start()
-    if seen.is_something and committed != seen.batch and not _ran_alone(deployed, seen, committed):
+    moved = seen.is_something and committed != seen.batch
+    if moved and not _ran_alone(seen, records, families, committed):
         raise seen.outdated(committed)
     record = read_record(seen.checkpoint)
     begun = begun_schemas(seen.checkpoint, committed)
     mine = {
         store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
-        for store, each in deployed.records.items()
+        for store, each in records.items()
     }
     write_record(seen.checkpoint, {**record, **mine})
 
@@ -54,16 +53,13 @@ def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
     return noted.begun if noted is not None and noted.deployment == seen.deployment else ()
 
 
-def is_next_batch(deployed: Deployed, handle: Any) -> bool:
+def is_next_batch(seen: Seen, handle: Any) -> bool:
     """Whether this is the batch right after the check, so that drained families may be dropped.
 
     Raises `StartupError` where the check is not good for this task.
     """
-    seen = deployed.seen
-    if seen is None:
-        return True
     if _plans(handle):
-        return last_commit(seen.checkpoint) == seen.batch
+        return directory_of(seen.checkpoint).last_commit() == seen.batch
     return seen.compare_in_task()
 
 
@@ -75,7 +71,7 @@ def _plans(handle: Any) -> bool:
     return type(handle) is StatefulProcessorHandle and TaskContext.get() is None
 
 
-def _ran_alone(deployed: Deployed, seen: Seen, committed: int) -> bool:
+def _ran_alone(seen: Seen, records: Records, families: Families, committed: int) -> bool:
     """Whether all batches since the check were this deployment's own.
 
     Then what it reads is still all there is: it writes to nothing else. Another one would have left
@@ -84,10 +80,10 @@ def _ran_alone(deployed: Deployed, seen: Seen, committed: int) -> bool:
     if committed < seen.batch:
         return False
     record, listing = read_record(seen.checkpoint), read_listing(seen.checkpoint, committed)
-    for store, mine in deployed.records.items():
+    for store, mine in records.items():
         noted = record.get(store)
         listed = {name for name in listing.variables if is_family_of(store, name)}
-        rerun = any(listing.may_have(name) for name in deployed.family_names(store))
+        rerun = any(listing.may_have(name) for name in families(store))
         if noted is None or noted.deployment != seen.deployment or rerun:
             return False
         if listing.passed_over(range(seen.batch + 1, committed + 1), noted.begun).keys() & listed:

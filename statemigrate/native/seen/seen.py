@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.spark_state.reader import file_system
 
 if TYPE_CHECKING:
@@ -45,11 +44,11 @@ class Seen:
     def at(cls, checkpoint: str) -> Seen:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
         path = _absolute(checkpoint)
-        files = ChunkFiles(path)
-        query = files.query_id()
-        if query is None and not files.is_unused():
-            files.require_query()
-        return cls(path, query, last_commit(path))
+        directory = directory_of(path)
+        query = directory.query_id()
+        if query is None and not directory.is_unused():
+            directory.require_query()
+        return cls(path, query, directory.last_commit())
 
     @property
     def is_something(self) -> bool:
@@ -61,13 +60,13 @@ class Seen:
 
         Raises `StartupError` where ``checkpoint`` is not where a query runs.
         """
-        query = ChunkFiles(self.checkpoint).query_id()
+        directory = directory_of(self.checkpoint)
+        query = directory.query_id()
         if query is None:
             raise _elsewhere(self.checkpoint, "no file metadata, so no query runs there")
         if self.query is not None and query != self.query:
             raise _elsewhere(self.checkpoint, f"the query {query}; the check saw {self.query}")
-        committed = last_commit(self.checkpoint)
-        begun = last_begun(self.checkpoint)
+        committed, begun = directory.last_commit(), directory.last_begun()
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
             raise _elsewhere(
@@ -107,19 +106,9 @@ class Seen:
         )
 
 
-def last_commit(checkpoint: str) -> int:
-    """The id of the last committed batch, -1 if there is none."""
-    return _newest(checkpoint, "commits")
-
-
-def last_begun(checkpoint: str) -> int:
-    """The id of the last batch whose offsets are written, -1 if there is none."""
-    return _newest(checkpoint, "offsets")
-
-
-def _newest(checkpoint: str, log: str) -> int:
-    system, root = file_system(checkpoint)
-    return max(batches_in(names_in(system, f"{root.rstrip('/')}/{log}")), default=-1)
+def directory_of(checkpoint: str) -> CheckpointDirectory:
+    """The directory of a checkpoint, a path or URI."""
+    return CheckpointDirectory(checkpoint, *file_system(checkpoint))
 
 
 def running() -> tuple[str | None, int | None]:

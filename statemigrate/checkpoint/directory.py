@@ -1,0 +1,125 @@
+"""What a directory is: the checkpoint of a query, of which one, and how far that query has come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files import parse_json
+
+EMBEDDED = "statemigrate/versions"
+"""Where the embedded engine keeps its state, below the checkpoint directory."""
+
+
+class CheckpointDirectory:
+    """The directory ``checkpoint``, a path or URI, which is ``root`` in the file system."""
+
+    def __init__(self, checkpoint: str, system: Any, root: str) -> None:
+        self.checkpoint = checkpoint
+        self._system = system
+        self._root = root.rstrip("/")
+
+    def require_query(self) -> str:
+        """The id of the query that the checkpoint is of.
+
+        Raises `CheckpointError` for what is not a checkpoint, or one of the embedded engine.
+        """
+        found = self.query_id()
+        if found is None:
+            raise CheckpointError(
+                f"{self.checkpoint} is not the checkpoint of a streaming query",
+                expected="a directory with Spark's file metadata and the folders offsets and "
+                "commits",
+                found=self._listing(),
+                next_action="name the directory that the query has as its checkpointLocation, "
+                "after its first start",
+                path=self.checkpoint,
+            )
+        self.refuse_embedded()
+        return found
+
+    def query_id(self) -> str | None:
+        """The id of the query, None before its first start.
+
+        Raises `CorruptFileError` for a file that does not say it.
+        """
+        document = self.read("metadata")
+        if document is None:
+            return None
+        try:
+            return str(parse_json(document)["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFileError(
+                f"{self._root}/metadata does not name a query",
+                expected="JSON with the query's id",
+                found=f"{document[:60]!r}",
+                next_action="restore the file from a copy of the checkpoint; Spark reads it too",
+                path=f"{self._root}/metadata",
+            ) from error
+
+    def last_commit(self) -> int:
+        """The id of the last committed batch, -1 if there is none."""
+        return self._newest("commits")
+
+    def last_begun(self) -> int:
+        """The id of the last batch whose offsets are written, -1 if there is none."""
+        return self._newest("offsets")
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the embedded engine keeps its state here."""
+        return self.has(EMBEDDED)
+
+    def refuse_embedded(self) -> None:
+        """Raise `CheckpointError` for a checkpoint of the embedded engine."""
+        if self.is_embedded:
+            raise CheckpointError(
+                f"the state in {self.checkpoint} is the embedded engine's",
+                expected="a checkpoint of transformWithState, with Spark's own state",
+                found=f"{EMBEDDED}, where the embedded engine keeps its state",
+                next_action="nothing is to be planned there: EmbeddedQuery backfills by itself, "
+                "as its BackfillOptions say",
+                path=self.checkpoint,
+            )
+
+    def is_unused(self) -> bool:
+        """Whether nothing is there that a query, or anybody else, has put there."""
+        names = {name for name in self.entries() or () if not name.startswith(".")}
+        # Spark names some files of its own with a dot; the folder statemigrate may be there first,
+        # and the root of a volume has a folder of its file system's.
+        return names <= {"statemigrate", "lost+found"}
+
+    def entries(self) -> set[str] | None:
+        """The names in the directory; None if there is no such directory."""
+        from pyarrow import fs
+
+        kind = self._system.get_file_info(self._root).type
+        if kind != fs.FileType.Directory:
+            return None if kind == fs.FileType.NotFound else {"a file, not a directory"}
+        found = self._system.get_file_info(fs.FileSelector(self._root))
+        return {each.base_name for each in found}
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file or folder of that name; the directory itself if it is empty."""
+        from pyarrow import fs
+
+        found = self._system.get_file_info(f"{self._root}/{name}")
+        return bool(found.type != fs.FileType.NotFound)
+
+    def read(self, name: str) -> bytes | None:
+        """What is in a file, None if there is no such file."""
+        try:
+            with self._system.open_input_stream(f"{self._root}/{name}") as stream:
+                return bytes(stream.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _newest(self, log: str) -> int:
+        return max(batches_in(names_in(self._system, f"{self._root}/{log}")), default=-1)
+
+    def _listing(self) -> str:
+        entries = self.entries()
+        if entries is None:
+            return "no such directory"
+        return ", ".join(sorted(entries)[:8]) or "an empty directory"

@@ -1,0 +1,1 @@
+"""What a start-up check saw, compared again wherever Spark brings the code to (rule 14)."""

@@ -1,0 +1,43 @@
+"""What is made on the driver when a processor is marked: its deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemigrate.deployment import Settings
+from statemigrate.deployment.looking import is_only_looking
+from statemigrate.errors import StatemigrateError
+from statemigrate.native.live.counts import MigrationCounts
+from statemigrate.native.live.deployed import Deployed, Undeployable
+from statemigrate.native.seen.comparing import is_planning
+from statemigrate.native.spark_state.versions import check_spark_version
+from statemigrate.native.startup.variables import checked
+from statemigrate.processor.workers import check_workers
+
+
+def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with the code.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    check_spark_version()
+    if settings.checkpoint is not None and not _is_worker() and not is_only_looking():
+        lineages = ScriptFolder(settings.migrations).lineages()
+        check_workers(lineages)
+        return checked(processor, settings, lineages)
+    try:
+        lineages = ScriptFolder(settings.migrations).lineages()
+        if not _is_worker() and not is_only_looking():
+            check_workers(lineages)
+    except StatemigrateError as error:
+        return Undeployable(error)
+    return Deployed(settings, lineages, counts=MigrationCounts.of_session())
+
+
+def _is_worker() -> bool:
+    """Whether this is Spark's process, which imports the user's module once more."""
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None or is_planning()

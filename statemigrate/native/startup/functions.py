@@ -1,0 +1,57 @@
+"""What is made on the driver when a function of ``applyInPandasWithState`` is wrapped."""
+
+from __future__ import annotations
+
+from statemigrate.deployment import SETTINGS, Settings, check_targets
+from statemigrate.deployment.looking import is_only_looking
+from statemigrate.errors import LineageError, StatemigrateError
+from statemigrate.native.live.deployed import Deployed, Undeployable
+from statemigrate.native.live.functions import Function, MigratedFunction, StorePlans
+from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
+from statemigrate.processor.workers import check_workers
+
+
+def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    made = MigratedFunction(function, store, _found(store, settings))
+    setattr(made, SETTINGS, settings)
+    return made
+
+
+def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
+    from pyspark import TaskContext
+
+    if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
+        return _deployable(store, settings)
+    # A worker that imports the function's module gets here, and has neither scripts nor session.
+    try:
+        return _deployable(store, settings, compared=False)
+    except StatemigrateError as error:
+        return Undeployable(error)
+
+
+def _deployable(store: str, settings: Settings, *, compared: bool = True) -> StorePlans:
+    from pyspark import TaskContext
+
+    from statemigrate.scripts import ScriptFolder
+
+    lineage = ScriptFolder(settings.migrations).lineages().get(store)
+    if lineage is None:
+        raise LineageError(
+            f"store {store} has no migration script in {settings.migrations}",
+            expected="at least a baseline, which says what format the state has today",
+            found="none",
+            next_action=f"`statemigrate new {store} -m MESSAGE`",
+            store=store,
+        )
+    if not is_only_looking() and TaskContext.get() is None:
+        check_workers({store: lineage})
+    declared = declared_by(lineage, settings)
+    check_targets(settings, (declared,))
+    seen = compare_with_checkpoint(declared, lineage, settings) if compared else None
+    plan = Deployed(settings, {store: lineage}).plan(declared)
+    assert plan is not None  # noqa: S101 - the store has a lineage
+    return StorePlans(plan, settings, seen)
