@@ -1,0 +1,80 @@
+"""What Java throws, as errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from py4j.protocol import (  # type: ignore[import-untyped]
+    Py4JJavaError,
+    Py4JNetworkError,
+)
+
+from statemigrate.errors import StorageError
+from statemigrate.files.conditional import ConflictError
+
+_MISSING = {"java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"}
+_THERE = {
+    "org.apache.hadoop.fs.FileAlreadyExistsException",
+    "java.nio.file.FileAlreadyExistsException",
+}
+_CONDITION_FAILED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
+_IMAGE = re.compile(r"Status Code: 409|status code: 409")
+
+
+@contextmanager
+def translated(doing: str, path: str) -> Iterator[None]:
+    """Raise what `Files` says for what Java throws in the block, which is ``doing`` something.
+
+    Raises `FileNotFoundError`, `FileExistsError`, `ConflictError`, or else `StorageError`.
+    """
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise translation(doing, path, error.java_exception) from error
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise _failed(doing, path, f"the JVM does not answer: {error}") from error
+
+
+def translation(doing: str, path: str, thrown: Any) -> Exception:
+    """The error for what Java has thrown."""
+    names = chain(thrown)
+    name, message = names[0]
+    if name in _MISSING:
+        return FileNotFoundError(errno.ENOENT, "No such file", path)
+    if name in _THERE or (name == _CONDITION_FAILED and "412" in message):
+        return FileExistsError(errno.EEXIST, "File exists", path)
+    text = described(names)
+    if name.startswith("org.apache.hadoop.fs.s3a.") and _IMAGE.search(text):
+        return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
+    return _failed(doing, path, text)
+
+
+def chain(thrown: Any) -> list[tuple[str, str]]:
+    """Class and message of what was thrown, of its cause, and so on."""
+    found: list[tuple[str, str]] = []
+    while thrown is not None and len(found) < 10:
+        found.append((thrown.getClass().getName(), str(thrown.getMessage() or "")))
+        thrown = thrown.getCause()
+    return found
+
+
+def described(names: list[tuple[str, str]]) -> str:
+    """One line: the first message, and the last where it says something else."""
+    first, last = ": ".join(names[0]), ": ".join(names[-1])
+    text = first if last in first or names[-1][1] in first else f"{first}; {last}"
+    return " ".join(text.split())[:600]
+
+
+def _failed(doing: str, path: str, found: str) -> StorageError:
+    return StorageError(
+        f"{doing} {path} failed",
+        expected="a file system that answers, and that this user may use",
+        found=found,
+        next_action="look at what was found; when that is mended, run the same again: it goes on "
+        "from what is committed",
+        path=path,
+    )

@@ -1,0 +1,127 @@
+"""The JVM that Hadoop's file systems are reached through, and the settings that count there.
+
+It is the Spark session's own where there is one. Else one is started as PySpark starts it, so that
+``SPARK_CONF_DIR``, ``HADOOP_CONF_DIR`` and ``PYSPARK_SUBMIT_ARGS`` say the same as they would to
+Spark; a session that is made later still gets a JVM of its own, with its own settings.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STARTING = threading.Lock()
+_started: list[Java] = []
+
+
+@dataclass(frozen=True)
+class Java:
+    """``gateway`` is py4j's, ``configuration`` Hadoop's, with all that a session was told."""
+
+    gateway: Any
+    configuration: Any
+
+    @cached_property
+    def jvm(self) -> Any:
+        """The view of its classes."""
+        return self.gateway.jvm
+
+    @cached_property
+    def hadoop(self) -> Any:
+        """The package ``org.apache.hadoop``."""
+        return self.jvm.org.apache.hadoop
+
+    @property
+    def default_file_system(self) -> str:
+        """What a path without a scheme is on, as a URI without a slash at its end."""
+        found = self.configuration.get("fs.defaultFS") or "file:///"
+        return str(found).rstrip("/")
+
+
+def java_of(spark: SparkSession | None = None) -> Java | None:
+    """The JVM of a session, the active one unless it is given; None where there is none.
+
+    Raises `StorageError` for a session that has no JVM in this process (Spark Connect).
+    """
+    if spark is not None and not hasattr(spark, "_jsparkSession"):
+        raise _remote_session()
+    context = getattr(spark, "sparkContext", None) or _context()
+    if context is None or context._jsc is None:
+        return None
+    made = context._jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
+    for name, value in _session_settings(spark):
+        made.set(name, value)
+    return Java(context._gateway, made)
+
+
+def any_java(spark: SparkSession | None = None) -> Java:
+    """The JVM of a session, or else one that is started now, once a process.
+
+    Raises `StorageError` where none can be started.
+    """
+    found = java_of(spark)
+    if found is not None:
+        return found
+    with _STARTING:
+        if not _started:
+            _started.append(_start())
+        return _started[0]
+
+
+def has_settings() -> bool:
+    """Whether a JVM would find settings that this process was told of, such as a default place."""
+    return any(os.environ.get(name) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"))
+
+
+def _context() -> Any:
+    # Without the package there is no session; importing it takes a second.
+    pyspark = sys.modules.get("pyspark")
+    return pyspark and pyspark.SparkContext._active_spark_context
+
+
+def _session_settings(spark: SparkSession | None) -> list[tuple[str, str]]:
+    """What the session itself was told, which Spark's own readers hand to Hadoop as it is."""
+    from pyspark.sql import SparkSession
+
+    session = spark or SparkSession.getActiveSession()
+    told: Any = {} if session is None else session.conf.getAll
+    return [(name, value) for name, value in told.items() if not name.startswith("spark.")]
+
+
+def _start() -> Java:
+    from pyspark import java_gateway
+    from pyspark.errors import PySparkException
+
+    launch: Any = java_gateway.launch_gateway
+    try:
+        gateway = launch()
+    except (PySparkException, OSError) as error:
+        raise StorageError(
+            "no JVM could be started to reach a remote file system",
+            expected="Java 17 or later, found by JAVA_HOME or on the PATH, and PySpark's jars",
+            found=str(error),
+            next_action="install Java, or pass the Spark session that the query runs in",
+        ) from error
+    made = gateway.jvm.org.apache.hadoop.conf.Configuration()
+    for entry in gateway.jvm.org.apache.spark.SparkConf().getAllWithPrefix("spark.hadoop."):
+        made.set(entry._1(), entry._2())
+    return Java(gateway, made)
+
+
+def _remote_session() -> StorageError:
+    return StorageError(
+        "a session of Spark Connect has no JVM in this process",
+        expected="a classic SparkSession, or none",
+        found="a remote session",
+        next_action="run this where the driver is, or without a session: then a JVM is started "
+        "here, with the settings of SPARK_CONF_DIR",
+    )

@@ -1,0 +1,38 @@
+"""The one way to files through Hadoop, on its own local file system."""
+
+from pathlib import Path
+
+import pytest
+from support.files_contract import FilesContract
+
+from statemigrate.errors import UnsupportedError
+from statemigrate.files import Files
+from statemigrate.files.conditional import ALLOW_RACES
+from statemigrate.files.hadoop.java import Java, java_of
+from statemigrate.files.hadoop.system import HadoopFiles
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def java(spark: object) -> Java:
+    found = java_of()
+    assert found is not None
+    return found
+
+
+class TestHadoopFiles(FilesContract):
+    @pytest.fixture
+    def files(self, java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+        # Hadoop's local file system looks whether a name is free, and renames then.
+        monkeypatch.setenv(ALLOW_RACES, "1")
+        return HadoopFiles(java, f"file://{tmp_path}/check point")
+
+    # This file system cannot do it, which is why it has to be allowed.
+    test_of_several_that_create_one_succeeds = None  # type: ignore[assignment]
+
+
+def test_who_might_write_over_another_is_asked_first(java: Java, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=ALLOW_RACES):
+        HadoopFiles(java, f"file://{tmp_path}").create("epoch", b"mine")
+    assert list(tmp_path.iterdir()) == []
