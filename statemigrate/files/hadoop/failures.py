@@ -21,8 +21,9 @@ _THERE = {
     "org.apache.hadoop.fs.FileAlreadyExistsException",
     "java.nio.file.FileAlreadyExistsException",
 }
+_REFUSED = "org.apache.hadoop.security.AccessControlException"
 _CONDITION_FAILED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
-_IMAGE = re.compile(r"Status Code: 409|status code: 409")
+_CONFLICT = re.compile(r"Status Code: 409|status code: 409")
 
 
 @contextmanager
@@ -43,12 +44,13 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
     """The error for what Java has thrown."""
     names = chain(thrown)
     name, message = names[0]
-    if name in _MISSING:
+    # So HDFS says of a name below a file.
+    if name in _MISSING or (name == _REFUSED and "(is not a directory)" in message):
         return FileNotFoundError(errno.ENOENT, "No such file", path)
     if name in _THERE or (name == _CONDITION_FAILED and "412" in message):
         return FileExistsError(errno.EEXIST, "File exists", path)
     text = described(names)
-    if name.startswith("org.apache.hadoop.fs.s3a.") and _IMAGE.search(text):
+    if name.startswith("org.apache.hadoop.fs.s3a.") and _CONFLICT.search(text):
         return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
     return _failed(doing, path, text)
 
@@ -57,7 +59,9 @@ def chain(thrown: Any) -> list[tuple[str, str]]:
     """Class and message of what was thrown, of its cause, and so on."""
     found: list[tuple[str, str]] = []
     while thrown is not None and len(found) < 10:
-        found.append((thrown.getClass().getName(), str(thrown.getMessage() or "")))
+        # HDFS has the server's stack in its messages.
+        message = str(thrown.getMessage() or "").partition("\n\tat ")[0]
+        found.append((thrown.getClass().getName(), message))
         thrown = thrown.getCause()
     return found
 
