@@ -8,7 +8,7 @@ from support.files_contract import FilesContract
 from statemigrate.errors import UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.conditional import ALLOW_RACES
-from statemigrate.files.hadoop.java import Java, java_of
+from statemigrate.files.hadoop.jvm import Java, java_of
 from statemigrate.files.hadoop.system import HadoopFiles
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.files.hadoop.java import Java
+from statemigrate.files.hadoop.jvm import Java
 
 _STATUS = "org.apache.hadoop.fs.FileStatus"
 _FOLDER, _FILE = 1, 2

@@ -15,7 +15,7 @@ from statemigrate.errors import StorageError
 from statemigrate.files.descent import foreign
 from statemigrate.files.hadoop import statuses
 from statemigrate.files.hadoop.failures import translated
-from statemigrate.files.hadoop.java import Java
+from statemigrate.files.hadoop.jvm import Java
 from statemigrate.files.hadoop.statuses import Status
 from statemigrate.files.hadoop.writing import Writing
 from statemigrate.files.protocol import LARGEST, Entry, check_name

@@ -17,7 +17,7 @@ from typing import Any
 
 from statemigrate.files.conditional import create_once, no_create, races_allowed
 from statemigrate.files.hadoop.failures import translated
-from statemigrate.files.hadoop.java import Java
+from statemigrate.files.hadoop.jvm import Java
 
 _SEEN_WHEN_CLOSED = {"s3a", "s3n", "s3", "gs", "oss", "cosn", "obs"}
 _RENAMED_AT_ONCE = {"hdfs", "viewfs", "webhdfs", "swebhdfs", "abfs", "abfss", "ofs", "o3fs"}

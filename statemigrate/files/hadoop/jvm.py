@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StorageError
+from statemigrate.files.java import require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,7 @@ def java_of(spark: SparkSession | None = None) -> Java | None:
 def any_java(spark: SparkSession | None = None) -> Java:
     """The JVM of a session, or else one that is started now, once a process.
 
-    Raises `StorageError` where none can be started.
+    Raises `StatemigrateError` where none can be started.
     """
     found = java_of(spark)
     if found is not None:
@@ -101,15 +102,16 @@ def _start() -> Java:
     from pyspark import java_gateway
     from pyspark.errors import PySparkException
 
+    require_java()
     launch: Any = java_gateway.launch_gateway
     try:
         gateway = launch()
     except (PySparkException, OSError) as error:
         raise StorageError(
             "no JVM could be started to reach a remote file system",
-            expected="Java 17 or later, found by JAVA_HOME or on the PATH, and PySpark's jars",
+            expected="PySpark's own start of Java to succeed",
             found=str(error),
-            next_action="install Java, or pass the Spark session that the query runs in",
+            next_action="look at what Java printed; or pass the Spark session of the query",
         ) from error
     made = gateway.jvm.org.apache.hadoop.conf.Configuration()
     for entry in gateway.jvm.org.apache.spark.SparkConf().getAllWithPrefix("spark.hadoop."):
