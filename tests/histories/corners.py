@@ -54,9 +54,9 @@ VALUES: Mapping[str, list[Any]] = {
 
 EXOTIC: Mapping[str, list[Any]] = {
     "MAP<STRING, ARRAY<INT>>": [{}, {"a": [1, None], "b": None}, None],
-    "INTERVAL DAY TO SECOND": [dt.timedelta(0), dt.timedelta(days=-1, microseconds=1), None],
+    "ARRAY<MAP<STRING, DATE>>": [[], [{}, None], [{"": None, "b": DAYS[0]}], None],
 }
-"""Types that Avro has not as they are. Spark keeps none in state that Avro cannot hold at all."""
+"""Nested types. Spark itself keeps none in state that Avro cannot hold, such as intervals."""
 
 KEYS: Mapping[str, tuple[str, list[tuple[Any, ...]]]] = {
     "string": ("key STRING", [(each,) for each in WORDS[:-1]] + [(None,)]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import count
 from random import Random
 from typing import Any
@@ -27,8 +28,15 @@ def keys_for(made: History) -> list[int]:
     It calls a processor once a row for a key that equals nothing: NaN, in pandas null as well.
     """
     cases = list(enumerate(KEYS[made.key][1]))
-    sound = [at for at, key in cases if not (made.in_pandas and None in key) and NAN not in key]
+    sound = [at for at, key in cases if NAN not in key and (not made.in_pandas or _in_pandas(key))]
     return sound[:_MOST_KEYS]
+
+
+def _in_pandas(key: tuple[Any, ...]) -> bool:
+    """Whether a frame of pandas can have it: no null, and nanoseconds of a moment in 64 bits."""
+    return not any(
+        part is None or (isinstance(part, datetime) and not 1678 < part.year < 2262) for part in key
+    )
 
 
 def embedded_history(seed: int) -> History:

@@ -1,7 +1,9 @@
 """What a history takes for a refusal with a reason."""
 
+from dataclasses import replace
+
 import pytest
-from corners import EXOTIC, VALUES
+from corners import EXOTIC, KEYS, VALUES
 from expectations import (
     NO_SCRIPTS,
     Ledger,
@@ -11,6 +13,7 @@ from expectations import (
     must_be_refused,
     oddities,
 )
+from generate import keys_for
 from history import History, Life
 
 MADE = History({"profile": "BIGINT"}, "string", [])
@@ -64,9 +67,16 @@ def test_the_families_that_were_written_to_last_are_remembered():
 
 
 def test_no_value_is_of_a_type_that_spark_refuses_in_any_state():
-    maps = [each for each in {**VALUES, **EXOTIC} if "MAP<" in each]
-    assert maps
-    assert all("MAP<" not in each.replace("MAP<STRING", "") for each in maps)
+    types = {**VALUES, **EXOTIC}
+    assert any("MAP<" in each for each in types)
+    assert all("MAP<" not in each.replace("MAP<STRING", "") for each in types)
+    assert not any("INTERVAL" in each for each in types)
+
+
+def test_no_key_is_one_that_pandas_has_no_place_for():
+    made = replace(MADE, key="timestamp", in_pandas=True)
+    kept = [KEYS["timestamp"][1][at][0] for at in keys_for(made)]
+    assert [each.year for each in kept] == [1970, 1969, 2024, 2025]
 
 
 def test_migrated_code_that_looks_at_nothing_forgets_what_its_scripts_do_not_name():
