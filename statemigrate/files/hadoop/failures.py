@@ -12,6 +12,7 @@ from py4j.protocol import (  # type: ignore[import-untyped]
     Py4JJavaError,
     Py4JNetworkError,
 )
+from pyspark.errors import PySparkException
 
 from statemigrate.errors import StorageError
 from statemigrate.files.conditional import ConflictError
@@ -26,6 +27,10 @@ _CONDITION_FAILED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 _CONFLICT = re.compile(r"Status Code: 409|status code: 409")
 
 
+JAVA_ERRORS = (Py4JJavaError, PySparkException)
+"""What stands for a Java exception: PySpark has its own for some."""
+
+
 @contextmanager
 def translated(doing: str, path: str) -> Iterator[None]:
     """Raise what `Files` says for what Java throws in the block, which is ``doing`` something.
@@ -34,8 +39,8 @@ def translated(doing: str, path: str) -> Iterator[None]:
     """
     try:
         yield
-    except Py4JJavaError as error:
-        raise translation(doing, path, error.java_exception) from error
+    except JAVA_ERRORS as error:
+        raise translation(doing, path, thrown_by(error)) from error
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         raise _failed(doing, path, f"the JVM does not answer: {error}") from error
 
@@ -53,6 +58,11 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
     if name.startswith("org.apache.hadoop.fs.s3a.") and _CONFLICT.search(text):
         return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
     return _failed(doing, path, text)
+
+
+def thrown_by(error: Exception) -> Any:
+    """The Java exception that one of `JAVA_ERRORS` stands for."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
 
 
 def chain(thrown: Any) -> list[tuple[str, str]]:

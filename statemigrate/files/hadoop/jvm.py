@@ -12,6 +12,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StorageError
@@ -20,6 +21,7 @@ from statemigrate.files.java import require_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SETTINGS = ("core-site.xml", "hdfs-site.xml", "spark-defaults.conf")
 _STARTING = threading.Lock()
 _started: list[Java] = []
 
@@ -41,22 +43,14 @@ class Java:
         """The package ``org.apache.hadoop``."""
         return self.jvm.org.apache.hadoop
 
-    @property
-    def default_file_system(self) -> str:
-        """What a path without a scheme is on, as a URI without a slash at its end."""
-        found = self.configuration.get("fs.defaultFS") or "file:///"
-        return str(found).rstrip("/")
-
 
 def java_of(spark: SparkSession | None = None) -> Java | None:
     """The JVM of a session, the active one unless it is given; None where there is none.
 
     Raises `StorageError` for a session that has no JVM in this process (Spark Connect).
     """
-    if spark is not None and not hasattr(spark, "_jsparkSession"):
-        raise _remote_session()
-    context = getattr(spark, "sparkContext", None) or _context()
-    if context is None or context._jsc is None:
+    context = _context(spark)
+    if context is None:
         return None
     made = context._jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
     for name, value in _session_settings(spark):
@@ -78,15 +72,46 @@ def any_java(spark: SparkSession | None = None) -> Java:
         return _started[0]
 
 
-def has_settings() -> bool:
-    """Whether a JVM would find settings that this process was told of, such as a default place."""
-    return any(os.environ.get(name) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR", "SPARK_HOME"))
+def default_file_system(spark: SparkSession | None = None) -> str:
+    """What a path without a scheme is on, as a URI without a slash at its end.
+
+    A JVM is started only where settings for it speak of that.
+    """
+    context = _context(spark)
+    if context is not None:
+        settings = context._jsc.hadoopConfiguration()
+    elif _is_told_of_default():
+        settings = any_java().configuration
+    else:
+        return "file:"
+    return str(settings.get("fs.defaultFS") or "file:").rstrip("/")
 
 
-def _context() -> Any:
+def _is_told_of_default() -> bool:
+    """Whether what a JVM would read says where a path without a scheme is."""
+    folders = [os.environ.get(name) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")]
+    home = os.environ.get("SPARK_HOME")
+    folders.append(home and f"{home}/conf")
+    files = [Path(folder, name) for folder in folders if folder for name in _SETTINGS]
+    texts = [os.environ.get("PYSPARK_SUBMIT_ARGS", ""), *map(_text, files)]
+    return any(name in text for text in texts for name in ("fs.defaultFS", "fs.default.name"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _context(spark: SparkSession | None) -> Any:
+    if spark is not None and not hasattr(spark, "_jsparkSession"):
+        raise _remote_session()
     # Without the package there is no session; importing it takes a second.
     pyspark = sys.modules.get("pyspark")
-    return pyspark and pyspark.SparkContext._active_spark_context
+    context = getattr(spark, "sparkContext", None)
+    context = context or (pyspark and pyspark.SparkContext._active_spark_context)
+    return context if context is not None and context._jsc is not None else None
 
 
 def _session_settings(spark: SparkSession | None) -> list[tuple[str, str]]:

@@ -152,6 +152,14 @@ class HadoopFiles:
             self.java.hadoop.io.IOUtils.copyBytes(stream, out, _BLOCK, True)
 
 
+def whole_uri(java: Java, place: str) -> str:
+    """A path without a scheme as a URI of the default file system: from a user's own folder on."""
+    path = java.hadoop.fs.Path(place)
+    with translated("opening", place):
+        system = path.getFileSystem(java.configuration)
+        return str(system.makeQualified(path)).rstrip("/")
+
+
 def _below_host(uri: str) -> str:
     """The path of a URI as Hadoop writes it: nothing is escaped in it, nor is it a query."""
     _, _, rest = uri.partition(":")

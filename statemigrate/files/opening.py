@@ -1,0 +1,47 @@
+"""From a path or URI to the files there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.files.local import LocalFiles
+from statemigrate.files.places import local_path
+from statemigrate.files.protocol import Files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def open_files(place: str | Path, spark: SparkSession | None = None) -> Files:
+    """The files below ``place``, a path or a URI of any file system that Spark has a connector for.
+
+    A path without a scheme means what it means to Spark: it is on ``fs.defaultFS``, as the session,
+    ``SPARK_CONF_DIR`` or ``HADOOP_CONF_DIR`` say, which is the local disk where they do not.
+    A remote one is reached through the JVM of ``spark``, of the active session, or of one that is
+    started, on the driver only. Raises `StorageError` within ten seconds where it cannot be
+    reached, which says whether connector, address or credentials are missing.
+    """
+    text = str(place)
+    if _SCHEME.match(text):
+        local = local_path(text)
+        return _remote(text, spark) if local is None else LocalFiles(local)
+    from statemigrate.files.hadoop.jvm import default_file_system
+
+    default = default_file_system(spark)
+    if default.partition(":")[0] == "file":
+        return LocalFiles(Path(text).absolute())
+    return _remote(text, spark, default)
+
+
+def _remote(place: str, spark: SparkSession | None, default: str | None = None) -> Files:
+    from statemigrate.files.hadoop.jvm import any_java
+    from statemigrate.files.hadoop.reaching import reach
+    from statemigrate.files.hadoop.system import HadoopFiles, whole_uri
+
+    java = any_java(spark)
+    reach(java, place if default is None else f"{default}/")
+    return HadoopFiles(java, place.rstrip("/") if default is None else whole_uri(java, place))
