@@ -181,19 +181,22 @@ def _try_in_this_process(folder: Path) -> None:
     """What the tasks of a dry run do, one partition after the other."""
     from statemigrate import ScriptFolder
     from statemigrate.inspect.trial.course import courses
-    from statemigrate.inspect.trial.tasks import try_partition
+    from statemigrate.inspect.trial.findings import added
+    from statemigrate.inspect.trial.task import Trying
     from statemigrate.state.embedded import EmbeddedState
-    from statemigrate.state.protocol import Share, planned
+    from statemigrate.state.protocol import planned
     from statemigrate.state.ticks import Ticks
 
     state = EmbeddedState(str(folder / "checkpoint"))
     lineages = ScriptFolder(folder / "migrations").lineages()
     plan = planned(state, "items", lineages, {})
-    shares = {"items": {n: Share(1, 1) for n in range(_PARTITIONS)}}
+    to_try = courses(plan)
+    partitions = state.partitions(plan, [each.family for each in to_try])
     for number in range(_PARTITIONS):
-        ticks = Ticks(folder / "ticks")
-        found = try_partition(number, state.held, lambda key: (key,), courses(plan), shares, ticks)
-        assert found["items"].failed == 0
+        found = added(
+            partitions.work(number, Trying.of(to_try), {}, Ticks(folder / "ticks")).items()
+        )
+        assert (found["items"].tried > 0, found["items"].failed) == (True, 0)
     state.close()
     print(json.dumps({"peak": peak_of_this_process()}))
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.deployment import StoredStore, StorePlan, dual_access
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.working.committed import CommittedPartition, hold
 from statemigrate.families import Span
-from statemigrate.inspect.trial.course import Course
-from statemigrate.inspect.trial.findings import Findings, added
-from statemigrate.inspect.trial.tasks import try_partitions
 from statemigrate.processor.keys import KeyCodec, shown_key
-from statemigrate.state.protocol import Entry, Shares, Suspect, Tick
-from statemigrate.state.ticks import ticking
+from statemigrate.state.embedded_values import Partitions, PartitionValues
+from statemigrate.state.protocol import Entry, Suspect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +26,7 @@ _POSITION = 8
 
 
 class EmbeddedState:
-    """See `statemigrate.state.protocol.State`. Only `try_out` needs ``spark``."""
+    """See `statemigrate.state.protocol.State`. Only `values` needs ``spark``."""
 
     engine = "embedded"
 
@@ -89,24 +85,15 @@ class EmbeddedState:
             for data, value in access.scan(span):
                 yield shown(data), value
 
-    def try_out(
-        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
-    ) -> Mapping[str, Findings]:
-        """See `State`: a Spark task a partition, each with a copy of its own."""
-        assert self._spark is not None  # noqa: S101 - whoever tries out opens it with a session
-        number = len(self.held.manifest.partitions)
-        with ticking(tick) as ticks:
-            run = partial(
-                try_partitions,
-                held=self.held,
-                shown=_shown(self.key, plan, element=plan.declared.kind == "list"),
-                courses=courses,
-                shares=shares,
-                ticks=ticks,
-            )
-            tasks = self._spark.range(0, number, 1, number)
-            rows = tasks.mapInArrow(run, "findings string").collect()
-        return added(json.loads(row.findings) for row in rows)
+    def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> PartitionValues:
+        """See `State`."""
+        assert self._spark is not None  # noqa: S101 - whoever asks opens it with a session
+        return PartitionValues(self.partitions(plan, families), self._spark)
+
+    def partitions(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Partitions:
+        """The partitions with these families, which can travel to workers."""
+        shown = _shown(self.key, plan, element=plan.declared.kind == "list")
+        return Partitions(self.held, tuple(families), shown)
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """See `State`: those that the backfill has marked."""

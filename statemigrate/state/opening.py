@@ -63,13 +63,18 @@ def open_state(
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint, spark)
     from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
-    from statemigrate.state.envelopes import EnvelopeState
-    from statemigrate.state.variables import NativeState
+    from statemigrate.state.envelopes import Envelopes
+    from statemigrate.state.spark import SparkState, committed_batch
+    from statemigrate.state.variables import Variables
 
     session = spark or active_session(checkpoint)
-    if SparkCheckpoint(checkpoint, session, operator=operator).envelopes() is not None:
-        return EnvelopeState(checkpoint, lineages, targets or {}, session, operator)
-    return NativeState(checkpoint, lineages, session, operator)
+    batch = committed_batch(SparkCheckpoint(checkpoint, session))
+    reader = SparkCheckpoint(checkpoint, session, batch=batch, operator=operator)
+    envelopes = reader.envelopes()
+    if envelopes is not None:
+        kept = Envelopes(checkpoint, envelopes, lineages, targets or {})
+        return SparkState(checkpoint, batch, kept)
+    return SparkState(checkpoint, batch, Variables(reader, batch, lineages, operator))
 
 
 def _found(has_commits: bool, exists: bool) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from statemigrate.deployment import Declared, Settings, StoredStore, StorePlan, plan_store
+from statemigrate.deployment import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    plan_store,
+)
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.inspect.trial.course import Course
-from statemigrate.inspect.trial.findings import Findings
 from statemigrate.migration import Lineage
+from statemigrate.state.values import Values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -18,24 +23,6 @@ if TYPE_CHECKING:
 Entry = tuple[tuple[Any, ...], Any]
 Suspect = tuple[str, tuple[Any, ...], Any, bool]
 """A family, a key, its value there, and whether a backfill has marked it as failed."""
-Tick = Callable[[int], None]
-"""Is told, from time to time, how many values have been read so far."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """``take`` of ``of`` things, evenly spread."""
-
-    take: int
-    of: int
-
-    def picks(self, index: int) -> bool:
-        """Whether the one at ``index`` is among them."""
-        return (index + 1) * self.take // self.of > index * self.take // self.of
-
-
-Shares = Mapping[str, Mapping[int, Share]]
-"""By family and partition, what of it is tried."""
 
 
 class State(Protocol):
@@ -75,13 +62,8 @@ class State(Protocol):
         Raises `TransformError` for a value that does not migrate.
         """
 
-    def try_out(
-        self, plan: StorePlan, courses: Sequence[Course], shares: Shares, tick: Tick
-    ) -> Mapping[str, Findings]:
-        """Take values of ``plan``'s store through the transforms, in parallel, on Spark.
-
-        What was found, by family.
-        """
+    def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Values:
+        """The values of some families of ``plan``'s store, where they are, as they are."""
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """Values in families other than the target's that a backfill may have left behind."""

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.deployment import StoredFamily
-from statemigrate.formats import Value
+from statemigrate.formats import Format, Value
 from statemigrate.processor.rows import RowCodec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-Read = Callable[[Any], tuple[bytes, Value]]
-"""Of what a row has as its value: the bytes the family's format writes, and the plain value."""
+
+class StructValues:
+    """Reads the structs of a state variable; they are written first: a transform may change one."""
+
+    def __init__(self, fmt: Format) -> None:
+        self._format = fmt
+        self._codec = RowCodec(fmt.struct_type())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StructValues, (self._format,)
+
+    def __call__(self, held: Any) -> tuple[bytes, Value]:
+        """The bytes that the format writes, and the plain value."""
+        value = self._codec.to_value(held)
+        return self._format.encode(value), value
 
 
-def reader_of(family: StoredFamily, *, envelope: bool) -> Read:
-    """How values of a family are read.
+@dataclass(frozen=True)
+class EnvelopeValues:
+    """Reads envelopes, which hold the format's bytes."""
 
-    An envelope holds the format's bytes; a state variable holds a struct, which is written first,
-    since a transform may change the value it is given.
-    """
-    fmt = family.format
-    if envelope:
-        return lambda held: (bytes(held["payload"]), fmt.decode(bytes(held["payload"])))
-    codec = RowCodec(fmt.struct_type())
+    format: Format
 
-    def read(held: Any) -> tuple[bytes, Value]:
-        value = codec.to_value(held)
-        return fmt.encode(value), value
-
-    return read
+    def __call__(self, held: Any) -> tuple[bytes, Value]:
+        """The bytes that the format writes, and the plain value."""
+        payload = bytes(held["payload"])
+        return payload, self.format.decode(payload)
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,24 @@ class Keys:
     key: StructType
     user_key: StructType | None
 
-    def shown(self, row: Any) -> tuple[Any, ...]:
+    def __call__(self, row: Any) -> tuple[Any, ...]:
         """The key of a row, or of what Arrow makes of one."""
         parts = tuple(row["key"][name] for name in self.key.fieldNames())
         if self.user_key is None:
             return parts
         return parts + tuple(row["user_key"][name] for name in self.user_key.fieldNames())
+
+    def begins_with(self, key: Sequence[Any]) -> Any:
+        """The condition that a row's key begins with ``key``."""
+        from pyspark.sql import functions
+
+        columns = [f"key.`{name}`" for name in self.key.fieldNames()]
+        if self.user_key is not None:
+            columns += [f"user_key.`{name}`" for name in self.user_key.fieldNames()]
+        condition = functions.lit(True)
+        for column, value in zip(columns, key, strict=False):
+            condition = condition & functions.col(column).eqNullSafe(functions.lit(value))
+        return condition
 
 
 def arrow_rows(batch: Any) -> Iterator[dict[str, Any]]:

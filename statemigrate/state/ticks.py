@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from statemigrate.state.protocol import Tick
+    from statemigrate.state.values import Tick
 
 _EVERY = 8_192
 _SECONDS = 0.25

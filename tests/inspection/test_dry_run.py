@@ -1,5 +1,6 @@
 """Dry runs on the real state of both engines, compared with what the state is known to be."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from tally import (
 
 from statemigrate import dry_run, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
+from statemigrate.state.opening import open_state
+from statemigrate.state.protocol import planned
+from statemigrate.state.values import Document, Part
 
 pytestmark = pytest.mark.spark
 KEYS = 40
@@ -165,6 +169,22 @@ def test_a_field_that_no_value_keeps_is_lost_unless_the_script_drops_it(plain, s
     said = plain.dry_run(scripts.write(f'{losing}\n\ndrops = ("last",)\n'))
     assert [(each.field, each.meant) for each in said.families[0].losses] == [("last", True)]
     assert (said.lost, said.in_order) == (0, True)
+
+
+def test_any_task_is_run_over_the_values_where_they_are(plain, scripts):
+    def cents_by_key(part: Part) -> Document:
+        found = {part.shown(key)[0]: value["cents"] for key, _, value in part.values}
+        return {"found": found, "seen": part.seen}
+
+    checkpoint, spark = str(plain.pipeline.checkpoint), plain.pipeline.spark
+    with closing(open_state(checkpoint, {}, spark=spark)) as state:
+        plan = planned(state, "tally", {}, {})
+        documents = list(state.values(plan, [plan.target]).map(cents_by_key))
+        expected = {key: value["cents"] for (key,), value in state.entries(plan)}
+    assert {family for family, _ in documents} == {"tally"}
+    found = [item for _, each in documents for item in each["found"].items()]
+    assert (len(found), dict(found)) == (KEYS, expected)
+    assert sum(each["seen"] for _, each in documents) == KEYS
 
 
 def test_what_was_migrated_already_is_left_out(spark, tmp_path, scripts):

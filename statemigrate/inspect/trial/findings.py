@@ -151,12 +151,11 @@ class Findings:
         )
 
 
-def added(documents: Iterable[dict[str, Any]]) -> dict[str, Findings]:
-    """What the partitions found, by family, added up."""
+def added(documents: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Findings]:
+    """What was found by family, added up from what is found in each part of one."""
     total: dict[str, Findings] = {}
-    for document in documents:
-        for family, found in document.items():
-            total.setdefault(family, Findings()).add(Findings.from_json(found))
+    for family, found in documents:
+        total.setdefault(family, Findings()).add(Findings.from_json(found))
     return total
 
 

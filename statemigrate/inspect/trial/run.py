@@ -13,10 +13,12 @@ from statemigrate.errors import StartupError
 from statemigrate.inspect.report.dry_run import DryRunReport
 from statemigrate.inspect.trial.course import Course, courses
 from statemigrate.inspect.trial.estimate import Pace, estimated
-from statemigrate.inspect.trial.findings import Findings
+from statemigrate.inspect.trial.findings import Findings, added
+from statemigrate.inspect.trial.task import Trying
 from statemigrate.migration import Lineage, Step
 from statemigrate.state.opening import open_state
-from statemigrate.state.protocol import Share, Shares, State, planned
+from statemigrate.state.protocol import State, planned
+from statemigrate.state.values import Share, Shares
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,9 +98,12 @@ def _tried(
     counts = state.counts(store)
     total = sum(sum(counts.get(each.family.name, {}).values()) for each in to_try)
     began = time.monotonic()
-    found = state.try_out(
-        plan, to_try, shared(to_try, counts, sample), lambda done: tick(done, total)
+    documents = state.values(plan, [each.family for each in to_try]).map(
+        Trying.of(to_try),
+        shares=shared(to_try, counts, sample),
+        tick=lambda done: tick(done, total),
     )
+    found = added(documents)
     return DryRunReport(
         store=store,
         kind=plan.declared.kind,

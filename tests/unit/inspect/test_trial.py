@@ -16,7 +16,7 @@ from statemigrate.inspect.trial.findings import Findings
 from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Path
 from statemigrate.migration.path import Step
-from statemigrate.state.protocol import Share
+from statemigrate.state.values import Share
 
 OLD = Struct("n BIGINT, text STRING, tags MAP<STRING, BIGINT>")
 NEW = Struct("n INT, label STRING, tags MAP<STRING, BIGINT>, item STRUCT<size: INT>")
