@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test soak fuzz lint docs bench compat java chromium compiler clean
+.PHONY: demo test systems integration soak fuzz lint docs bench compat java chromium compiler clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -16,6 +16,13 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+# A broker, a database and file systems for the tests that need real ones, as packages; once.
+systems: $(STAMP) java
+	@PYTHONPATH=tests $(BIN)/python -m systems fetch
+
+integration: systems $(VENV)/java/bin/java
+	$(BIN)/python -m pytest -m integration tests/integration $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
