@@ -36,7 +36,8 @@ from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.spark_state.reader import file_system
-from statemigrate.state.applied import applied_by, read_applied
+from statemigrate.scripts.applied import read_applied
+from statemigrate.state.applied import applied_by
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, documents, mutated
 

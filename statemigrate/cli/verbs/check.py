@@ -57,13 +57,13 @@ def check(
     every value made up from `old`, and no question may be open. Prints every finding in a line of
     its own, and exits with 1 if there is any; a note is no finding.
     """
+    from statemigrate.commands.applied import record_applied
     from statemigrate.inspect.checking.check import check as check_scripts
-    from statemigrate.state.applied import record_applied
 
     if record and checkpoint is None:
         raise click.UsageError("--record needs --checkpoint.")
     if record and checkpoint is not None:
-        path = record_applied(settings.migrations, checkpoint)
+        path = record_applied(checkpoint, migrations=settings.migrations)
         if not settings.json:
             console().print(f"Wrote what was applied to {path}")
     report = check_scripts(

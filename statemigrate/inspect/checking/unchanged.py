@@ -8,9 +8,9 @@ from pathlib import Path
 
 from statemigrate.errors import ScriptError
 from statemigrate.inspect.checking.report import Finding
+from statemigrate.scripts.applied import Applied, applied_file, read_applied
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.applied import Applied, applied_file, read_applied
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
+from statemigrate.commands.applied import record_applied
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import Manifest, manifest_path, publish_manifest
@@ -16,7 +17,7 @@ from statemigrate.formats import Struct
 from statemigrate.inspect.checking.check import check
 from statemigrate.native.seen.record import StoreRecord, write_record
 from statemigrate.scripts.loading import load
-from statemigrate.state.applied import applied_by, record_applied
+from statemigrate.state.applied import applied_by
 
 Applied = dict[str, dict[str, str]]
 HEAD = "m/versions/a2.py"
@@ -140,14 +141,14 @@ def test_an_applied_json_that_cannot_be_read_is_a_finding(folder: Path, text: st
     assert (finding.kind, finding.path) == ("applied", "m/applied.json")
     assert finding.summary == "it does not say what was applied"
     with pytest.raises(ScriptError, match="does not say what was applied"):
-        record_applied(folder, native({}))
+        record_applied(native({}), migrations=folder)
     assert (folder / "applied.json").read_text() == text
 
 
 def test_recording_merges_and_the_checkpoint_outranks_the_file(folder: Path) -> None:
     now = present(folder)
     recorded(folder, {"auctions": {"a0": "0" * 64, "a2": "1" * 64}, "other": {"o1": "2" * 64}})
-    path = record_applied(folder, embedded(now))
+    path = record_applied(embedded(now), migrations=folder)
     assert path == folder / "applied.json"
     merged = {
         "auctions": {"a0": "0" * 64, **now["auctions"]},
@@ -175,7 +176,7 @@ def test_what_is_no_checkpoint_is_an_error(folder: Path, path: str) -> None:
     assert caught.value.summary == f"{path} is not the checkpoint of a streaming query"
     assert caught.value.data == {"path": path}
     with pytest.raises(CheckpointError):
-        record_applied(folder, path)
+        record_applied(path, migrations=folder)
     assert not (folder / "applied.json").exists()
 
 
