@@ -1,7 +1,7 @@
 """Formats: how a store's values are written, and how one format differs from another.
 
-Importing this package loads neither fastavro nor pyspark nor sqlglot; they are loaded when a
-format is made that needs them.
+Importing this package loads neither fastavro nor pyspark; they are loaded when a format is made
+that needs them.
 """
 
 from statemigrate.formats.avro_format import Avro

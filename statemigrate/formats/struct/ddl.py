@@ -1,8 +1,7 @@
 """Spark's DDL for struct types, read and written without Java.
 
-The words come from sqlglot's tokenizer for Spark's dialect. Its parser is not used: it takes types
-Spark has not (TEXT, UINT), refuses field names Spark allows (``order``), and does not say where a
-text goes wrong. The grammar is Spark's ``colTypeList`` and ``dataType``.
+The grammar is Spark's ``colTypeList`` and ``dataType``. SQL parsers at large take types that Spark
+has not (TEXT, UINT), and refuse field names that it allows (``order``).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 from statemigrate.errors import FormatError
 from statemigrate.formats.schema.bounds import too_deep
 from statemigrate.formats.schema.collations import COLLATED, as_spark_writes
+from statemigrate.formats.struct.words import Word, words_of
 
 _ATOMIC = {
     "BOOLEAN": "boolean",
@@ -90,22 +90,16 @@ class _Parser:
     """One pass over the words of one text."""
 
     def __init__(self, text: str) -> None:
-        from sqlglot.dialects import Spark
-        from sqlglot.errors import TokenError
-
         self.text = text
         self.position = 0
-        try:
-            self.tokens = Spark().tokenize(text)
-        except TokenError as error:
-            raise _error(text, "words of Spark's DDL", str(error)) from error
+        self.words = words_of(text)
 
     def struct(self) -> dict[str, Any]:
-        if self._word() == "STRUCT" and self._text_at(1) in ("<", "<>"):
+        if self._word() == "STRUCT" and self._word(1) in ("<", "<>"):
             struct: dict[str, Any] = self._type()
         else:
             struct = self._fields()
-        if self.position < len(self.tokens):
+        if self.position < len(self.words):
             self._fail("a comma or the end")
         return struct
 
@@ -127,21 +121,24 @@ class _Parser:
         return {"name": name, "type": spark, "nullable": nullable, "metadata": {}}
 
     def _name(self) -> str:
-        token = self._token()
-        kind = token.token_type.name if token else ""
-        plain = kind != "STRING" and self._text_at(0).replace("_", "a").isalnum()
-        if not plain and kind != "IDENTIFIER":
+        found = self._next()
+        if found is None or found.kind not in ("word", "name"):
             self._fail("a field name")
         self.position += 1
-        return str(token.text)
+        return found.text
 
     def _comment(self) -> None:
-        token = self._token()
-        if token is None or token.token_type.name != "STRING":
+        if not self._take_text():
             self._fail("a comment in quotes")
-        while token is not None and token.token_type.name == "STRING":
-            self.position += 1
-            token = self._token()
+        while self._take_text():
+            pass
+
+    def _take_text(self) -> bool:
+        found = self._next()
+        if found is None or found.kind != "text":
+            return False
+        self.position += 1
+        return True
 
     def _type(self) -> Any:  # noqa: PLR0911  # one a kind of type
         word = self._word()
@@ -235,19 +232,15 @@ class _Parser:
         self._expect(">")
         return {"type": "map", "keyType": first, "valueType": second, "valueContainsNull": True}
 
-    def _token(self, ahead: int = 0) -> Any:
+    def _next(self, ahead: int = 0) -> Word | None:
         index = self.position + ahead
-        return self.tokens[index] if index < len(self.tokens) else None
+        return self.words[index] if index < len(self.words) else None
 
-    def _text_at(self, ahead: int) -> str:
-        token = self._token(ahead)
-        return token.text if token else ""
-
-    def _word(self) -> str:
-        token = self._token()
+    def _word(self, ahead: int = 0) -> str:
+        found = self._next(ahead)
         # A quoted word is never a keyword.
-        quoted = token is not None and token.token_type.name in ("IDENTIFIER", "STRING")
-        return "" if token is None or quoted else str(token.text).upper()
+        quoted = found is None or found.kind in ("name", "text")
+        return "" if found is None or quoted else found.text.upper()
 
     def _take(self, word: str) -> bool:
         if self._word() != word:
@@ -260,11 +253,11 @@ class _Parser:
             self._fail(repr(word))
 
     def _fail(self, expected: str) -> NoReturn:
-        token = self._token()
-        start = token.start if token else len(self.text)
+        word = self._next()
+        start = word.start if word else len(self.text)
         before = self.text[:start]
         line, column = before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
-        found = repr(self.text[start : token.end + 1]) if token else "the end of the text"
+        found = repr(self.text[start : word.end]) if word else "the end of the text"
         raise _error(self.text, expected, f"{found} at line {line}, column {column}")
 
 

@@ -11,7 +11,7 @@ import statemigrate
 from statemigrate.cli.main import VERBS
 from statemigrate.demo.stage.places import example_migrations
 
-HEAVY = ("pyspark", "rocksdict", "fastavro", "alembic", "sqlglot")
+HEAVY = ("pyspark", "rocksdict", "fastavro", "alembic")
 
 
 def write(run, *arguments):
