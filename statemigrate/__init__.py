@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from statemigrate.backfill import BackfillOptions
+    from statemigrate.budget import BackfillOptions
     from statemigrate.commands.status import Status, status
     from statemigrate.embedded.engine.query import EmbeddedQuery
     from statemigrate.embedded.engine.running import RunningQuery
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Avro": "statemigrate.formats",
-    "BackfillOptions": "statemigrate.backfill",
+    "BackfillOptions": "statemigrate.budget",
     "BackfillPlan": "statemigrate.native.backfill.plan",
     "BackfillListener": "statemigrate.native.backfill.progress",
     "BackfillStatus": "statemigrate.native.backfill.progress",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.backfill import OnError
+from statemigrate.budget import OnError
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.engine.offline import StoppedBackfill, stopped
 from statemigrate.embedded.storage.layout import Layout

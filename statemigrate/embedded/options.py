@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from statemigrate.backfill import BackfillOptions
+from statemigrate.budget import BackfillOptions
 from statemigrate.embedded.observer import BatchObserver
 from statemigrate.errors import StartupError
 

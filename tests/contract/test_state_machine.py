@@ -28,7 +28,7 @@ from support.benches import Batch, Bench, Crash, MemoryBench, RocksBench
 from support.model import Model
 from support.notes import NEW, OLD, POISON, REVISIONS, PoisonedError, family, note
 
-from statemigrate.backfill import Budget, run_chunk
+from statemigrate.budget import Budget, run_chunk
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
 

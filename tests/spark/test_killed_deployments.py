@@ -35,7 +35,7 @@ POINTS = {
     "after the sink, before Spark's commit": (BATCHES, "Batches._after", "before", 2, ""),
     "during a snapshot": ("statemigrate.embedded.storage.snapshots", "_store", "before", 3, ""),
     "during restore": ("statemigrate.embedded.working.restore", "_apply", "before", 30, ""),
-    "in a backfill chunk": ("statemigrate.backfill", "_migrate", "after", 37, ""),
+    "in a backfill chunk": ("statemigrate.budget", "_migrate", "after", 37, ""),
 }
 
 

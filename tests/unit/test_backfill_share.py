@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemigrate.backfill import BackfillOptions, Tuner
+from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.embedded.engine.batches import without_backfill
 from statemigrate.embedded.engine.plan import BatchPlan
 

@@ -18,7 +18,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from statemigrate.backfill import OnError
+    from statemigrate.budget import OnError
     from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import BackfillStatus
 

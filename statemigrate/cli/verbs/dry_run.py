@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.backfill import BackfillOptions
+from statemigrate.budget import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,

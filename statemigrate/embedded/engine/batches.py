@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
-from statemigrate.backfill import BackfillOptions, Chunk, Tuner
+from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.deployment import Settings, StorePlan
 from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.backfill import BackfillOptions, OnError
+from statemigrate.budget import BackfillOptions, OnError
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.engine.batches import has_worked, tuned, tuner_of
 from statemigrate.embedded.engine.plan import BatchPlan

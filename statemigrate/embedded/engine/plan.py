@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.backfill import BackfillOptions, Tuner
+from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import PartitionState

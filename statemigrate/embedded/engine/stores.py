@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from statemigrate.access import DualAccess, Source
-from statemigrate.backfill import Budget, Chunk, run_chunk
+from statemigrate.budget import Budget, Chunk, run_chunk
 from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
 from statemigrate.embedded.engine.plan import BatchPlan
 from statemigrate.embedded.engine.report import PartitionReport

@@ -51,7 +51,7 @@ class Partition:
     Every write goes to the working copy and to the changelog. Until `commit` has published the
     changelog nothing is durable; a working copy left without commit is never used again as it is.
     ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
-    Implements `statemigrate.backfill.Ledger`.
+    Implements `statemigrate.budget.Ledger`.
     """
 
     def __init__(self, place: PartitionPlace, state: PartitionState, version: int) -> None:
@@ -91,16 +91,16 @@ class Partition:
         return True
 
     def cursor(self, family: str) -> bytes | None:
-        """See `statemigrate.backfill.Ledger`."""
+        """See `statemigrate.budget.Ledger`."""
         found: bytes | None = self._meta.get(_CURSOR + family.encode())
         return found
 
     def set_cursor(self, family: str, key: bytes) -> None:
-        """See `statemigrate.backfill.Ledger`."""
+        """See `statemigrate.budget.Ledger`."""
         self._write_meta(_CURSOR + family.encode(), key)
 
     def quarantine(self, family: str, key: bytes, cause: str) -> None:
-        """See `statemigrate.backfill.Ledger`."""
+        """See `statemigrate.budget.Ledger`."""
         self._write_meta(quarantine_prefix(family) + key, cause.encode())
 
     def retry_quarantined(self, family: str) -> None:

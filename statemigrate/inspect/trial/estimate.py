@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from statemigrate.backfill import BackfillOptions
+from statemigrate.budget import BackfillOptions
 from statemigrate.inspect.report.dry_run import BackfillEstimate
 from statemigrate.inspect.trial.course import Course
 from statemigrate.inspect.trial.findings import Findings

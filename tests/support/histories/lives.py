@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from statemigrate.backfill import BackfillOptions
+from statemigrate.budget import BackfillOptions
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.engine.batches import Batches, Engine
 from statemigrate.embedded.engine.handle import EmbeddedHandle

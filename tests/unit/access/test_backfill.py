@@ -5,7 +5,7 @@ from support.benches import Batch
 from support.notes import MIDDLE, NEW, OLD, POISON, note
 from support.shorthand import entries, key, short
 
-from statemigrate.backfill import Budget, Chunk, run_chunk
+from statemigrate.budget import Budget, Chunk, run_chunk
 from statemigrate.errors import TransformError
 
 PLENTY = Budget(1_000, 60_000.0)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from statemigrate.backfill import BackfillOptions, Budget, Chunk, Tuner
+from statemigrate.budget import BackfillOptions, Budget, Chunk, Tuner
 
 OPTIONS = BackfillOptions(
     share=0.25, idle_milliseconds=1000.0, minimum_milliseconds=20.0, initial_rows=100,
