@@ -63,5 +63,5 @@ def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str
             next_action="check out the scripts that this checkpoint was last run with",
             store=store,
         )
-    path = folder.new(store, message, new=stored.families[0].format, baseline=True)
+    path = folder.new(store, message, new=stored.target.format, baseline=True)
     return Generated(store, path, True, ())

@@ -151,7 +151,7 @@ def _is_broken(found: Survey | None, store: str) -> bool:
 def _store(
     state: State, store: str, stored: StoredStore, lineage: Lineage | None, *, broken: bool
 ) -> StoreStatus:
-    target, *others = stored.families
+    target = stored.target
     # What an embedded target holds is noted nowhere, and of no use to know.
     counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
     marked = state.quarantined(store)
@@ -163,7 +163,7 @@ def _store(
             counts.get(each.name, {}),
             None if marked is None else marked.get(each.name, 0),
         )
-        for each in others
+        for each in stored.others
     )
     found = StoreStatus(
         store,

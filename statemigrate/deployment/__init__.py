@@ -8,12 +8,11 @@ from __future__ import annotations
 from statemigrate.deployment.checks import check_scripted, check_targets
 from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
+from statemigrate.deployment.names import family_name, is_family_of, revision_in, store_of
 from statemigrate.deployment.plan import (
     StorePlan,
     access_for,
     dual_access,
-    family_name,
-    is_family_of,
     migrates_unasked,
     plan_store,
 )
@@ -38,4 +37,6 @@ __all__ = [
     "migrates_unasked",
     "no_way",
     "plan_store",
+    "revision_in",
+    "store_of",
 ]

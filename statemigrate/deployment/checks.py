@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statemigrate.deployment.declared import Declared, Settings
+from statemigrate.deployment.names import is_family_of, revision_in
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct, compare
@@ -28,17 +29,21 @@ def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
 
 def check_scripted(store: str, families: Sequence[str]) -> None:
     """Raise `StartupError` for a store without scripts, if ``families`` has any of a revision."""
-    migrated = [name for name in families if name.startswith(f"{store}@")]
+    migrated = {
+        name: str(revision_in(name))
+        for name in families
+        if name != store and is_family_of(store, name)
+    }
     if migrated:
         raise StartupError(
             f"store {store} has families of revisions, and not one script",
-            expected=f"the scripts of {', '.join(each.partition('@')[2] for each in migrated)}",
+            expected=f"the scripts of {', '.join(migrated.values())}",
             found=f"the family {', '.join(migrated)} in the checkpoint, and no script of {store}",
             next_action="check that migrated is still on the processor, and its migrations=, the "
             "folder of scripts; bring back those this checkpoint was last run with: without them "
             "the values in these families would be lost",
             store=store,
-            families=migrated,
+            families=list(migrated),
         )
 
 

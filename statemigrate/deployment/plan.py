@@ -15,6 +15,7 @@ from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.deployment import checks
 from statemigrate.deployment.declared import Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
+from statemigrate.deployment.names import family_name
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.families import Family, Key
 from statemigrate.formats import Format, Struct
@@ -110,16 +111,6 @@ def migrates_unasked(paths: Iterable[Path | None], *, expires: bool) -> bool:
     script says whether that may be; if not, a value stays where its own time runs out.
     """
     return not expires or all(path is None or path.restarts_time for path in paths)
-
-
-def is_family_of(store: str, name: str) -> bool:
-    """Whether a family's name is one that `family_name` gives to a revision of ``store``."""
-    return name == store or name.startswith(f"{store}@")
-
-
-def family_name(lineage: Lineage, revision: str) -> str:
-    """The family of a revision: the oldest has the store's own name, so plain state fits in."""
-    return lineage.store if revision == lineage.oldest else f"{lineage.store}@{revision}"
 
 
 def plan_store(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from statemigrate.deployment.declared import Kind
 from statemigrate.formats import Format, format_from_json
+from statemigrate.migration import Lineage
 
 Holds = Literal["nothing", "something", "unknown"]
 """What a family holds. Only having read it makes the first two: not seen is never empty."""
@@ -29,12 +30,38 @@ class StoredFamily:
 
 @dataclass(frozen=True)
 class StoredStore:
-    """A store as a checkpoint has it: its families, and the scripts applied by checksum."""
+    """A store as a checkpoint has it: its families, and the scripts applied by checksum.
+
+    The first family is the one that was written to last, the target of what was deployed then.
+    """
 
     kind: Kind
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
+
+    @property
+    def target(self) -> StoredFamily:
+        """The family that was written to last."""
+        return self.families[0]
+
+    @property
+    def others(self) -> tuple[StoredFamily, ...]:
+        """The families that values are still to leave."""
+        return self.families[1:]
+
+    def led_by(self, target: str | None, lineage: Lineage) -> StoredStore:
+        """The same with its families in order: the one named ``target``, then newest first.
+
+        Where no deployment has left a note of its target, the newest is taken for it.
+        """
+        known = {revision: place for place, revision in enumerate(lineage.revisions)}
+        ordered = sorted(
+            self.families,
+            key=lambda each: (each.name == target, known.get(each.revision, -1)),
+            reverse=True,
+        )
+        return replace(self, families=tuple(ordered))
 
     def marked(self, holds: Callable[[str], Holds]) -> StoredStore:
         """The same store with what was found in each family, by its name, filled in."""

@@ -17,6 +17,7 @@ from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.format import Format, Value
 from statemigrate.formats.moments import MICROSECOND
 from statemigrate.formats.schema.nodes import (
+    NULL,
     Array,
     Fixed,
     Map,
@@ -26,6 +27,7 @@ from statemigrate.formats.schema.nodes import (
     Union,
     type_name,
 )
+from statemigrate.formats.schema.nullability import holds_none, without_none
 
 _EXACT = Context(prec=40, traps=[Inexact, InvalidOperation])
 
@@ -47,8 +49,8 @@ def value_from_json(fmt: Format, document: Any) -> Value:
 
 def leaf_from_text(node: Node, text: str, path: str) -> Any:
     """A single value as a person types it: text as it is, bytes in base64, ``null`` for none."""
-    plain = _without_null(node)
-    if text == "null" and plain is not node:
+    plain = without_none(node)
+    if text == "null" and holds_none(node):
         return None
     if isinstance(plain, Primitive) and plain.type == "string":
         return text
@@ -126,7 +128,7 @@ def _map(node: Map, document: Any, path: str) -> Any:
 
 
 def _read_key(node: Node, document: Any, path: str) -> Any:
-    plain = _without_null(node)
+    plain = without_none(node)
     if isinstance(plain, Record) and isinstance(document, list):
         parts = zip(plain.fields, document, strict=False)
         return tuple([_read_key(field.type, each, path) for field, each in parts])
@@ -136,7 +138,7 @@ def _read_key(node: Node, document: Any, path: str) -> Any:
 
 
 def _branch(union: Union, document: Any, path: str) -> Any:
-    branches = [each for each in union.branches if each != Primitive("null")]
+    branches = [each for each in union.branches if each != NULL]
     if document is None:
         return None
     for branch in branches[:-1]:
@@ -180,13 +182,6 @@ def _interval(text: str) -> dt.timedelta:
     if not text.startswith("PT") or not text.endswith("S"):
         raise ValueError("no number of seconds")
     return int(number) * MICROSECOND
-
-
-def _without_null(node: Node) -> Node:
-    if isinstance(node, Union):
-        others = [branch for branch in node.branches if branch != Primitive("null")]
-        return others[0] if len(others) == 1 else node
-    return node
 
 
 def _unfit(path: str, expected: str, found: Any) -> ValueMismatchError:

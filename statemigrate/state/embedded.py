@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.working.committed import CommittedPartition, hold
+from statemigrate.embedded.working.families import list_key
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec, shown_key
 from statemigrate.state.embedded_values import Partitions, PartitionValues
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _BATCHES = 20
 """How far back a rate is reckoned from."""
-_POSITION = 8
-"""Bytes behind a list's key in the key of an element's record."""
 
 
 class EmbeddedState:
@@ -125,7 +124,7 @@ def _shown(key: StructType, plan: StorePlan, *, element: bool = False) -> Any:
 
 
 def _shown_element(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
-    return shown_key(keys, user_keys, data[:-_POSITION])
+    return shown_key(keys, user_keys, list_key(data))
 
 
 def _encoded(schema: StructType, plan: StorePlan, key: tuple[Any, ...]) -> bytes:

@@ -12,7 +12,6 @@ from statemigrate.native.backfill.envelope_leftovers import lineage_of, revision
 from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.startup.envelopes import stored_envelopes
 from statemigrate.state.spark_rows import EnvelopeValues
-from statemigrate.state.variables import target_first
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +44,7 @@ class Envelopes:
         store = self._lineage.store
         known = read_record(self._checkpoint).get(store, StoreRecord())
         stored = stored_envelopes(self._lineage, self._revisions, known)
-        return {store: target_first(stored, self._lineage, known)}
+        return {store: stored.led_by(known.target, self._lineage)}
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
         """See `Kept`."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from statemigrate.checkpoint.operators import known_variables
-from statemigrate.deployment import is_family_of
+from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
@@ -92,5 +92,5 @@ def require_store(checkpoint: str, store: str) -> None:
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.
-    stores = sorted({name.partition("@")[0] for name in variables if not name.startswith("$")})
+    stores = sorted({store_of(name) for name in variables if not name.startswith("$")})
     raise no_such_store(checkpoint, store, stores)

@@ -107,7 +107,7 @@ def planned(
 
     stored = stored_store(state, store)
     lineage = lineages.get(store)
-    target = stored.families[0].format
+    target = stored.target.format
     if lineage is not None:
         target = lineage.format_of(lineage.resolve(targets.get(store, "head")))
     elif len({family.revision for family in stored.families}) > 1:

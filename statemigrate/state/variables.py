@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore
+from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore, store_of
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord, read_record
@@ -48,7 +47,7 @@ class Variables:
         """See `Kept`."""
         by_store: dict[str, Variable] = {}
         for name, variable in self._variables.items():
-            by_store.setdefault(name.partition("@")[0], variable)
+            by_store.setdefault(store_of(name), variable)
         declared = [self._declared(store, variable) for store, variable in by_store.items()]
         lineages = {
             each.store: self._lineages.get(each.store)
@@ -58,7 +57,7 @@ class Variables:
         record = read_record(self._reader.path)
         found = committed_state(self._reader, declared, lineages, record, Settings()).stores
         return {
-            store: target_first(each, lineages[store], record.get(store, StoreRecord()))
+            store: each.led_by(record.get(store, StoreRecord()).target, lineages[store])
             for store, each in found.items()
         }
 
@@ -80,18 +79,3 @@ class Variables:
     def _declared(self, store: str, variable: Variable) -> Declared:
         schema = self._reader.value_schema(variable)
         return Declared(store, variable.kind, schema, None, 1 if variable.expires else None)
-
-
-def target_first(stored: StoredStore, lineage: Lineage, record: StoreRecord) -> StoredStore:
-    """The same store with its families as an engine reads them: the target, then newest first.
-
-    Where no deployment has left a note of it, the newest revision is taken for the target.
-    """
-    known = {revision: place for place, revision in enumerate(lineage.revisions)}
-    target = record.families[0] if record.families else None
-    ordered = sorted(
-        stored.families,
-        key=lambda each: (each.name == target, known.get(each.revision, -1)),
-        reverse=True,
-    )
-    return replace(stored, families=tuple(ordered))

@@ -13,6 +13,7 @@ from statemigrate.demo.stage.events import SCHEMA
 from statemigrate.demo.stage.places import DemoFolder, example_migrations
 from statemigrate.demo.stage.reporting import reported
 from statemigrate.demo.stage.rows import OUTPUT
+from statemigrate.deployment import family_name
 from statemigrate.native.backfill.plan import plan_backfill
 from statemigrate.native.backfill.source import with_backfill
 from statemigrate.native.decorator import migrated
@@ -58,8 +59,9 @@ def state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     from statemigrate.native.spark_state.reader import SparkCheckpoint
 
     checkpoint = SparkCheckpoint(str(folder.checkpoint), spark)
-    head = ScriptFolder(example_migrations()).lineage(STORE).head
-    auctions, persons = checkpoint.frame(f"{STORE}@{head}"), checkpoint.frame("persons")
+    lineage = ScriptFolder(example_migrations()).lineage(STORE)
+    auctions = checkpoint.frame(family_name(lineage, lineage.head))
+    persons = checkpoint.frame("persons")
     return spark.sql(_STATE, auctions=auctions, persons=persons).toArrow()
 
 

@@ -143,14 +143,14 @@ class RocksListFamily(RocksFamily):
         encoded = [self._encode(value) for value in values]
         self._remove(key)
         for position, data in enumerate(encoded):
-            self._write(key + position.to_bytes(_POSITION, "big"), data)
+            self._write(_element(key, position), data)
 
     def append(self, key: bytes, values: Iterable[Value]) -> None:
         """See `statemigrate.families.ListFamily.append`."""
         encoded = [self._encode(value) for value in values]
         start = self._next_position(key)
         for position, data in enumerate(encoded, start):
-            self._write(key + position.to_bytes(_POSITION, "big"), data)
+            self._write(_element(key, position), data)
 
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
@@ -165,7 +165,7 @@ class RocksListFamily(RocksFamily):
     def _lists(
         self, entries: Iterator[tuple[bytes, bytes]], span: Span
     ) -> Iterator[tuple[bytes, list[Value]]]:
-        for key, elements in groupby(entries, key=lambda entry: entry[0][:-_POSITION]):
+        for key, elements in groupby(entries, key=lambda entry: list_key(entry[0])):
             values = self._decode_many([data for _, data in elements])
             # A bound may fall behind a list's key and before its first element.
             if span.holds(key):
@@ -180,6 +180,15 @@ class RocksListFamily(RocksFamily):
         for record in keys:
             self._write(record, None)
         return len(keys)
+
+
+def list_key(element: bytes) -> bytes:
+    """The key of the list that an element's record is of."""
+    return element[:-_POSITION]
+
+
+def _element(key: bytes, position: int) -> bytes:
+    return key + position.to_bytes(_POSITION, "big")
 
 
 def family_class(kind: Kind) -> type[RocksFamily]:

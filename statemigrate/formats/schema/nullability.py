@@ -20,6 +20,12 @@ def without_none(node: Node) -> Node:
     return others[0] if others else NULL
 
 
+def beside_none(node: Node) -> Node:
+    """Return the one type that a nullable type holds beside None; any other type as it is."""
+    nullable = isinstance(node, Union) and NULL in node.branches and len(node.branches) == 2
+    return without_none(node) if nullable else node
+
+
 def with_none(node: Node) -> Node:
     """Return the type that also holds None."""
     return node if holds_none(node) else Union((NULL, node))

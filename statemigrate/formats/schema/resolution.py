@@ -20,7 +20,7 @@ from statemigrate.formats.schema.nodes import (
     Union,
     branch_name,
 )
-from statemigrate.formats.schema.nullability import without_none
+from statemigrate.formats.schema.nullability import beside_none, without_none
 from statemigrate.formats.schema.promotion import Outcome, avro_reads, no_place, promote
 from statemigrate.formats.schema.verdict import Difference, Verdict, worst
 
@@ -38,7 +38,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
     """Yield every difference at or below ``path``; none if the bytes are the same."""
     if layout(old) == layout(new):
         return
-    match _beside_null(old), _beside_null(new):
+    match beside_none(old), beside_none(new):
         case Record() as before, Record() as after:
             yield from _nullability(old, new, path)
             yield from _records(before, after, path)
@@ -55,20 +55,13 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
 
 
 def _nullable_or_not(old: Node, new: Node) -> Outcome:
-    before, after = _beside_null(old), _beside_null(new)
+    before, after = beside_none(old), beside_none(new)
     if before is old or after is new:
         return _resolve(old, new)
     outcome = _resolve(before, after)
     if outcome.verdict == Verdict.IDENTICAL:
         return Outcome(Verdict.READABLE, "another order in the union")
     return outcome
-
-
-def _beside_null(node: Node) -> Node:
-    """Return the type that a nullable type holds beside null; the type itself otherwise."""
-    if isinstance(node, Union) and NULL in node.branches and len(node.branches) == 2:
-        return node.branches[1 - node.branches.index(NULL)]
-    return node
 
 
 def _nullability(old: Node, new: Node, path: str) -> Iterator[Difference]:

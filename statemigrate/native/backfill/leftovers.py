@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import family_name, is_family_of, migrates_unasked
+from statemigrate.deployment import family_name, is_family_of, migrates_unasked, revision_in
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.backfill.envelope_leftovers import older_envelopes
@@ -106,7 +106,7 @@ def _unknown(lineage: Lineage, name: str) -> StartupError:
     return StartupError(
         f"store {lineage.store}: the checkpoint has the family {name} of an unknown revision",
         expected=f"one of {', '.join(lineage.revisions)}",
-        found=name.partition("@")[2],
+        found=revision_in(name),
         next_action="check out the scripts this checkpoint was last run with; "
         f"`statemigrate history {lineage.store}` lists those that are here",
         store=lineage.store,

@@ -35,6 +35,11 @@ class StoreRecord:
     deployment: str = ""
     begun: tuple[str, ...] = ()
 
+    @property
+    def target(self) -> str | None:
+        """The family that the deployment writes to; None where it left no note of it."""
+        return self.families[0] if self.families else None
+
 
 def read_record(checkpoint: str) -> dict[str, StoreRecord]:
     """The record by store; empty where there is none. Raises `CorruptFileError`."""

@@ -73,10 +73,8 @@ def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRec
 
 def _family(lineage: Lineage, revision: str) -> StoredFamily:
     # At least one key's envelope says so.
-    if revision in lineage:
-        name, fmt = family_name(lineage, revision), lineage.format_of(revision)
-        return StoredFamily(name, revision, fmt, "something")
-    return StoredFamily(f"{lineage.store}@{revision}", revision, Struct(ENVELOPE), "something")
+    fmt = lineage.format_of(revision) if revision in lineage else Struct(ENVELOPE)
+    return StoredFamily(family_name(lineage, revision), revision, fmt, "something")
 
 
 def _no_envelope(path: str, schema: Any) -> StartupError:

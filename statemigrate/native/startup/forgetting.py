@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemigrate.deployment import is_family_of
+from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.errors import StartupError
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.seen.seen import directory_of
@@ -32,7 +32,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
         # Another operator of the query has stores of its own.
         if any(is_family_of(store, variable) for variable in variables)
     }
-    listed = {name for name in variables if "@" in name}
+    listed = {name for name in variables if revision_in(name)}
     declared = {each.store for each in declared_variables(code, Listening)}
     unknown = sorted((live | listed) - declared)
     if unknown:

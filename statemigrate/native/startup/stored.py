@@ -14,6 +14,7 @@ from statemigrate.deployment import (
     check_scripted,
     family_name,
     is_family_of,
+    revision_in,
 )
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
@@ -169,7 +170,7 @@ def _families(lineage: Lineage) -> list[str]:
 
 
 def _revision(lineage: Lineage, name: str) -> str:
-    return name.partition("@")[2] or lineage.oldest
+    return revision_in(name) or lineage.oldest
 
 
 def applied_scripts(
