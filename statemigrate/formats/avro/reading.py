@@ -11,8 +11,8 @@ from typing import Any, cast
 from fastavro import parse_schema, schemaless_reader
 
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
+from statemigrate.formats.avro.leaf_writing import write_long
 from statemigrate.formats.avro.lifting import lift_of, stored_as
-from statemigrate.formats.avro.writing import write_long
 from statemigrate.formats.avro.zero_size import check_items, holds_such_arrays
 from statemigrate.formats.schema.nodes import Record, avro_json, numbered
 
