@@ -75,7 +75,7 @@ class DualAccess(Generic[V]):
         self.write_on_read = write_on_read
         self._asks_after_hit = asks_after_hit
         self.counts = Counts()
-        self._shown = _ShownKey(show_key)
+        self._show_key = show_key
         # The last key seen to be in no source: a read that migrates is mostly followed by a write
         # of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
@@ -180,7 +180,7 @@ class DualAccess(Generic[V]):
         try:
             self.target.put(key, value)
         except ValueMismatchError as error:
-            raise self._unfit(source, error) from error
+            raise self._unfit(source, key, error) from error
         self._remove(source, key)
         if self.sources != (source,):
             self._leave_sources(key, but=source)
@@ -191,34 +191,31 @@ class DualAccess(Generic[V]):
         try:
             return self.target.conform(value)
         except ValueMismatchError as error:
-            raise self._unfit(source, error) from error
+            raise self._unfit(source, key, error) from error
 
     def _converted(self, source: Source[V], key: Key, old: V) -> V:
-        self._shown.key = key
         try:
-            return self._convert(source.way, self._shown, old)
+            return self._convert(source.way, old)
         except TransformError as error:
-            error.data["key"] = self._shown.value
-            raise
+            raise error.at(self._show_key(key)) from error.__cause__
 
-    def _convert(self, path: Path, key: object, old: V) -> V:
-        return path.apply(old, key)  # type: ignore[return-value, arg-type]
+    def _convert(self, path: Path, old: V) -> V:
+        return path.apply(old)  # type: ignore[return-value, arg-type]
 
-    def _unfit(self, source: Source[V], error: ValueMismatchError) -> TransformError:
-        shown = self._shown.value
+    def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
         path = source.way
-        return TransformError(
-            f"store {self.store}, key {shown!r}: the transform from {path.source} to "
+        unfit = TransformError(
+            f"store {self.store}: the transform from {path.source} to "
             f"{path.target} returned what the new format cannot hold: {error.summary}",
             expected=error.expected,
             found=error.found,
             next_action="correct the transform in the migration script and deploy again; "
             "nothing of this batch was written",
             store=self.store,
-            key=shown,
             source=path.source,
             target=path.target,
         )
+        return unfit.at(self._show_key(key))
 
     def _leave_sources(self, key: Key, but: Source[V] | None = None) -> None:
         for source in self.sources:
@@ -251,26 +248,8 @@ class DualList(DualAccess[list[Value]]):
         if found is not None:
             self._touch(found[0], key, found[1])
 
-    def _convert(self, path: Path, key: object, old: list[Value]) -> list[Value]:
-        return [path.apply(element, key) for element in old]
-
-
-class _ShownKey:
-    """The key being migrated, decoded only for an error message."""
-
-    __slots__ = ("_show", "key")
-
-    def __init__(self, show: Callable[[Key], object]) -> None:
-        self._show = show
-        self.key: Key = None
-
-    @property
-    def value(self) -> object:
-        """The key as the user knows it."""
-        return self._show(self.key)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
+    def _convert(self, path: Path, old: list[Value]) -> list[Value]:
+        return [path.apply(element) for element in old]
 
 
 _Entry = tuple[Key, Source[V] | None, V]

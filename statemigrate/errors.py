@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, Self
+
+from statemigrate.typed_json import typed, untyped
 
 NO_VALUES = "STATEMIGRATE_NO_VALUES"
 """The environment variable that keeps keys and values of state out of errors and reports."""
@@ -68,9 +70,48 @@ class StatemigrateError(Exception):
         lines = [f"  {name}: {part}" for name, part in parts if part is not None]
         return "\n".join([self.summary, *lines])
 
+    def but(self, **changes: Any) -> Self:
+        """The same error with other parts, or with more data, from the same cause.
+
+        ``summary``, ``expected``, ``found`` and ``next_action`` are parts; the rest is data.
+        """
+        made = type(self)(**{**self._parts(), **self.data, **changes})
+        made.__cause__ = self.__cause__
+        return made
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as JSON holds it, with the types of its data; `from_json` reads it.
+
+        What was expected and found become texts, and the cause is left behind.
+        """
+        parts = {name: _text(part) for name, part in self._parts().items()}
+        return {"type": type(self).__name__, **parts, "data": typed(self.data)}
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> StatemigrateError:
+        """The error that `to_json` gave the document of, of the kind that it was.
+
+        One of a kind that is not this module's is a plain `StatemigrateError`.
+        """
+        kind = globals().get(document["type"])
+        if not (isinstance(kind, type) and issubclass(kind, StatemigrateError)):
+            kind = StatemigrateError
+        parts = {name: document[name] for name in _PARTS}
+        return kind(**parts, **untyped(document["data"]))
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _PARTS}
+
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.summary, self.expected, self.found, self.next_action, self.data)
         return _rebuild, (type(self), *parts)
+
+
+_PARTS = ("summary", "expected", "found", "next_action")
+
+
+def _text(part: object) -> str | None:
+    return None if part is None else str(part)
 
 
 def _clean(part: object) -> object:
@@ -107,8 +148,14 @@ class LineageError(StatemigrateError):
 class TransformError(StatemigrateError):
     """A transform raised, or returned what the new format cannot hold (rule 12).
 
-    Data: ``store``, ``key``, ``source`` and ``target`` revisions; the cause is chained.
+    Data: ``store``, ``source`` and ``target`` revisions, and the ``key`` once whoever knows it has
+    said `at` which it was; the cause is chained.
     """
+
+    def at(self, key: object) -> Self:
+        """The same error of the value under ``key``."""
+        store, colon, problem = self.summary.partition(":")
+        return self.but(summary=f"{store}, key {shown(key)}{colon}{problem}", key=key)
 
 
 class StartupError(StatemigrateError):

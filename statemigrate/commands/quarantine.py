@@ -57,18 +57,18 @@ def quarantined(
         plan = planned(state, store, lineages, targets or {}, accept_edited)
         by_family = {course.family.name: course for course in courses(plan)}
         for family, key, value, marked in state.suspects(plan):
-            cause = _cause(by_family[family], key, value) if family in by_family else _NO_WAY
+            cause = _cause(by_family[family], value) if family in by_family else _NO_WAY
             if marked or cause is not None:
                 yield Quarantined(family, key, value, cause)
 
 
-def _cause(course: Course, key: tuple[Any, ...], value: Any) -> str | None:
+def _cause(course: Course, value: Any) -> str | None:
     elements = value if isinstance(value, list) else [value]
     try:
         for each in elements:
             # A transform may change what it is given, and the original is shown.
             fresh = course.family.format.decode(course.family.format.encode(each))
-            course.target.format.validate(course.path.apply(fresh, key))
+            course.target.format.validate(course.path.apply(fresh))
     except (TransformError, ValueMismatchError) as error:
         return f"{cause_of(error)}; {error.found}"
     return None

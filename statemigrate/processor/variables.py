@@ -208,11 +208,9 @@ def _blaming_the_processor(store: str) -> Iterator[None]:
     try:
         yield
     except ValueMismatchError as error:
-        raise ValueMismatchError(
-            f"The processor put into state {store} what it cannot hold: {error.summary}",
-            expected=error.expected,
-            found=error.found,
+        raise error.but(
+            summary=f"The processor put into state {store} what it cannot hold: {error.summary}",
             next_action="put a value of that type, or change the state's format with a migration: "
             f"`statemigrate new {store} -m MESSAGE`",
-            **{**error.data, "store": store},
+            store=store,
         ) from error

@@ -136,12 +136,11 @@ def _check_imports(path: Path, module: ModuleType, beside: frozenset[str]) -> No
 
 def _malformed(path: Path, cause: FormatError) -> FormatError:
     line = _line(path, cause)
-    return FormatError(
-        f"{_place(path, line)}: {cause.summary}",
-        expected=cause.expected,
-        found=cause.found,
+    return cause.but(
+        summary=f"{_place(path, line)}: {cause.summary}",
         next_action=cause.next_action or f"correct the schema in {path}",
-        **{**cause.data, "path": str(path), "line": line},
+        path=str(path),
+        line=line,
     )
 
 

@@ -42,10 +42,8 @@ def _checked(value: Any, columns: StructType, number: int, text: str) -> Any:
     try:
         Struct(StructType([field])).validate({field.name: value})
     except ValueMismatchError as error:
-        raise ValueMismatchError(
-            f"{text!r} is not a key of column {field.name}",
-            expected=error.expected,
-            found=error.found,
+        raise error.but(
+            summary=f"{text!r} is not a key of column {field.name}",
             next_action="type the key as its column has it",
             field=field.name,
         ) from error

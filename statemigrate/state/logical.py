@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from statemigrate.deployment import StoredFamily, StorePlan
+from statemigrate.errors import TransformError
 from statemigrate.migration import Path
 from statemigrate.state.protocol import Entry
 
@@ -47,4 +48,8 @@ def _refused(plan: StorePlan, family: StoredFamily, entries: Iterator[Entry]) ->
 def _migrated(plan: StorePlan, path: Path, entries: Iterator[Entry]) -> Iterator[Entry]:
     conform = plan.target.format.conform
     for key, value in entries:
-        yield key, conform(path.apply(value, key))
+        try:
+            migrated = path.apply(value)
+        except TransformError as error:
+            raise error.at(key) from error.__cause__
+        yield key, conform(migrated)

@@ -124,8 +124,10 @@ def test_a_poison_value_fails_the_backfill_or_is_left_alone(tally):
     poison = (1, None, "bad", 0)
     tester = tally()
     tester.updateValueState("tally", "k", poison)
-    with pytest.raises(TransformError, match="'k'"):
+    with pytest.raises(TransformError, match="'k'") as caught:
         tester.test("k", [bid("k", marker="asked")])
+    revisions = {"source": "base", "target": AMOUNTS}
+    assert caught.value.data == {"store": "tally", "key": ("k",), **revisions}
     tester = tally(on_error="quarantine")
     tester.updateValueState("tally", "k", poison)
     tester.updateValueState("tally", "good", (1, 5, "fine", 0))

@@ -56,7 +56,7 @@ def test_a_damaged_changelog_is_named_and_the_batch_waits_for_its_return(pipelin
     error = refused(
         CorruptFileError, lambda: pipeline.deploy(CentsTally()), str(path), "restore the checkpoint"
     )
-    assert error.data["path"] == repr(str(path))
+    assert error.data["path"] == str(path)
     assert pipeline.handed == []
 
     path.write_bytes(intact)

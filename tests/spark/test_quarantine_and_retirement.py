@@ -67,7 +67,7 @@ def test_one_bad_value_ends_the_batch_unless_it_is_quarantined(pipeline, scripts
     with pytest.raises(TransformError) as caught:
         pipeline.deploy(code)
     assert "ArithmeticError: no amount for bad" in str(caught.value)
-    assert caught.value.data["store"] == repr("tally")
+    assert caught.value.data["store"] == "tally"
     assert pipeline.stored() == expected.stored(CENTS), "nothing of the batch was written"
 
     pipeline.deploy(migrated(AmountsTally(), migrations=scripts.write()))

@@ -19,7 +19,6 @@ from statemigrate.demo.jobs.expected import compute_expected
 from statemigrate.demo.jobs.native import run_native, state_rows
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.session import spark_session
-from statemigrate.embedded.engine.report import describe
 from statemigrate.errors import StatemigrateError
 
 
@@ -55,7 +54,7 @@ def main(arguments: list[str]) -> int:
     try:
         run_job(folder, role)
     except StatemigrateError as error:
-        folder.error(role).write_text(json.dumps(describe(error)))
+        folder.error(role).write_text(json.dumps(error.to_json()))
         return 1
     return 0
 

@@ -14,7 +14,6 @@ from typing import Any
 from statemigrate.demo.stage.batch import Batch
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.processes import ProcessSession
-from statemigrate.embedded.engine.report import rebuilt
 from statemigrate.errors import StatemigrateError
 
 _POLL = 0.05  # seconds
@@ -78,7 +77,7 @@ class Deployment:
         log = self._folder.log(self._role)
         described = self._folder.error(self._role)
         if described.exists():
-            error = rebuilt(json.loads(described.read_text()))
+            error = StatemigrateError.from_json(json.loads(described.read_text()))
             error.next_action = f"{error.next_action or 'see what it printed'} (its log: {log})"
             return error
         return StatemigrateError(

@@ -18,7 +18,7 @@ from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.deployment import Settings, StorePlan
 from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.report import REPORT, rebuilt
+from statemigrate.embedded.engine.report import REPORT
 from statemigrate.embedded.engine.task import run_partition
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
@@ -244,7 +244,7 @@ def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
     reports = sorted((json.loads(row[0]) for row in rows), key=lambda each: each["partition"])
     for report in reports:
         if report["error"] is not None:
-            raise rebuilt(report["error"])
+            raise errors.StatemigrateError.from_json(report["error"])
     numbers = [report["partition"] for report in reports]
     if numbers != list(range(partitions)):
         raise errors.CheckpointError(

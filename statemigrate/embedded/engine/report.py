@@ -9,8 +9,6 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from statemigrate import errors
-
 REPORT = "__statemigrate_report"
 """The column that carries a partition's report, null in the rows of the output."""
 
@@ -37,29 +35,3 @@ class PartitionReport:
     def to_json(self) -> str:
         """The form the report column carries."""
         return json.dumps(asdict(self), default=str)
-
-
-def describe(error: errors.StatemigrateError) -> dict[str, Any]:
-    """An error as a JSON document, to be raised again elsewhere."""
-    return {
-        "type": type(error).__name__,
-        "summary": error.summary,
-        "expected": None if error.expected is None else str(error.expected),
-        "found": None if error.found is None else str(error.found),
-        "next_action": error.next_action,
-        "data": {name: repr(value) for name, value in error.data.items()},
-    }
-
-
-def rebuilt(document: dict[str, Any]) -> errors.StatemigrateError:
-    """An error that a task described, as an exception again."""
-    kind = getattr(errors, document["type"], errors.StatemigrateError)
-    if not (isinstance(kind, type) and issubclass(kind, errors.StatemigrateError)):
-        kind = errors.StatemigrateError
-    return kind(
-        document["summary"],
-        expected=document["expected"],
-        found=document["found"],
-        next_action=document["next_action"],
-        **document["data"],
-    )

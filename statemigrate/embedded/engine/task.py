@@ -12,7 +12,7 @@ from statemigrate.embedded.engine.arrivals import Arrivals
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.output import OutputRows
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.report import PartitionReport, describe
+from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.stores import OpenStores
 from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
 from statemigrate.errors import CheckpointError, StatemigrateError
@@ -38,7 +38,7 @@ def run_partition(
     try:
         yield from _run(batches, plan, schema, processor, report, output)
     except StatemigrateError as error:
-        report.error = describe(error)
+        report.error = error.to_json()
     yield output.report(report)
 
 

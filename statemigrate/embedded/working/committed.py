@@ -209,11 +209,8 @@ def _link(file: FileReference, source: Path, into: Path) -> None:
 
 
 def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
-    return CorruptFileError(
-        error.summary.replace(held, origin),
-        expected=error.expected,
-        found=error.found,
-        next_action=error.next_action,
+    return error.but(
+        summary=error.summary.replace(held, origin),
         path=str(error.data["path"]).replace(held, origin),
     )
 

@@ -75,7 +75,7 @@ class _Attempt:
         ends = (migration.down_revision or BASE, migration.revision)
         start, end = ends if name == "upgrade" else reversed(ends)
         step = Step(migration.store, start, end, transform, target, migration.path)
-        return target.encode(step.run(source.decode(data), self._name))
+        return target.encode(step.run(source.decode(data)))
 
     def _differing(
         self, format: Format, wanted: bytes, found: bytes, problem: str, name: str

@@ -119,13 +119,10 @@ def _value(path: Path, number: int, fmt: Format, held: Any, *, plain: bool) -> V
     try:
         return fmt.conform(held if plain else value_from_json(fmt, held))
     except StatemigrateError as error:
-        raise type(error)(
-            f"{path}, record {number}: {error.summary}",
-            expected=error.expected,
-            found=error.found,
+        raise error.but(
+            summary=f"{path}, record {number}: {error.summary}",
             next_action="name the revision of the file's values with --from-revision, or correct "
             "the file",
-            **error.data,
         ) from error
 
 

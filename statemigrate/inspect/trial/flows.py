@@ -74,7 +74,7 @@ class Flows:
 
     def _result(self, data: bytes) -> dict[str, str] | None:
         try:
-            result = self._step.run(self._format.decode(data), "a changed value")
+            result = self._step.run(self._format.decode(data))
         except TransformError:
             return None
         return {name: repr(each) for name, each in result.items()}

@@ -26,19 +26,19 @@ class Stages:
         self._path = path
         self._is_watching = True
 
-    def apply(self, value: Value, key: object) -> tuple[Value, Noted]:
+    def apply(self, value: Value) -> tuple[Value, Noted]:
         """Return the value at the path's end, and what to tell `arrived` once it is known to fit.
 
         Raises TransformError as the path would.
         """
         noted: Noted = []
         if not self._is_watching:
-            return self._path.apply(value, key), noted
+            return self._path.apply(value), noted
         for stage in self._stages[:-1]:
-            value = stage.pass_on(value, key, noted)
+            value = stage.pass_on(value, noted)
         for stage in self._stages[-1:]:
             before = stage.watch.seen(value, 0)
-            value = stage.step.run(value, key)
+            value = stage.step.run(value)
             noted.append((before, []))
         return value, noted
 
@@ -64,7 +64,7 @@ class Stages:
             if stage is self._stages[-1]:
                 return
             try:
-                data = stage.step.format.encode(stage.step.run(stage.old.decode(data), "a value"))
+                data = stage.step.format.encode(stage.step.run(stage.old.decode(data)))
             except (TransformError, ValueMismatchError):
                 # It got through a moment ago: a transform that depends on more than its value.
                 return
@@ -84,9 +84,9 @@ class _Stage:
         self.watch = Watch(old, step.format, examples=examples)
         self.flows = Flows(old, step)
 
-    def pass_on(self, value: Value, key: object, noted: Noted) -> Value:
+    def pass_on(self, value: Value, noted: Noted) -> Value:
         before = self.watch.seen(value, 0)
-        value = self.step.run(value, key)
-        self.step.check(value, key)
+        value = self.step.run(value)
+        self.step.check(value)
         noted.append((before, self.watch.seen(self.step.format.conform(value), 1)))
         return value

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from statemigrate.errors import HIDDEN, TransformError, ValueMismatchError
+from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.trial.effects import changes, shown
 from statemigrate.inspect.trial.findings import Findings, Group
@@ -63,7 +63,7 @@ class Trial:
         try:
             # What the target's family stores is what its format writes; that also validates.
             # What comes back is as the next reader finds it: defaults filled in, numbers converted.
-            reached, noted = self._stages.apply(value, self)
+            reached, noted = self._stages.apply(value)
             written, migrated = self._new.encode_conformed(reached)
         except (TransformError, ValueMismatchError) as error:
             self._fail(error)
@@ -88,13 +88,9 @@ class Trial:
         found.fates = {f"{number} {path}": fate for number, path, fate in self._stages.fates()}
         return found
 
-    def __repr__(self) -> str:
-        """The key, for an error's message: shown only when it is needed."""
-        return repr(self._show(self._key)) if self._examples else HIDDEN
-
     def _return(self, back: Path, data: bytes, migrated: Value) -> None:
         try:
-            again = self._old.encode(back.apply(migrated, self))
+            again = self._old.encode(back.apply(migrated))
         except (TransformError, ValueMismatchError) as error:
             self.findings.differing += 1
             self._note(self.findings.differences, f"{WAY_BACK}{cause_of(error)}")

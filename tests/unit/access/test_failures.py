@@ -118,7 +118,7 @@ def test_a_step_in_the_middle_of_a_path_is_the_one_that_is_blamed():
 def test_a_key_is_decoded_only_for_an_error():
     shown = []
     access = dual(lambda value: {"b": value["a"]})
-    access._shown._show = shown.append
+    access._show_key = shown.append
     assert access.get(b"\x2a") == {"b": 5}
     assert shown == []
 

@@ -11,12 +11,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from statemigrate import ScriptFolder
+from statemigrate.access import DualAccess, Source
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.verbs.stopped import _print_quarantined
 from statemigrate.commands.quarantine import Quarantined
 from statemigrate.deployment import StoredFamily
-from statemigrate.errors import HIDDEN, NO_VALUES, StatemigrateError
+from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
+from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
 from statemigrate.inspect.trial.course import Course
 from statemigrate.migration.path import Path as TransformPath
@@ -169,21 +171,37 @@ def test_reports_are_their_owners_alone(folder: Path) -> None:
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
 
 
-MAP = Struct("m MAP<STRING, BIGINT>")
-ERRORS: dict[str, Callable[[], object]] = {
-    "a value": lambda: Struct("a BIGINT").encode({"a": "secret-text"}),
-    "a number too large": lambda: Struct("a TINYINT").encode({"a": 987654321}),
-    "a map's key": lambda: MAP.encode({"m": {"secret-map": "secret-text"}}),
-    "bytes": lambda: Struct("a BIGINT NOT NULL").decode(b"secret-text" * 3),
-    "a transform": lambda: _step("secret-key", ValueError("secret-text")),
-}
+MAP, LONG = Struct("m MAP<STRING, BIGINT>"), Struct("a BIGINT")
 
 
 def _step(key: str, error: Exception) -> object:
     def upgrade(_: object) -> dict[str, object]:
         raise error
 
-    return Step("items", "base", "dddd", upgrade, MAP).run({}, key)
+    try:
+        return Step("items", "base", "dddd", upgrade, MAP).run({})
+    except TransformError as failed:
+        raise failed.at(key) from failed.__cause__
+
+
+def _unfit() -> object:
+    """A key of dual access whose value does not fit the new format."""
+    small = Struct("a TINYINT")
+    step = Step("items", "base", "dddd", lambda _: {"a": 987654321}, small)
+    old, new = MemoryFamily("items", "base", LONG), MemoryFamily("items@dddd", "dddd", small)
+    old.put(b"secret-key", {"a": 1})
+    source = Source(old, TransformPath("base", "dddd", (step,)))
+    return DualAccess("items", new, [source]).get(b"secret-key")
+
+
+ERRORS: dict[str, Callable[[], object]] = {
+    "a value": lambda: Struct("a BIGINT").encode({"a": "secret-text"}),
+    "a number too large": lambda: Struct("a TINYINT").encode({"a": 987654321}),
+    "a map's key": lambda: MAP.encode({"m": {"secret-map": "secret-text"}}),
+    "bytes": lambda: Struct("a BIGINT NOT NULL").decode(b"secret-text" * 3),
+    "a transform": lambda: _step("secret-key", ValueError("secret-text")),
+    "what a transform returns": _unfit,
+}
 
 
 @pytest.mark.parametrize("fail", ERRORS.values(), ids=ERRORS)
@@ -214,7 +232,10 @@ def test_whether_values_are_shown_is_decided_where_the_course_is_made(
     made = course()
     monkeypatch.delenv(NO_VALUES)
     trial = pickle.loads(pickle.dumps(made)).trial(lambda key: key)  # noqa: S301 - made just now
-    assert repr(trial) == HIDDEN
+    trial.run("secret-key", b"", {"m": "secret-text"})
+    ((cause, group),) = trial.findings.failures.items()
+    assert cause.startswith("the new format cannot hold m: ")
+    assert (group.values, group.keys, group.examples, group.note) == (1, [], [], "")
 
 
 @pytest.mark.parametrize("as_json", [True, False])

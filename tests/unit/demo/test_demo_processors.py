@@ -90,7 +90,7 @@ def test_the_migration_takes_the_old_state_to_exactly_the_new_one():
     lineage = ScriptFolder(example_migrations()).lineage("auctions")
     path = lineage.path(lineage.oldest, lineage.head)
     names = ("seller", "name", "category", "bids", "total", "highest")
-    migrated = path.apply(dict(zip(names, old["auctions"], strict=True)), "auction-1")
+    migrated = path.apply(dict(zip(names, old["auctions"], strict=True)))
     assert list(new) == [f"auctions@{lineage.head}"]
     assert new[f"auctions@{lineage.head}"] == (
         5,

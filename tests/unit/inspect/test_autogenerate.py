@@ -71,9 +71,9 @@ def test_the_head_and_the_code_give_a_script_that_runs(
     assert [question.text for question in written.questions] == [text]
     there = lineage.path(lineage.oldest, lineage.head)
     back = lineage.path(lineage.head, lineage.oldest)
-    arrived = there.apply({"name": "lamp", "cents": 5}, "key")
+    arrived = there.apply({"name": "lamp", "cents": 5})
     assert arrived == {"item": {"name": "lamp"}, "cents": 5}
-    assert back.apply(arrived, "key") == {"name": "lamp", "cents": 5}
+    assert back.apply(arrived) == {"name": "lamp", "cents": 5}
 
 
 @pytest.mark.parametrize("store", ["totals", None])
@@ -106,7 +106,7 @@ def test_after_an_avro_head_the_new_format_is_a_struct(
     assert lineage.migrations[-1].old == head
     assert lineage.migrations[-1].new == Struct("cents BIGINT, k STRING, n INT")
     there = lineage.path(lineage.oldest, lineage.head)
-    assert there.apply({"cents": 1, "k": None}, "key") == {"cents": 1, "k": None, "n": None}
+    assert there.apply({"cents": 1, "k": None}) == {"cents": 1, "k": None, "n": None}
 
 
 def test_without_a_store_each_one_that_differs_gets_a_script(

@@ -28,7 +28,7 @@ def test_a_baseline_takes_the_place_of_base():
     assert chain.format_of("b0b0") == A
     assert BASE not in chain
     assert chain.resolve("base") == "b0b0"
-    assert chain.path("b0b0", "a1b2").apply({"a": 1}, "k") == {"b": 10}
+    assert chain.path("b0b0", "a1b2").apply({"a": 1}) == {"b": 10}
     assert chain.applied("b0b0") == (BASELINE,)
 
 
@@ -38,7 +38,7 @@ def test_a_store_without_scripts_has_only_base():
     assert chain.head == chain.oldest == BASE
     assert chain.format_of(BASE) == A
     assert chain.applied(BASE) == ()
-    assert chain.path(BASE, BASE).apply({"a": 1}, "k") == {"a": 1}
+    assert chain.path(BASE, BASE).apply({"a": 1}) == {"a": 1}
 
 
 def test_membership_takes_full_revisions_only():
@@ -117,7 +117,7 @@ def test_a_path_down_over_a_missing_downgrade_is_refused():
     with pytest.raises(LineageError, match="from revision c3d4 back to base") as raised:
         chain.path("c3d4", BASE)
     assert raised.value.expected == "a `downgrade` in versions/a1b2.py"
-    assert chain.path("c3d4", "a1b2").apply({"c": "20"}, "k") == {"b": 20}
+    assert chain.path("c3d4", "a1b2").apply({"c": "20"}) == {"b": 20}
 
 
 def test_no_scripts_make_no_lineage():

@@ -97,7 +97,7 @@ def test_the_whole_script_loads_and_migrates(scripts: ScriptFolder, pair: Format
     assert (migration.old, migration.new) == (old, new)
     if not any(each.startswith(DOUBTS) for each in questions):
         way = lineage.path("base", lineage.head)
-        arrived = [way.apply(deepcopy(value), "key") for value in pair.old_values]
+        arrived = [way.apply(deepcopy(value)) for value in pair.old_values]
         loaded = Loaded(old, new)
         assert arrived == [loaded.run("upgrade", value) for value in pair.old_values]
 

@@ -217,7 +217,7 @@ def test_a_path_runs_in_a_process_that_lacks_the_scripts(folder, tmp_path):
     path.unlink()
     program = (
         "import pickle, sys; path = pickle.load(open(sys.argv[1], 'rb')); "
-        "print(path.apply({'a': 7}, 'k'))"
+        "print(path.apply({'a': 7}))"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program, str(data)],
@@ -236,7 +236,7 @@ def test_a_lineage_survives_cloudpickle(folder):
     copy = pickle.loads(cloudpickle.dumps(lineage))  # noqa: S301  made just above
     assert copy.revisions == lineage.revisions
     assert copy.formats == lineage.formats
-    assert copy.path(BASE, lineage.head).apply({"a": 1}, "k") == {"b": "1"}
+    assert copy.path(BASE, lineage.head).apply({"a": 1}) == {"b": "1"}
 
 
 def test_heads_and_history_list_newest_first(folder):
