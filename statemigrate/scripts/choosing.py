@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from statemigrate.errors import LineageError
 from statemigrate.migration import BASE, Lineage
@@ -11,18 +10,18 @@ from statemigrate.scripts.listing import Entry, entries
 from statemigrate.scripts.survey import Survey
 
 
-def chosen(found: Survey, versions: Path, target: str) -> Entry:
+def chosen(found: Survey, target: str) -> Entry:
     """Return the script that ``target`` means; see `ScriptFolder.show`. Raises LineageError."""
     store, separator, rest = target.partition("@")
     if separator or target in found.stores:
-        return _of_store(found, versions, store, rest or "head")
+        return _of_store(found, store, rest or "head")
     everywhere = [entry for each in (*found.stores, None) for entry in entries(found, each)]
     if len({entry.store for entry in everywhere}) == 1 and found.stores:
-        return _of_store(found, versions, found.stores[0], target)
+        return _of_store(found, found.stores[0], target)
     matching = [entry for entry in everywhere if (entry.revision or "").startswith(target)]
     stores = list(dict.fromkeys(entry.store for entry in matching))
     if len(stores) == 1 and stores[0] is not None:
-        return _of_store(found, versions, stores[0], target)
+        return _of_store(found, stores[0], target)
     if len(matching) == 1:
         return matching[0]
     raise LineageError(
@@ -36,10 +35,10 @@ def chosen(found: Survey, versions: Path, target: str) -> Entry:
     )
 
 
-def _of_store(found: Survey, versions: Path, store: str, name: str) -> Entry:
+def _of_store(found: Survey, store: str, name: str) -> Entry:
     mine = entries(found, store)
     if not mine:
-        raise unscripted(found, versions, store)
+        raise found.unscripted(store)
     if store not in found.lineages:
         return _among(store, mine, name)
     lineage = found.lineages[store]
@@ -65,18 +64,6 @@ def _among(store: str, mine: Sequence[Entry], name: str) -> Entry:
         next_action=f"`statemigrate history {store}` shows what is wrong with them",
         store=store,
         revision=name,
-    )
-
-
-def unscripted(found: Survey, versions: Path, store: str) -> LineageError:
-    """No script is for this store."""
-    stores = found.stores
-    return LineageError(
-        f"No migration script in {versions} is for store '{store}'.",
-        expected=f"one of {', '.join(stores)}" if stores else "at least one script",
-        found=repr(store),
-        next_action=f"`statemigrate new {store} -m MESSAGE`",
-        store=store,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from importlib.resources import as_file, files
 from itertools import groupby
 from pathlib import Path
@@ -11,12 +10,9 @@ from pathlib import Path
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
-from statemigrate.scripts.choosing import chosen, unscripted
-from statemigrate.scripts.grouping import by_store
+from statemigrate.scripts.choosing import chosen
 from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.listing import Details, Entry, details, entries
-from statemigrate.scripts.loading import Script, load_scripts
-from statemigrate.scripts.reading import read
 from statemigrate.scripts.survey import Survey, survey
 
 _TEMPLATE = "script.py.mako"
@@ -65,7 +61,10 @@ class ScriptFolder:
         return cls(target)
 
     def survey(self) -> Survey:
-        """Return everything that is in the folder, and what is wrong with it."""
+        """Return everything that is in the folder, and what is wrong with it.
+
+        Each script is executed for it, once: what needs scripts twice is given what this returns.
+        """
         return survey(self.versions)
 
     def stores(self) -> tuple[str, ...]:
@@ -77,8 +76,7 @@ class ScriptFolder:
 
         Raises ScriptError, FormatError or LineageError for the first thing wrong in any script.
         """
-        scripts = by_store(load_scripts(self.versions))
-        return {store: _build(store, mine) for store, mine in scripts.items()}
+        return self.survey().every()
 
     def lineage(self, store: str) -> Lineage:
         """Return the lineage of one store; what is wrong with other stores' scripts stays out.
@@ -93,12 +91,7 @@ class ScriptFolder:
         Raises, as `lineages` does, for what is wrong with the stores that are ``needed``, and
         LineageError for one of them without a script.
         """
-        found = self.survey()
-        for store in needed:
-            found.require(store)
-            if store not in found.lineages:
-                raise unscripted(found, self.versions, store)
-        return dict(found.lineages)
+        return self.survey().sound(*needed)
 
     def new(
         self,
@@ -159,7 +152,7 @@ class ScriptFolder:
         """
         found = self.survey()
         if store is not None and store not in found.stores:
-            raise unscripted(found, self.versions, store)
+            raise found.unscripted(store)
         chosen_stores = [*found.stores, None] if store is None else [store]
         return tuple(entry for each in chosen_stores for entry in entries(found, each))
 
@@ -171,11 +164,7 @@ class ScriptFolder:
         LineageError if it means no script, or several.
         """
         found = self.survey()
-        return details(found, chosen(found, self.versions, target))
-
-
-def _build(store: str, scripts: Sequence[Script]) -> Lineage:
-    return Lineage.build(store, [read(script) for script in scripts])
+        return details(found, chosen(found, target))
 
 
 def _inferred(store: str, old: Format | None, new: Format | None) -> Transforms:

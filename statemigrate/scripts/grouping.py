@@ -1,30 +1,18 @@
-"""Sorts the scripts of a folder by store."""
+"""What is wrong between the scripts of a folder, whatever stores they are for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from statemigrate.errors import LineageError
 from statemigrate.scripts.loading import Script
-from statemigrate.scripts.reading import store_of
-
-
-def by_store(scripts: Sequence[Script]) -> dict[str, list[Script]]:
-    """Return the scripts of each store, stores by name, scripts in the order given.
-
-    Raises LineageError for a revision that two scripts have, and for a script that follows one of
-    another store: neither could be seen within one store.
-    """
-    stores: dict[str, list[Script]] = {}
-    for script in scripts:
-        stores.setdefault(store_of(script), []).append(script)
-    for fault in faults_across_stores(scripts):
-        raise fault
-    return dict(sorted(stores.items()))
 
 
 def faults_across_stores(scripts: Iterable[Script]) -> Iterator[LineageError]:
-    """All that `by_store` would refuse, of scripts whose places are checked."""
+    """What is wrong between scripts whose places are checked, and cannot be seen within one store.
+
+    A revision that two scripts have, and a script that follows one of another store.
+    """
     known: dict[str, Script] = {}
     for script in scripts:
         first = known.setdefault(script.get("revision"), script)

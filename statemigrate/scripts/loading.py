@@ -77,16 +77,6 @@ class _UncachedLoader(SourceFileLoader):
         raise OSError(f"no cache for {path}")
 
 
-def load_scripts(versions: Path) -> list[Script]:
-    """Load every script of the folder, in the order they were created.
-
-    Raises ScriptError for a script that does not import, and FormatError for one whose schema is
-    malformed, both with its ``path``.
-    """
-    scripts = [load(path) for path in script_files(versions)]
-    return sorted(scripts, key=lambda script: script.created)
-
-
 def script_files(versions: Path) -> list[Path]:
     """Return the files of the folder that are scripts, by name.
 

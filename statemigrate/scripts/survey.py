@@ -33,14 +33,15 @@ class Fault:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder holds.
+    """What a folder holds, read once: a value that whoever needs scripts is given.
 
-    ``places`` has, by path, what each script says of its store and revision, ``follows`` which
-    revision it says it follows. ``scripts`` are those
-    that import, ``migrations`` those of them that are complete; ``unread`` are the paths of all
-    others. ``lineages`` are those of the stores in which nothing is wrong.
+    ``versions`` is where the scripts lie. ``places`` has, by path, what each script says of its
+    store and revision, ``follows`` which revision it says it follows. ``scripts`` are those that
+    import, ``migrations`` those of them that are complete; ``unread`` are the paths of all others.
+    ``lineages`` are those of the stores in which nothing is wrong.
     """
 
+    versions: Path
     places: Mapping[str, Place]
     follows: Mapping[str, str | None]
     scripts: tuple[Script, ...]
@@ -59,6 +60,35 @@ class Survey:
         for fault in self.found_faults:
             if fault.store in (store, None):
                 raise fault.error
+
+    def every(self) -> dict[str, Lineage]:
+        """The lineage of every store, by name. Raises the first fault of any script."""
+        for fault in self.found_faults:
+            raise fault.error
+        return dict(self.lineages)
+
+    def sound(self, *needed: str) -> dict[str, Lineage]:
+        """The lineages of all stores in which nothing is wrong.
+
+        Raises what is wrong with the stores that are ``needed``, and LineageError for one of them
+        without a script.
+        """
+        for store in needed:
+            self.require(store)
+            if store not in self.lineages:
+                raise self.unscripted(store)
+        return dict(self.lineages)
+
+    def unscripted(self, store: str) -> LineageError:
+        """No script is for this store."""
+        stores = self.stores
+        return LineageError(
+            f"No migration script in {self.versions} is for store '{store}'.",
+            expected=f"one of {', '.join(stores)}" if stores else "at least one script",
+            found=repr(store),
+            next_action=f"`statemigrate new {store} -m MESSAGE`",
+            store=store,
+        )
 
     @property
     def stores(self) -> list[str]:
@@ -79,6 +109,7 @@ def survey(versions: Path) -> Survey:
     found.compare_stores()
     found.connect()
     return Survey(
+        versions,
         found.places,
         found.follows,
         tuple(found.scripts),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.deployment import family_name, is_family_of, migrates_unasked, revision_in
@@ -17,9 +16,11 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from statemigrate.scripts.survey import Survey
+
 
 def older_families(
-    checkpoint: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str]
+    checkpoint: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
 ) -> dict[str, DataFrame]:
     """By name the families of every store with scripts but those of the stores' targets.
 
@@ -28,11 +29,9 @@ def older_families(
     unknown revision; `LineageError` for an unknown target, and for a family with values that no
     way leads from.
     """
-    from statemigrate.scripts import ScriptFolder
-
-    folder = ScriptFolder(migrations)
-    lineages = folder.lineages()
-    wanted = {store: folder.lineage(store).resolve(target) for store, target in targets.items()}
+    lineages = scripts.every()
+    scripts.sound(*targets)
+    wanted = {store: lineages[store].resolve(target) for store, target in targets.items()}
     envelopes = checkpoint.envelopes()
     if envelopes is not None:
         return older_envelopes(checkpoint.path, envelopes, lineages, wanted)

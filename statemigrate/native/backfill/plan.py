@@ -24,6 +24,8 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from statemigrate.scripts.survey import Survey
+
 
 @dataclass(frozen=True)
 class BackfillPlan:
@@ -64,12 +66,32 @@ def plan_backfill(
     not fit; nothing was changed then. A state that cannot be read is a `CheckpointError` too; the
     earlier plan is withdrawn by then.
     """
+    from statemigrate.scripts import ScriptFolder
+
     _check_size(keys_per_chunk)
-    files, path = ChunkFiles(str(checkpoint)), str(checkpoint)
+    ChunkFiles(str(checkpoint)).directory.require_query()
+    scripts = ScriptFolder(migrations).survey()
+    return planned_backfill(
+        str(checkpoint), scripts, targets or {}, keys_per_chunk, operator=operator, spark=spark
+    )
+
+
+def planned_backfill(
+    path: str,
+    scripts: Survey,
+    targets: Mapping[str, str],
+    keys_per_chunk: int = 10_000,
+    *,
+    operator: int | None = None,
+    spark: SparkSession | None = None,
+) -> BackfillPlan:
+    """Plan with scripts that were read already; see `plan_backfill`."""
+    _check_size(keys_per_chunk)
+    files = ChunkFiles(path)
     query = files.directory.require_query()
     require_control_source(files)
     reader = SparkCheckpoint(path, spark, operator=operator)
-    families = partial(_families, reader, migrations, targets)
+    families = partial(_families, reader, scripts, targets)
     patiently(families, path)
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()
@@ -90,10 +112,10 @@ def pause_backfill(checkpoint: str | Path) -> int:
 
 
 def keys_left(
-    reader: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str] | None
+    reader: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
 ) -> tuple[int, Mapping[str, int]]:
     """How many keys have values in older families: altogether, and in each of them."""
-    families = partial(_families, reader, migrations, targets)
+    families = partial(_families, reader, scripts, targets)
     with closing(_Keys(reader.path, families)) as keys:
         return keys.total, keys.counts
 
@@ -180,11 +202,11 @@ def _counted(frame: DataFrame, column: str) -> dict[Any, int]:
 
 
 def _families(
-    reader: SparkCheckpoint, migrations: str | Path, targets: Mapping[str, str] | None
+    reader: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
 ) -> Mapping[str, DataFrame]:
     if reader.last_batch() is None:
         return {}
-    return older_families(reader, migrations, targets or {})
+    return older_families(reader, scripts, targets)
 
 
 def _check_size(keys_per_chunk: int) -> None:

@@ -59,12 +59,14 @@ def backfill_status(
 
     The parameters and errors are those of `plan_backfill`.
     """
+    from statemigrate.scripts import ScriptFolder
+
     files = ChunkFiles(str(checkpoint))
     files.directory.require_query()
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
     reader = SparkCheckpoint(str(checkpoint), spark, operator=operator)
-    left, families = keys_left(reader, migrations, targets)
+    left, families = keys_left(reader, ScriptFolder(migrations).survey(), targets or {})
     mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
     return BackfillStatus(
         keys_left=left,
