@@ -78,7 +78,7 @@ def _partition(layout: Layout, number: int, records: int) -> PartitionState:
 
 
 def _scripts(directory: Path, text: str) -> None:
-    from statemigrate import ScriptFolder
+    from statemigrate.scripts import ScriptFolder
 
     (ScriptFolder.create(directory).versions / "change.py").write_text(text)
 
@@ -179,10 +179,10 @@ def _peak(records: int) -> int:
 
 def _try_in_this_process(folder: Path) -> None:
     """What the tasks of a dry run do, one partition after the other."""
-    from statemigrate import ScriptFolder
     from statemigrate.inspect.trial.course import courses
     from statemigrate.inspect.trial.findings import added
     from statemigrate.inspect.trial.task import Trying
+    from statemigrate.scripts import ScriptFolder
     from statemigrate.state.embedded import EmbeddedState
     from statemigrate.state.protocol import planned
     from statemigrate.state.ticks import Ticks

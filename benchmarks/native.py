@@ -123,7 +123,7 @@ def native_checkpoint(spark: Any, keys: int) -> Iterator[Path]:
 
 
 def _write_script(folder: Path) -> None:
-    from statemigrate import ScriptFolder
+    from statemigrate.scripts import ScriptFolder
 
     (ScriptFolder.create(folder / "migrations").versions / "rename.py").write_text(_SCRIPT)
 
@@ -215,12 +215,12 @@ class _Native:
         ]
 
     def _backfill(self, plain_ms: float) -> Result:
-        from statemigrate import plan_backfill
+        from statemigrate import backfill
 
         count = len(self._keys)
         query = self._filled("backfill", Totals(), range(count * self._rounds), control=True)
         folder = self._folder / "migrations"
-        plan = plan_backfill(query.checkpoint, migrations=folder, keys_per_chunk=count)
+        plan = backfill(query.checkpoint, migrations=folder, keys_per_chunk=count)
         with query.running(self._migrated(), control=True):
             times = query.process()
         # The first batch starts the workers, as the first turn did on the other side.

@@ -1,7 +1,7 @@
 """Versioned migrations for the live state of Spark Structured Streaming queries.
 
 The public names. Each is imported when it is first used, so that ``import statemigrate`` loads
-neither Spark nor RocksDB nor alembic.
+neither Spark nor RocksDB nor alembic. Every verb of the command line is here under its own name.
 """
 
 from __future__ import annotations
@@ -11,87 +11,180 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
-    from statemigrate.commands.status import Status, status
+    from statemigrate.commands.adopt import adopt, undo_adoption
+    from statemigrate.commands.applied import record_applied
+    from statemigrate.commands.autogenerate import autogenerate
+    from statemigrate.commands.backfill import backfill, backfill_status, pause_backfill
+    from statemigrate.commands.baseline import baseline
+    from statemigrate.commands.check import check
+    from statemigrate.commands.dry_run import dry_run, dry_run_file
+    from statemigrate.commands.new import NewScript, new
+    from statemigrate.commands.quarantine import Quarantined, quarantine
+    from statemigrate.commands.retire import Retirement, retire
+    from statemigrate.commands.scripts import heads, history, init, show
+    from statemigrate.commands.status import FamilyStatus, Status, StoreStatus, status
+    from statemigrate.commands.view import Exported, ExportError, export, get
+    from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.embedded.engine.query import EmbeddedQuery
     from statemigrate.embedded.engine.running import RunningQuery
     from statemigrate.embedded.options import EmbeddedOptions
     from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.errors import StatemigrateError
-    from statemigrate.formats import Avro, Format, Struct
+    from statemigrate.errors import (
+        CheckpointError,
+        CheckpointInUseError,
+        CorruptFileError,
+        ForeignFileError,
+        FormatError,
+        LineageError,
+        ScriptError,
+        StartupError,
+        StatemigrateError,
+        StorageError,
+        TransformError,
+        UnsupportedError,
+        ValueMismatchError,
+    )
+    from statemigrate.formats import Avro, Comparison, Format, Struct, Value
+    from statemigrate.inspect.checking.code import CodeError
+    from statemigrate.inspect.checking.report import CheckReport, Finding
     from statemigrate.inspect.report.dry_run import DryRunReport
-    from statemigrate.inspect.trial.run import dry_run
+    from statemigrate.inspect.trial.estimate import Pace
     from statemigrate.metrics.batches import EmbeddedMetrics
     from statemigrate.metrics.listener import NativeMetrics
-    from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
+    from statemigrate.migration import Lineage, Migration
+    from statemigrate.native.adoption import Adoption
+    from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import (
+        BackfillFigures,
         BackfillListener,
         BackfillStatus,
-        backfill_status,
     )
     from statemigrate.native.backfill.source import with_backfill
     from statemigrate.native.decorator import migrated
     from statemigrate.native.live.deployed import migration_counts
     from statemigrate.native.live.envelope import ENVELOPE
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
 
-_HOMES = {
-    "Avro": "statemigrate.formats",
-    "BackfillOptions": "statemigrate.budget",
-    "BackfillPlan": "statemigrate.native.backfill.plan",
-    "BackfillListener": "statemigrate.native.backfill.progress",
-    "BackfillStatus": "statemigrate.native.backfill.progress",
-    "EmbeddedMetrics": "statemigrate.metrics.batches",
-    "BatchProgress": "statemigrate.embedded.progress",
-    "DryRunReport": "statemigrate.inspect.report.dry_run",
-    "ENVELOPE": "statemigrate.native.live.envelope",
-    "EmbeddedQuery": "statemigrate.embedded.engine.query",
-    "EmbeddedOptions": "statemigrate.embedded.options",
-    "Format": "statemigrate.formats",
-    "NativeMetrics": "statemigrate.metrics.listener",
-    "RunningQuery": "statemigrate.embedded.engine.running",
-    "ScriptFolder": "statemigrate.scripts",
-    "StateReader": "statemigrate.state.reader",
-    "Status": "statemigrate.commands.status",
-    "StatemigrateError": "statemigrate.errors",
-    "Struct": "statemigrate.formats",
-    "backfill_status": "statemigrate.native.backfill.progress",
-    "dry_run": "statemigrate.inspect.trial.run",
-    "migrated": "statemigrate.native.decorator",
-    "migration_counts": "statemigrate.native.live.deployed",
-    "pause_backfill": "statemigrate.native.backfill.plan",
-    "plan_backfill": "statemigrate.native.backfill.plan",
-    "status": "statemigrate.commands.status",
-    "with_backfill": "statemigrate.native.backfill.source",
+_NAMES = {
+    "statemigrate.budget": "BackfillOptions",
+    "statemigrate.commands.adopt": "adopt undo_adoption",
+    "statemigrate.commands.applied": "record_applied",
+    "statemigrate.commands.autogenerate": "autogenerate",
+    "statemigrate.commands.backfill": "backfill backfill_status pause_backfill",
+    "statemigrate.commands.baseline": "baseline",
+    "statemigrate.commands.check": "check",
+    "statemigrate.commands.dry_run": "dry_run dry_run_file",
+    "statemigrate.commands.new": "NewScript new",
+    "statemigrate.commands.quarantine": "Quarantined quarantine",
+    "statemigrate.commands.retire": "Retirement retire",
+    "statemigrate.commands.scripts": "heads history init show",
+    "statemigrate.commands.status": "FamilyStatus Status StoreStatus status",
+    "statemigrate.commands.view": "ExportError Exported export get",
+    "statemigrate.embedded.engine.offline": "StoppedBackfill",
+    "statemigrate.embedded.engine.query": "EmbeddedQuery",
+    "statemigrate.embedded.engine.running": "RunningQuery",
+    "statemigrate.embedded.options": "EmbeddedOptions",
+    "statemigrate.embedded.progress": "BatchProgress",
+    "statemigrate.errors": (
+        "CheckpointError CheckpointInUseError CorruptFileError ForeignFileError "
+        "FormatError LineageError ScriptError StartupError StatemigrateError StorageError "
+        "TransformError UnsupportedError ValueMismatchError"
+    ),
+    "statemigrate.formats": "Avro Comparison Format Struct Value",
+    "statemigrate.inspect.checking.code": "CodeError",
+    "statemigrate.inspect.checking.report": "CheckReport Finding",
+    "statemigrate.inspect.report.dry_run": "DryRunReport",
+    "statemigrate.inspect.trial.estimate": "Pace",
+    "statemigrate.metrics.batches": "EmbeddedMetrics",
+    "statemigrate.metrics.listener": "NativeMetrics",
+    "statemigrate.migration": "Lineage Migration",
+    "statemigrate.native.adoption": "Adoption",
+    "statemigrate.native.backfill.plan": "BackfillPlan",
+    "statemigrate.native.backfill.progress": "BackfillFigures BackfillListener BackfillStatus",
+    "statemigrate.native.backfill.source": "with_backfill",
+    "statemigrate.native.decorator": "migrated",
+    "statemigrate.native.live.deployed": "migration_counts",
+    "statemigrate.native.live.envelope": "ENVELOPE",
+    "statemigrate.scripts": "Details Entry",
+    "statemigrate.state.reader": "StateReader",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "ENVELOPE",
+    "Adoption",
     "Avro",
+    "BackfillFigures",
     "BackfillListener",
     "BackfillOptions",
     "BackfillPlan",
     "BackfillStatus",
     "BatchProgress",
+    "CheckReport",
+    "CheckpointError",
+    "CheckpointInUseError",
+    "CodeError",
+    "Comparison",
+    "CorruptFileError",
+    "Details",
     "DryRunReport",
     "EmbeddedMetrics",
     "EmbeddedOptions",
     "EmbeddedQuery",
+    "Entry",
+    "ExportError",
+    "Exported",
+    "FamilyStatus",
+    "Finding",
+    "ForeignFileError",
     "Format",
+    "FormatError",
+    "Lineage",
+    "LineageError",
+    "Migration",
     "NativeMetrics",
+    "NewScript",
+    "Pace",
+    "Quarantined",
+    "Retirement",
     "RunningQuery",
-    "ScriptFolder",
+    "ScriptError",
+    "StartupError",
     "StateReader",
     "StatemigrateError",
     "Status",
+    "StoppedBackfill",
+    "StorageError",
+    "StoreStatus",
     "Struct",
+    "TransformError",
+    "UnsupportedError",
+    "Value",
+    "ValueMismatchError",
+    "adopt",
+    "autogenerate",
+    "backfill",
     "backfill_status",
+    "baseline",
+    "check",
     "dry_run",
+    "dry_run_file",
+    "export",
+    "get",
+    "heads",
+    "history",
+    "init",
     "migrated",
     "migration_counts",
+    "new",
     "pause_backfill",
-    "plan_backfill",
+    "quarantine",
+    "record_applied",
+    "retire",
+    "show",
     "status",
+    "undo_adoption",
     "with_backfill",
 ]
 

@@ -26,11 +26,6 @@ class Settings:
     debug: bool = False
     operator: int | None = None
 
-    def scripts(self) -> str | None:
-        """The folder of scripts; None where the default one does not exist: there may be none."""
-        default = self.migrations == Settings.migrations
-        return None if default and not Path(self.migrations).is_dir() else self.migrations
-
 
 def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
     """Give a command what every verb has; the function takes it as Settings.

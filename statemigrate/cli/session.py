@@ -7,8 +7,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,14 +75,16 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def session_for(checkpoint: str) -> Iterator[SparkSession | None]:
-    """The session that a checkpoint is read with; None for one that needs none."""
-    from statemigrate.state.opening import engine_of
+def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
+    """A function that starts a session when it is called first; stopped at the end of the block."""
+    started: list[SparkSession] = []
+    with ExitStack() as stack:
 
-    if engine_of(checkpoint) == "embedded":
-        yield None
-        return
-    with local_session() as session:
+        def session() -> SparkSession:
+            if not started:
+                started.append(stack.enter_context(local_session()))
+            return started[0]
+
         yield session
 
 

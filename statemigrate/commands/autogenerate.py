@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from statemigrate.commands.new import NewScript
 from statemigrate.deployment import Declared
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.inspect.checking.code import CodeError, declared_in
-from statemigrate.migration import Lineage, Question
+from statemigrate.migration import Lineage
 from statemigrate.scripts import ScriptFolder
 
 
-@dataclass(frozen=True)
-class Generated:
-    """A script that was written; ``questions`` are to be answered in it before it is used."""
-
-    store: str
-    path: Path
-    is_baseline: bool
-    questions: tuple[Question, ...]
-
-
 def autogenerate(
-    migrations: str | Path, reference: str, message: str, store: str | None = None
-) -> tuple[Generated, ...]:
-    """Write a script for each store whose declared schema is not its head's format.
+    code: str, message: str, *, store: str | None = None, migrations: str | Path = "migrations"
+) -> tuple[NewScript, ...]:
+    """Write a script for each store whose declared schema is not its newest script's format.
 
-    ``reference`` is what `declared_in` takes; ``store`` leaves all others out. A store without
+    ``code`` names a processor, ``MODULE:OBJECT``; ``store`` leaves all others out. A store without
     scripts gets a baseline, as there is nothing to compare with. Nothing is written for a store
     that holds the same either way: nullability and whether a format is Avro do not count.
 
@@ -37,7 +27,7 @@ def autogenerate(
     raises.
     """
     folder = ScriptFolder(migrations)
-    chosen = _chosen(declared_in(reference), reference, store)
+    chosen = _chosen(declared_in(code), code, store)
     lineages = folder.lineages() if store is None else dict(_lineage_of(folder, store))
     changed = [(each, Struct(each.schema)) for each in chosen if _differs(each, lineages)]
     return tuple(
@@ -81,7 +71,7 @@ def _differs(declared: Declared, lineages: dict[str, Lineage]) -> bool:
 
 def _written(
     folder: ScriptFolder, store: str, message: str, format: Struct, *, baseline: bool
-) -> Generated:
+) -> NewScript:
     path = folder.new(store, message, new=format, baseline=baseline, infer=not baseline)
     newest = folder.lineage(store).migrations[-1]
-    return Generated(store, path, baseline, newest.questions)
+    return NewScript(store, path, baseline, newest.questions)

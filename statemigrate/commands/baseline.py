@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.commands.autogenerate import Generated
+from statemigrate.commands.new import NewScript
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import LineageError
 from statemigrate.scripts import ScriptFolder
@@ -15,25 +15,25 @@ from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import State, stored_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from statemigrate.native.spark_state.session import Spark
 
 MESSAGE = "the format the state has today"
 
 
 def baseline(
-    migrations: str | Path,
     checkpoint: str | Path,
     message: str = MESSAGE,
-    store: str | None = None,
     *,
+    store: str | None = None,
+    migrations: str | Path = "migrations",
     operator: int | None = None,
-    spark: SparkSession | None = None,
-) -> tuple[Generated, ...]:
+    spark: Spark = None,
+) -> tuple[NewScript, ...]:
     """Write a baseline for ``store``, or for every store that has no script, as the state is.
 
     The format is what the checkpoint really holds: the embedded engine's own note of it, or the
     schema of Spark's state. Spark's own state is read with ``spark``, the active session unless
-    given.
+    given, or a function that makes one.
 
     Raises `LineageError` for a store that has scripts, and `CheckpointError` for one that the
     checkpoint does not hold, or for what is no checkpoint.
@@ -54,7 +54,7 @@ def _chosen(
     yield from ((name, each) for name, each in state.stores.items() if name not in scripted)
 
 
-def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str) -> Generated:
+def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str) -> NewScript:
     if len(stored.families) > 1:
         raise LineageError(
             f"store {store} has been migrated already: it has {len(stored.families)} families",
@@ -64,4 +64,4 @@ def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str
             store=store,
         )
     path = folder.new(store, message, new=stored.target.format, baseline=True)
-    return Generated(store, path, True, ())
+    return NewScript(store, path, True)

@@ -1,4 +1,4 @@
-"""Values that a backfill has left behind because their transform fails."""
+"""`quarantine`: values that a backfill has left behind because their transform fails."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.inspect.trial.course import Course, courses
 from statemigrate.inspect.trial.run import read_lineages
 from statemigrate.inspect.trial.trial import cause_of
-from statemigrate.state.opening import open_state
+from statemigrate.state.opening import open_state, require_store
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from statemigrate.native.spark_state.session import Spark
 
 _NO_WAY = "no way leads from its family to the target's"
 
@@ -34,7 +34,7 @@ class Quarantined:
     cause: str | None
 
 
-def quarantined(
+def quarantine(
     store: str,
     checkpoint: str | Path,
     *,
@@ -42,7 +42,7 @@ def quarantined(
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
-    spark: SparkSession | None = None,
+    spark: Spark = None,
 ) -> Iterator[Quarantined]:
     """Every value of ``store`` that was left behind, tried with the scripts as they are now.
 
@@ -51,6 +51,7 @@ def quarantined(
     scripts that were corrected since. Raises as `dry_run`.
     """
     lineages = read_lineages(migrations, store)
+    require_store(str(checkpoint), store)
     with closing(
         open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
     ) as state:

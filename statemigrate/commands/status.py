@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.next_steps import next_step
 from statemigrate.deployment import Kind, StoredStore
 from statemigrate.migration import Lineage
+from statemigrate.scripts.folder import survey_of
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from statemigrate.native.spark_state.session import Spark
     from statemigrate.scripts.survey import Survey
 
 
@@ -112,18 +112,19 @@ def status(
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
     operator: int | None = None,
-    spark: SparkSession | None = None,
+    spark: Spark = None,
 ) -> Status:
     """Count what is left in each store of a checkpoint, as of its last committed batch.
 
-    The query may be running. ``migrations`` is the folder of its scripts, None if it has none;
-    ``targets`` tells whose state envelopes are, where scripts of several stores fit. Spark's own
-    state is read with ``spark``, the active session unless given. ``operator`` is Spark's number
-    of the stateful operator that is meant, where several could be. Raises `CheckpointError` for
-    what cannot be read, and `ScriptError` for what is no folder of scripts; a store with broken
-    scripts is counted too, and says so.
+    The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
+    the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
+    several stores fit. Spark's own state is read with ``spark``, the active session unless given,
+    or a function that makes one. ``operator`` is Spark's number of the stateful operator that is
+    meant, where several could be. Raises `CheckpointError` for what cannot be read, and
+    `ScriptError` for what is no folder of scripts; a store with broken scripts is counted too, and
+    says so.
     """
-    found = _survey(migrations)
+    found = survey_of(migrations)
     lineages = dict(found.lineages) if found else {}
     for store, target in (targets or {}).items():
         if store in lineages:
@@ -136,12 +137,6 @@ def status(
             for name, stored in state.stores.items()
         )
         return Status(state.engine, state.checkpoint, state.batch, time.time(), stores)
-
-
-def _survey(migrations: str | Path | None) -> Survey | None:
-    from statemigrate.scripts import ScriptFolder
-
-    return None if migrations is None else ScriptFolder(migrations).survey()
 
 
 def _is_broken(found: Survey | None, store: str) -> bool:

@@ -81,7 +81,7 @@ class NativeInstruments(Instruments):
     def __init__(self, meter: Meter) -> None:
         super().__init__(meter)
         self.planned = meter.create_gauge(
-            "statemigrate.budget.left", "{key}", "Planned keys that no chunk asked for yet."
+            "statemigrate.backfill.left", "{key}", "Planned keys that no chunk asked for yet."
         )
         self.phase_duration = seconds(meter, "batch.phase", "A part of a batch.")
         self.records = meter.create_gauge(

@@ -15,6 +15,8 @@ from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.survey import Survey, survey
 
+DEFAULT = "migrations"
+"""The folder of scripts where none is named."""
 _TEMPLATE = "script.py.mako"
 
 
@@ -165,6 +167,17 @@ class ScriptFolder:
         """
         found = self.survey()
         return details(found, chosen(found, target))
+
+
+def survey_of(migrations: str | Path | None) -> Survey | None:
+    """All scripts of a folder; None where there is none to read.
+
+    That is for None, and where nothing was named and the default folder is not there: a query
+    without migrations has no scripts.
+    """
+    if migrations is None or (str(migrations) == DEFAULT and not Path(migrations).is_dir()):
+        return None
+    return ScriptFolder(migrations).survey()
 
 
 def _inferred(store: str, old: Format | None, new: Format | None) -> Transforms:

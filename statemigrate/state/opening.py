@@ -15,19 +15,21 @@ from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
+
+    from statemigrate.native.spark_state.session import Spark
 
 Engine = Literal["embedded", "native"]
 
 
-def engine_of(checkpoint: str) -> Engine:
+def engine_of(checkpoint: str | Path) -> Engine:
     """What keeps the state of this checkpoint.
 
     Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
     """
     if is_embedded(checkpoint):
         return "embedded"
-    directory = directory_of(checkpoint)
+    directory = directory_of(str(checkpoint))
     has_commits = directory.has("commits")
     if has_commits and directory.has("state"):
         return "native"
@@ -37,13 +39,13 @@ def engine_of(checkpoint: str) -> Engine:
         found=_found(has_commits, directory.has("")),
         next_action="name the directory that the query has as its checkpointLocation; "
         "its first batch makes the state",
-        path=checkpoint,
+        path=str(checkpoint),
     )
 
 
-def is_embedded(checkpoint: str) -> bool:
+def is_embedded(checkpoint: str | Path) -> bool:
     """Whether the embedded engine keeps its state in this directory."""
-    return directory_of(checkpoint).is_embedded
+    return directory_of(str(checkpoint)).is_embedded
 
 
 def open_state(
@@ -52,22 +54,24 @@ def open_state(
     *,
     targets: Mapping[str, str] | None = None,
     operator: int | None = None,
-    spark: SparkSession | None = None,
+    spark: Spark = None,
 ) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
-    ``spark`` is needed for Spark's own state; the active session is used unless one is given.
+    ``spark`` is needed for Spark's own state, a session or a function that makes one; the active
+    session is used unless it is given.
     ``operator`` is Spark's number of the stateful operator, where several could be meant.
     Raises `CheckpointError` where there is nothing to read.
     """
     if engine_of(checkpoint) == "embedded":
-        return EmbeddedState(checkpoint, spark)
-    from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+        return EmbeddedState(checkpoint, None if callable(spark) else spark)
+    from statemigrate.native.spark_state.reader import SparkCheckpoint
+    from statemigrate.native.spark_state.session import session_of
     from statemigrate.state.envelopes import Envelopes
     from statemigrate.state.spark import SparkState, committed_batch
     from statemigrate.state.variables import Variables
 
-    session = spark or active_session(checkpoint)
+    session = session_of(spark, checkpoint)
     batch = committed_batch(SparkCheckpoint(checkpoint, session))
     reader = SparkCheckpoint(checkpoint, session, batch=batch, operator=operator)
     envelopes = reader.envelopes()

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import StorePlan
+from statemigrate.scripts.folder import survey_of
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import Entry, planned
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.native.spark_state.session import Spark
 
 
 class StateReader:
     """The stores of a checkpoint in their target format, whatever is migrated so far.
 
     ``migrations`` is the folder of scripts, needed for stores that have some; ``targets`` names, by
-    store, the revision to read in, the head unless said otherwise. What is read is the last batch
-    that was committed when the reader was made, on either engine; the query may be running, and the
-    checkpoint is never written to. Spark's own state is read with ``spark``, the active session
-    unless given; ``operator`` is Spark's number of the stateful operator, where several could be
+    store, the revision to read in, the head unless said otherwise; ``accept_edited`` names applied
+    scripts that were corrected since. What is read is the last batch that was committed when the
+    reader was made, on either engine; the query may be running, and the checkpoint is never written
+    to. Spark's own state is read with ``spark``, the active session unless given, or a function
+    that makes one; ``operator`` is Spark's number of the stateful operator, where several could be
     meant. Use it as a context manager, or call `close`.
 
     Raises `CheckpointError` for what is no checkpoint, or has nothing committed.
@@ -35,13 +36,15 @@ class StateReader:
         self,
         checkpoint: str | Path,
         *,
-        migrations: str | Path | None = None,
+        migrations: str | Path | None = "migrations",
         targets: Mapping[str, str] | None = None,
+        accept_edited: Sequence[str] = (),
         operator: int | None = None,
-        spark: SparkSession | None = None,
+        spark: Spark = None,
     ) -> None:
         self._targets = dict(targets or {})
-        self._scripts = None if migrations is None else _survey(migrations)
+        self._accept_edited = tuple(accept_edited)
+        self._scripts = survey_of(migrations)
         self._lineages = dict(self._scripts.lineages) if self._scripts else {}
         self._state = open_state(
             str(checkpoint), self._lineages, targets=self._targets, operator=operator, spark=spark
@@ -73,23 +76,21 @@ class StateReader:
         """The names of the stores."""
         return tuple(self._state.stores)
 
-    def plan(self, store: str) -> StorePlan:
-        """How the store is read: its target and its other families.
-
-        Raises `StartupError` if scripts and state do not fit, `ScriptError` or `LineageError` for
-        what is wrong with this store's scripts.
-        """
-        if self._scripts is not None:
-            self._scripts.require(store)
-        return planned(self._state, store, self._lineages, self._targets)
-
     def key_type(self, store: str) -> StructType:
         """The columns of a key: those grouped by, for map state then those of the map's own."""
         from pyspark.sql.types import StructType
 
-        user_key = self.plan(store).declared.user_key
+        user_key = self._plan(store).declared.user_key
         own = () if user_key is None else user_key.fields
         return StructType([*self._state.key.fields, *own])
+
+    def value_type(self, store: str) -> DataType:
+        """The type of a value, for list state an array."""
+        from pyspark.sql.types import ArrayType
+
+        plan = self._plan(store)
+        value = plan.target.format.struct_type()
+        return ArrayType(value) if plan.declared.kind == "list" else value
 
     def key_columns(self, store: str) -> tuple[str, ...]:
         """The names of a key's columns."""
@@ -104,7 +105,7 @@ class StateReader:
         fit, `TransformError` for a value that does not migrate, `CorruptFileError` for a damaged
         checkpoint.
         """
-        return self._state.entries(self.plan(store), key)
+        return self._state.entries(self._plan(store), key)
 
     def get(self, store: str, *key: Any) -> Any | None:
         """The value under a key, given column by column; None if there is none."""
@@ -114,8 +115,8 @@ class StateReader:
         """Let go of what reading needed."""
         self._state.close()
 
-
-def _survey(migrations: str | Path) -> Survey:
-    from statemigrate.scripts import ScriptFolder
-
-    return ScriptFolder(migrations).survey()
+    def _plan(self, store: str) -> StorePlan:
+        """How the store is read; raises what is wrong with this store's scripts."""
+        if self._scripts is not None:
+            self._scripts.require(store)
+        return planned(self._state, store, self._lineages, self._targets, self._accept_edited)

@@ -191,7 +191,7 @@ def test_map_entries_have_the_maps_key_behind_the_grouping_key(tmp_path):
 
 def test_values_of_two_formats_need_the_scripts(checkpoint):
     with pytest.raises(StartupError, match="there is no script for it"):
-        read(checkpoint)
+        read(checkpoint, migrations=None)
 
 
 def test_an_unknown_store_is_named(checkpoint):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from statemigrate import ScriptFolder
+from statemigrate.scripts import ScriptFolder
 
 STORES = {"profile": "value", "events": "list", "totals": "map"}
 _PREFIXES = {"profile": "aaaa1111", "events": "bbbb2222", "totals": "cccc3333"}

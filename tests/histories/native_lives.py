@@ -17,7 +17,7 @@ from native_pipeline import NativePipeline
 from processors import Doer, DoerInPandas, PlannedKill
 from session import Session
 
-from statemigrate import migrated, pause_backfill, plan_backfill, with_backfill
+from statemigrate import backfill, migrated, pause_backfill, with_backfill
 from statemigrate.errors import StatemigrateError
 from statemigrate.native.adoption.commands import adopt, undo_adoption
 
@@ -117,7 +117,7 @@ class NativeLives:
         """What is done to the checkpoint before a life. Raises statemigrate's own errors."""
         name, *given = action
         doing: dict[str, Callable[[], Any]] = {
-            "plan": lambda: plan_backfill(
+            "plan": lambda: backfill(
                 self.checkpoint, migrations=self.scripts(life, number),
                 targets=self.targets(life), keys_per_chunk=given[0], spark=self.spark,
             ),

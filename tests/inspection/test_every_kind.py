@@ -12,8 +12,9 @@ from pipelines import no_backfill
 from pyspark.sql.streaming import StatefulProcessor
 from tally import AMOUNTS, CENTS, CentsTally, Scripts, batch
 
-from statemigrate import ScriptFolder, StateReader, dry_run, migrated, status
+from statemigrate import StateReader, dry_run, migrated, status
 from statemigrate.cli import main
+from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark
 ADDED = {f"k{n}": [f"w{i}" for i in range(n % 4 + 1)] * 2 for n in range(12)}

@@ -19,9 +19,8 @@ from tally import (
     batch,
 )
 
-from statemigrate import migrated
+from statemigrate import backfill, migrated
 from statemigrate.cli import main
-from statemigrate.commands.offline import backfill_stopped
 from statemigrate.errors import CheckpointError, CheckpointInUseError, TransformError
 
 pytestmark = pytest.mark.spark
@@ -86,11 +85,11 @@ def test_it_may_be_interrupted_and_goes_on(pipeline, scripts, expected, monkeypa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        backfill_stopped(pipeline.checkpoint, migrations=folder, tick=interrupt)
+        backfill(pipeline.checkpoint, migrations=folder, progress=interrupt)
     assert seen == [(14, KEYS), (28, KEYS)]
     half = pipeline.stored()
     assert (len(half["tally"]), len(half[f"tally@{AMOUNTS}"])) == (KEYS - 28, 28)
-    done = backfill_stopped(pipeline.checkpoint, migrations=folder)
+    done = backfill(pipeline.checkpoint, migrations=folder)
     assert (done.migrated, done.quarantined, dict(done.left)) == (KEYS - 28, 0, {"tally": 0})
     expected.drain(AMOUNTS)
     assert pipeline.stored() == expected.stored(CENTS, AMOUNTS)
@@ -99,7 +98,7 @@ def test_it_may_be_interrupted_and_goes_on(pipeline, scripts, expected, monkeypa
 def test_the_way_back_is_a_target_too(pipeline, scripts, expected):
     folder = scripts.write()
     pipeline.deploy(migrated(AmountsTally(), migrations=folder))
-    done = backfill_stopped(pipeline.checkpoint, migrations=folder, targets={"tally": "base"})
+    done = backfill(pipeline.checkpoint, migrations=folder, targets={"tally": "base"})
     assert done.migrated == KEYS
     assert {each["moved"] for each in pipeline.stored()["tally"].values()} == {100}
 
@@ -109,7 +108,7 @@ def test_a_value_that_fails_stops_it_and_names_the_key(pipeline, scripts):
     pipeline.deploy(CentsTally())
     before = pipeline.stored()
     with pytest.raises(TransformError, match="odd") as caught:
-        backfill_stopped(pipeline.checkpoint, migrations=folder)
+        backfill(pipeline.checkpoint, migrations=folder)
     assert caught.value.data["key"] in [(f"k{number}",) for number in ODD]
     assert pipeline.stored() == before
 
@@ -172,7 +171,7 @@ def test_what_is_empty_is_retired_and_what_is_not_is_kept(pipeline, scripts, exp
         1,
         f"Kept tally: it holds {KEYS} values",
     )
-    backfill_stopped(pipeline.checkpoint, migrations=folder)
+    backfill(pipeline.checkpoint, migrations=folder)
     dropped = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
     assert (dropped.exit_code, dropped.stdout) == (0, "Dropped tally: it was empty\n")
     expected.drain(AMOUNTS)
@@ -192,7 +191,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
         running.processAllAvailable()
         before = pipeline.stored()
         with pytest.raises(CheckpointInUseError, match="stop that query first"):
-            backfill_stopped(pipeline.checkpoint, migrations=folder)
+            backfill(pipeline.checkpoint, migrations=folder)
         result = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
         assert result.exit_code == 1
         assert "expected: no other running query" in result.stderr
@@ -205,7 +204,7 @@ def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     folder = scripts.write()
     pipeline.deploy_natively(CentsTally())
     with pytest.raises(CheckpointError, match="which only its query can write"):
-        backfill_stopped(pipeline.checkpoint, migrations=folder)
+        backfill(pipeline.checkpoint, migrations=folder)
     kept = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
     assert (kept.exit_code, kept.stdout.splitlines()[0]) == (
         1,

@@ -9,9 +9,9 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from statemigrate import ScriptFolder
 from statemigrate.errors import StartupError
 from statemigrate.processor.workers import check_workers
+from statemigrate.scripts import ScriptFolder
 
 master, folder, package, archive = sys.argv[1:]
 sys.path.insert(0, package)

@@ -5,7 +5,7 @@ from control_pipeline import ControlPipeline, Strict, StrictAmounts
 from pyspark.errors import StreamingQueryException
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import backfill_status, migrated, plan_backfill
+from statemigrate import backfill, backfill_status, migrated
 from statemigrate.errors import StartupError
 
 pytestmark = pytest.mark.spark
@@ -34,19 +34,19 @@ def test_control_rows_are_harmless_and_forgetting_is_refused(spark, tmp_path, sc
         expected.process(rows, revision)
 
     run(StrictCents(), CENTS, "first", range(20))
-    assert plan_backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=10).keys == 20
+    assert backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=10).keys == 20
     run(StrictCents(), CENTS, "second", range(15, 22))
     status = backfill_status(pipeline.checkpoint, migrations=folder)
     assert (status.consumed, status.waiting, status.keys_left) == (2, 0, 22)
     assert pipeline.all_state() == expected.stored(CENTS)
 
-    assert plan_backfill(pipeline.checkpoint, migrations=folder).keys == 22
+    assert backfill(pipeline.checkpoint, migrations=folder).keys == 22
     settings = {"migrations": folder, "checkpoint": pipeline.checkpoint}
     run(migrated(StrictAmounts(), **settings), AMOUNTS, "third", range(3))
     expected.drain(AMOUNTS)
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
-    assert plan_backfill(pipeline.checkpoint, migrations=folder, targets=BASE).keys == 22
+    assert backfill(pipeline.checkpoint, migrations=folder, targets=BASE).keys == 22
     with pytest.raises(StartupError, match="StrictCents is not migrated") as caught:
         pipeline.deploy_natively(StrictCents())
     assert f"Spark would forget tally@{AMOUNTS} with every value in it" in str(caught.value)
@@ -55,7 +55,7 @@ def test_control_rows_are_harmless_and_forgetting_is_refused(spark, tmp_path, sc
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
     assert pipeline.handed_rows == expected.output
 
-    assert plan_backfill(pipeline.checkpoint, migrations=folder, targets=BASE).keys == 22
+    assert backfill(pipeline.checkpoint, migrations=folder, targets=BASE).keys == 22
     elsewhere = pipeline.stream().where("cents >= 0")
     with pytest.raises(StreamingQueryException, match="Call with_backfill last"):
         pipeline.deploy_natively(migrated(StrictAmounts(), **settings), elsewhere)

@@ -13,7 +13,7 @@ from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 
-from statemigrate import backfill_status, migrated, pause_backfill, plan_backfill, with_backfill
+from statemigrate import backfill, backfill_status, migrated, pause_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
 from statemigrate.native.live.control import MARKER
@@ -59,7 +59,7 @@ def test_watermark_timers_and_late_rows_are_as_without_it(
     pipeline = timed_pipeline(spark, tmp_path / "timed", helper)
     pipeline.feed(*BEFORE)
     pipeline.deploy_natively(Sums())
-    plan = plan_backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=6)
+    plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=6)
     assert (plan.keys, plan.chunks) == (12, 2)
     pipeline.deploy_natively(migrated(NewSums(), migrations=folder))
     assert pipeline.state("sums") == {}
@@ -87,7 +87,7 @@ def test_a_query_with_named_sources_gets_the_control_source_later(spark, tmp_pat
         pipeline.feed(batch("first", range(20)))
         pipeline.deploy_natively(CentsTally())
         expected.process(batch("first", range(20)), CENTS)
-        plan_backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=10)
+        backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=10)
         stream = with_backfill(pipeline.stream(), ["key"], checkpoint=pipeline.checkpoint)
         pipeline.deploy_natively(migrated(StrictAmounts(), migrations=folder), stream)
     finally:
@@ -104,14 +104,14 @@ def test_a_plan_for_another_query_is_refused_and_both_go_on(spark, tmp_path, scr
     for pipeline in (other, mine):
         pipeline.feed(batch("first", range(9)))
         pipeline.deploy_natively(CentsTally())
-    plan_backfill(other.checkpoint, migrations=folder)
+    backfill(other.checkpoint, migrations=folder)
     misled = with_backfill(NativePipeline.stream(mine), "key", checkpoint=other.checkpoint)
     before = mine.state("tally")
     with pytest.raises(StreamingQueryException, match="planned for another query"):
         mine.deploy_natively(migrated(AmountsTally(), migrations=folder), misled)
     assert mine.state("tally") == before
     pause_backfill(other.checkpoint)
-    plan_backfill(mine.checkpoint, migrations=folder)
+    backfill(mine.checkpoint, migrations=folder)
     mine.deploy_natively(migrated(AmountsTally(), migrations=folder))
     expected = Expected()
     expected.process(batch("first", range(9)), CENTS)
@@ -184,12 +184,12 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
     ):
         for call in (
             lambda at=at: with_backfill(stream, "key", checkpoint=at),
-            lambda at=at: plan_backfill(at, migrations=folder),
+            lambda at=at: backfill(at, migrations=folder),
         ):
             with pytest.raises(CheckpointError, match=match) as caught:
                 call()
             assert caught.value.next_action
-    for call in (pause_backfill, plan_backfill, backfill_status):
+    for call in (pause_backfill, backfill, backfill_status):
         with pytest.raises(CheckpointError, match="no such directory"):
             call(tmp_path / "nowhere")
     assert contents(tmp_path) | contents(without.checkpoint) == before
@@ -198,18 +198,18 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
 
 def test_a_plan_that_does_not_fit_is_refused_and_the_one_before_stays(ran, scripts):
     with_it, _ = ran
-    plan_backfill(with_it.checkpoint, migrations=scripts.write())
+    backfill(with_it.checkpoint, migrations=scripts.write())
     before = contents(with_it.checkpoint)
     elsewhere = scripts.write(amounts=None)
     with pytest.raises(StartupError, match="has migration scripts"):
-        plan_backfill(with_it.checkpoint, migrations=elsewhere)
+        backfill(with_it.checkpoint, migrations=elsewhere)
     folder = scripts.write()
     with pytest.raises(LineageError, match="other"):
-        plan_backfill(with_it.checkpoint, migrations=folder, targets={"other": "head"})
+        backfill(with_it.checkpoint, migrations=folder, targets={"other": "head"})
     with pytest.raises(LineageError, match="ffff"):
-        plan_backfill(with_it.checkpoint, migrations=folder, targets={"tally": "ffff"})
+        backfill(with_it.checkpoint, migrations=folder, targets={"tally": "ffff"})
     with pytest.raises(StartupError, match="at least one key"):
-        plan_backfill(with_it.checkpoint, migrations=folder, keys_per_chunk=0)
+        backfill(with_it.checkpoint, migrations=folder, keys_per_chunk=0)
     assert contents(with_it.checkpoint) == before
 
 

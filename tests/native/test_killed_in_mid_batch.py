@@ -9,7 +9,7 @@ import pytest
 from native_pipeline import NativePipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import migrated, plan_backfill, with_backfill
+from statemigrate import backfill, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage.processes import ProcessSession
 
@@ -49,7 +49,7 @@ def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_p
     pipeline.deploy_natively(CentsTally(), stream)
     expected.process(FIRST, CENTS)
     pipeline.feed(*LATER)
-    plan = plan_backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=30)
+    plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=30)
     assert (plan.keys, plan.chunks) == (120, 4)
     log = tmp_path / "log"
     session = ProcessSession(

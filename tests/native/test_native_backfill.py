@@ -28,10 +28,10 @@ from words import LIST, MAP, OUTPUT, ROWS, Model, NewWords, NewWordsInPandas, Wo
 from statemigrate import (
     BackfillListener,
     BackfillPlan,
+    backfill,
     backfill_status,
     migrated,
     pause_backfill,
-    plan_backfill,
 )
 
 pytestmark = pytest.mark.spark
@@ -57,7 +57,7 @@ def begun(pipeline, keys, processor=None) -> Expected:
 def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(40))
-    plan = plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=15)
+    plan = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=15)
     assert plan == BackfillPlan(40, 3, {"tally": 40}, 0)
     chunks, partitions = tally.chunks(), tally.partitions("tally")
     assert sorted(key for keys in chunks for key in keys) == sorted(expected.values)
@@ -98,7 +98,7 @@ def test_a_busy_query_migrates_beside_live_rows_of_the_same_keys(tally, scripts,
     folder = scripts.write()
     tally.in_pandas = new is AmountsInPandas
     expected = begun(tally, range(40), migrated(old(), migrations=folder, targets=BASE))
-    plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=14)
+    backfill(tally.checkpoint, migrations=folder, keys_per_chunk=14)
     for number in range(3):
         rows = batch(f"live {number}", range(10 * number, 10 * number + 15), rows_a_key=2)
         tally.feed(rows)
@@ -117,7 +117,7 @@ def test_available_now_drains_what_was_planned_and_three_revisions_end_in_one(ta
     tally.deploy_natively(migrated(AmountsTally(), migrations=scripts.directory))
     expected.process(rows, AMOUNTS)
     folder = scripts.write(nested=NESTED_SCRIPT)
-    plan = plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=20)
+    plan = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=20)
     assert plan == BackfillPlan(40, 2, {"tally": 10, f"tally@{AMOUNTS}": 30}, 0)
     processor = migrated(NestedTally(), migrations=folder)
     query = tally.start(tally.result(processor), availableNow=True)
@@ -125,13 +125,13 @@ def test_available_now_drains_what_was_planned_and_three_revisions_end_in_one(ta
     expected.drain(NESTED)
     assert tally.all_state() == expected.stored(CENTS, AMOUNTS, NESTED)
     assert tally.handed_rows == expected.output
-    assert plan_backfill(tally.checkpoint, migrations=folder).keys == 0
+    assert backfill(tally.checkpoint, migrations=folder).keys == 0
 
 
 def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(40))
-    plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
+    backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
     tally.fail_on = {2}
     with pytest.raises(StreamingQueryException):
         tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))
@@ -144,7 +144,7 @@ def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     paused = backfill_status(tally.checkpoint, migrations=folder)
     assert (paused.keys_left, paused.chunks, paused.waiting) == (status.keys_left, 0, 0)
     assert len(tally.chunks()) == 1, "only the chunk being processed is kept"
-    again = plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
+    again = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
     assert again.keys == status.keys_left
     tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))
     expected.drain(AMOUNTS)
@@ -161,9 +161,9 @@ def test_planning_and_pausing_while_the_query_runs(tally, scripts):
         for rows in live:
             expected.process(rows, AMOUNTS)
         tally.feed(*live)
-        plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=3)
+        backfill(tally.checkpoint, migrations=folder, keys_per_chunk=3)
         pause_backfill(tally.checkpoint)
-        plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=25)
+        backfill(tally.checkpoint, migrations=folder, keys_per_chunk=25)
         query.processAllAvailable()
     finally:
         query.stop()
@@ -176,7 +176,7 @@ def test_planning_and_pausing_while_the_query_runs(tally, scripts):
 def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(12))
-    plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=12)
+    backfill(tally.checkpoint, migrations=folder, keys_per_chunk=12)
     (chunk,) = (tally.checkpoint / "statemigrate/control/chunks").rglob("*.parquet")
     later = chunk.stat().st_mtime + 60 * 24 * 3600
     os.utime(chunk, (later, later))
@@ -184,7 +184,7 @@ def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, sc
     expected.drain(AMOUNTS)
     assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
     # Sixty days older than the newest file the source has seen.
-    plan_backfill(tally.checkpoint, migrations=folder, targets=BASE, keys_per_chunk=6)
+    backfill(tally.checkpoint, migrations=folder, targets=BASE, keys_per_chunk=6)
     tally.deploy_natively(migrated(CentsTally(), migrations=folder, targets=BASE))
     expected.drain(CENTS)
     assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
@@ -205,7 +205,7 @@ def test_lists_and_maps_are_drained(words, word_scripts, old, new):  # noqa: F81
     base = {"words": "base", "counts": "base"}
     words.deploy_natively(migrated(old(), migrations=word_scripts, targets=base))
     model.run(FIRST)
-    plan = plan_backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
+    plan = backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
     assert plan == BackfillPlan(9, 2, {"words": 9, "counts": 9}, 0)
     live = [("k0", "new", "add"), ("k1", "c", "remove"), ("k8", "fresh", "add")]
     words.feed(live)
@@ -230,7 +230,7 @@ def test_quarantine_keeps_what_does_not_migrate_and_goes_on(words, word_scripts)
     words.feed(FIRST)
     words.deploy_natively(Words())
     before = {name: words.state(name, kind) for name, kind in KINDS.items()}
-    plan_backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
+    backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
     words.deploy_natively(migrated(NewWords(), migrations=word_scripts, on_error="quarantine"))
     # A list with a c stays whole; of a map only the entry.
     good = ["k9"]
@@ -255,7 +255,7 @@ def test_a_poison_value_fails_the_batch_until_its_script_is_corrected(tally, scr
         AMOUNTS_SCRIPT.replace("upgrade(value):\n", f"upgrade(value):\n{poison}")
     )
     expected = begun(tally, range(12))
-    plan_backfill(tally.checkpoint, migrations=folder)
+    backfill(tally.checkpoint, migrations=folder)
     with pytest.raises(StreamingQueryException) as caught:
         tally.deploy_natively(migrated(AmountsTally(), migrations=folder))
     for part in ("Store 'tally'", "key ('k5',)", f"base to {AMOUNTS}", "ValueError: unlucky"):
@@ -270,7 +270,7 @@ def test_the_envelopes_of_a_function_are_drained(tally, scripts):
     deployments = Deployments(tally, scripts.write(nested=NESTED_SCRIPT))
     deployments.process(CENTS, batch("first", range(12)))
     deployments.process(AMOUNTS, batch("second", range(8, 16)))
-    plan = plan_backfill(tally.checkpoint, migrations=deployments.folder, keys_per_chunk=10)
+    plan = backfill(tally.checkpoint, migrations=deployments.folder, keys_per_chunk=10)
     assert plan == BackfillPlan(16, 2, {"tally": 8, f"tally@{AMOUNTS}": 8}, 0)
     deployments.process(NESTED, batch("third", range(2)))
     deployments.expected.drain(NESTED)

@@ -10,7 +10,7 @@ from support.metric_points import RaisingProvider, points, readme_code
 from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
 
-from statemigrate import NativeMetrics, migrated, plan_backfill
+from statemigrate import NativeMetrics, backfill, migrated
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
         tally.feed(live)
         query.processAllAvailable()
         old_state.process(live, AMOUNTS)
-        plan_backfill(tally.checkpoint, migrations=folder, keys_per_chunk=15)
+        backfill(tally.checkpoint, migrations=folder, keys_per_chunk=15)
         query.processAllAvailable()
         eventually(lambda: recorded(reader) == len(committed(query)))
     finally:

@@ -7,13 +7,12 @@ from rate_query import DEDUPE, SEEN, TALLY, RateQuery, tally_of, updates_of
 from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
-from statemigrate import ScriptFolder, StateReader, migrated, status, with_backfill
+from statemigrate import StateReader, backfill, dry_run, migrated, status, with_backfill
 from statemigrate.commands.baseline import baseline
 from statemigrate.errors import CheckpointError
-from statemigrate.inspect.trial.run import dry_run
 from statemigrate.native.adoption import adopt
-from statemigrate.native.backfill.plan import plan_backfill
 from statemigrate.native.backfill.progress import backfill_status
+from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +34,7 @@ class Ran:
         self.half = root / "half"
         shutil.copytree(self.query.checkpoint, self.half)
         named = {"migrations": self.scripts, "operator": TALLY, "spark": spark}
-        self.plan = plan_backfill(self.query.checkpoint, keys_per_chunk=20, **named)
+        self.plan = backfill(self.query.checkpoint, keys_per_chunk=20, **named)
         self.query.run_migrated()
         self.left = backfill_status(self.query.checkpoint, **named)
 
@@ -43,7 +42,7 @@ class Ran:
         """What is said before the query is adopted, by what was asked."""
         checkpoint, stream = self.query.checkpoint, self.query.stream()
         asked = {
-            "backfill": lambda: plan_backfill(checkpoint, migrations=self.scripts),
+            "backfill": lambda: backfill(checkpoint, migrations=self.scripts),
             "with_backfill": lambda: with_backfill(stream, "key", checkpoint=checkpoint),
             "status": lambda: status(checkpoint, migrations=self.scripts),
             "migrated": lambda: migrated(
@@ -133,7 +132,9 @@ def test_a_copy_is_read_from_its_own_files_and_never_changed(ran, copy, tmp_path
     report = dry_run("tally", copy, **named)
     assert (report.families[0].tried, report.failed) == (untouched, False)
     fresh = ScriptFolder.create(tmp_path / "fresh")
-    (written,) = baseline(tmp_path / "fresh", copy, store="seen", operator=SEEN, spark=ran.spark)
+    (written,) = baseline(
+        copy, migrations=tmp_path / "fresh", store="seen", operator=SEEN, spark=ran.spark
+    )
     assert "n BIGINT" in written.path.read_text()
     assert fresh.stores() == ("seen",)
     assert tree(copy) == before
@@ -147,7 +148,7 @@ def test_a_moved_checkpoint_goes_on_where_it_is_once_it_was_adopted(ran, copy):
     assert f"statemigrate adopt {copy}" in caught.value.next_action
     done = adopt(str(copy), apply=True, wait=0)
     assert (done.state, done.moved_from) == ("relocated", (f"file:{ran.query.checkpoint}",))
-    plan_backfill(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)
+    backfill(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)
     moved.run_migrated()
     assert moved.rows() > ran.half_rows
     assert ran.read(copy, "tally", TALLY) == tally_of(moved.rows(), ran.plain_rows)

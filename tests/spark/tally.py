@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from statemigrate import ScriptFolder
+from statemigrate.scripts import ScriptFolder
 
 CENTS, AMOUNTS, NESTED = "base", "aaaa11112222", "bbbb33334444"
 REVISIONS = (CENTS, AMOUNTS, NESTED)

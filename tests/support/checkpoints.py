@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from statemigrate import ScriptFolder
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
+from statemigrate.scripts import ScriptFolder
 
 OLD, NEW = Struct("cents BIGINT, name STRING"), Struct("amount DECIMAL(18,2), name STRING")
 KEY = Struct("id BIGINT").struct_type()
@@ -43,11 +44,16 @@ def item(number: int) -> dict[str, Any]:
     return {"cents": number * 3, "name": f"item {number}"}
 
 
-def items(root: Path, count: int, *, committed: bool = True) -> Path:
-    """A checkpoint with the keys 0 to ``count`` - 1, as of batch 0."""
+def items(
+    root: Path, count: int, *, committed: bool = True, applied: Mapping[str, str] | None = None
+) -> Path:
+    """A checkpoint with the keys 0 to ``count`` - 1, as of batch 0.
+
+    ``applied`` has the checksum of each script that was applied.
+    """
     layout = Layout.of(root / "checkpoint")
     states = tuple(_partition(layout, root, number, count) for number in range(2))
-    stores = {"items": StoredStore("value", (FAMILY,))}
+    stores = {"items": StoredStore("value", (FAMILY,), applied or {})}
     publish_manifest(layout, Manifest(0, KEY.jsonValue(), states, stores, {}))
     (layout.checkpoint / "commits").mkdir()
     if committed:

@@ -56,8 +56,8 @@ def adopt(
     Stop the query first. Spark keeps no lock, and a query that only waits for input cannot be told
     from a stopped one. Without --apply nothing is changed.
     """
-    from statemigrate.native.adoption import adopt as adopt_query
-    from statemigrate.native.adoption import undo_adoption
+    from statemigrate.commands.adopt import adopt as adopt_query
+    from statemigrate.commands.adopt import undo_adoption
 
     command = undo_adoption if undo else adopt_query
     if apply and wait > 1 and not settings.json:

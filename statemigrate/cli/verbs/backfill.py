@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
     from statemigrate.budget import OnError
+    from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import BackfillStatus
 
@@ -76,44 +77,51 @@ def backfill(  # noqa: PLR0913 - one parameter an option
         raise click.UsageError("--pause and --status exclude each other.")
     from statemigrate.state.opening import is_embedded
 
-    embedded = is_embedded(path)
-    if embedded and (pause or status):
+    if (pause or status) and is_embedded(path):
         raise click.UsageError(
             f"See `statemigrate status --checkpoint {path}`: on the embedded engine there is no "
             "plan to pause or to follow."
         )
-    if embedded:
-        _to_the_end(settings, path, targets, on_error, accept_edited)
-    elif pause:
+    if pause:
         _pause(settings, path)
     elif status:
         _status(settings, path, targets)
     else:
-        _plan(settings, path, targets, keys_per_chunk)
-
-
-def _to_the_end(
-    settings: Settings,
-    checkpoint: str,
-    targets: Mapping[str, str],
-    on_error: OnError,
-    accept_edited: tuple[str, ...],
-) -> None:
-    from statemigrate.cli.progress import progress_bar
-    from statemigrate.commands.offline import backfill_stopped
-
-    with progress_bar("values", shown=not settings.json) as move:
-        done = backfill_stopped(
-            checkpoint,
-            migrations=settings.migrations,
+        _run(
+            settings,
+            path,
             targets=targets,
+            keys_per_chunk=keys_per_chunk,
             on_error=on_error,
             accept_edited=accept_edited,
-            tick=move,
+        )
+
+
+def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
+    from statemigrate.cli.progress import progress_bar
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.backfill import backfill as migrate
+    from statemigrate.native.backfill.plan import BackfillPlan
+
+    bar = progress_bar("values", shown=not settings.json)
+    with spark_when_needed() as spark, bar as move:
+        done = migrate(
+            checkpoint,
+            migrations=settings.migrations,
+            operator=settings.operator,
+            spark=spark,
+            progress=move,
+            **options,
         )
     if settings.json:
         print_json(asdict(done))
-        return
+    elif isinstance(done, BackfillPlan):
+        _print_plan(done, checkpoint)
+    else:
+        _print_done(done, checkpoint)
+
+
+def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     screen = console()
     screen.print(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
@@ -121,30 +129,6 @@ def _to_the_end(
         screen.print(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
     else:
         screen.print("Next: start the query; what is empty leaves the read path and is dropped.")
-
-
-def _plan(
-    settings: Settings, checkpoint: str, targets: Mapping[str, str], keys_per_chunk: int
-) -> None:
-    from statemigrate.cli.session import local_session
-    from statemigrate.native.backfill.chunk_files import ChunkFiles
-    from statemigrate.native.backfill.plan import plan_backfill
-
-    # Said before Spark takes its time to start.
-    ChunkFiles(checkpoint).directory.require_query()
-    with local_session() as spark:
-        plan = plan_backfill(
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            keys_per_chunk=keys_per_chunk,
-            operator=settings.operator,
-            spark=spark,
-        )
-    if settings.json:
-        print_json(asdict(plan))
-    else:
-        _print_plan(plan, checkpoint)
 
 
 def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
@@ -162,7 +146,7 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
-    from statemigrate.native.backfill.plan import pause_backfill
+    from statemigrate.commands.backfill import pause_backfill
 
     withdrawn = pause_backfill(checkpoint)
     if settings.json:
@@ -173,12 +157,10 @@ def _pause(settings: Settings, checkpoint: str) -> None:
 
 
 def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
-    from statemigrate.cli.session import local_session
-    from statemigrate.native.backfill.chunk_files import ChunkFiles
-    from statemigrate.native.backfill.progress import backfill_status
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.backfill import backfill_status
 
-    ChunkFiles(checkpoint).directory.require_query()
-    with local_session() as spark:
+    with spark_when_needed() as spark:
         status = backfill_status(
             checkpoint,
             migrations=settings.migrations,

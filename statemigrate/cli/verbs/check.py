@@ -58,7 +58,7 @@ def check(
     its own, and exits with 1 if there is any; a note is no finding.
     """
     from statemigrate.commands.applied import record_applied
-    from statemigrate.inspect.checking.check import check as check_scripts
+    from statemigrate.commands.check import check as check_scripts
 
     if record and checkpoint is None:
         raise click.UsageError("--record needs --checkpoint.")
@@ -67,7 +67,11 @@ def check(
         if not settings.json:
             console().print(f"Wrote what was applied to {path}")
     report = check_scripts(
-        settings.migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
+        code=code,
+        checkpoint=checkpoint,
+        made_up=made_up,
+        migrations=settings.migrations,
+        targets=targets,
     )
     _print(settings, report)
     if not report.passed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,73 +92,38 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     back, what changes, and how long the backfill will take. Exit code 1 if a value fails, or if a
     field that had values keeps none and the script does not name it in `drops`.
     """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.dry_run import dry_run as try_out
+    from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.inspect.trial.estimate import Pace
 
     if (checkpoint is None) == (file is None):
         raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
-    pace = Pace(budget_ms, keys_per_chunk)
+    shared: dict[str, Any] = {
+        "migrations": settings.migrations,
+        "targets": targets,
+        "sample": sample,
+    }
     if file is not None:
-        report = _of_file(settings, store, file, from_revision, sample, targets)
+        report = dry_run_file(store, file, revision=from_revision, **shared)
     else:
         assert checkpoint is not None  # noqa: S101 - one of the two is given
-        report = _of_checkpoint(settings, store, checkpoint, sample, pace, targets, accept_edited)
+        bar = progress_bar("values", shown=not settings.json)
+        with spark_when_needed() as spark, bar as move:
+            report = try_out(
+                store,
+                checkpoint,
+                pace=Pace(budget_ms, keys_per_chunk),
+                accept_edited=accept_edited,
+                operator=settings.operator,
+                spark=spark,
+                progress=move,
+                **shared,
+            )
     _write(report, junit, html)
     _print(settings, report)
     if not report.in_order:
         click.get_current_context().exit(1)
-
-
-def _of_checkpoint(
-    settings: Settings,
-    store: str,
-    checkpoint: str,
-    sample: int | None,
-    pace: object,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
-) -> DryRunReport:
-    from statemigrate.cli.session import local_session
-    from statemigrate.inspect.trial.run import dry_run as run
-    from statemigrate.inspect.trial.run import read_lineages
-    from statemigrate.state.opening import require_store
-
-    # Said before Spark takes its time to start.
-    lineage = read_lineages(settings.migrations, store)[store]
-    lineage.resolve(targets.get(store, "head"))
-    require_store(checkpoint, store)
-    with local_session() as spark, progress_bar("values", shown=not settings.json) as move:
-        return run(
-            store,
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            sample=sample,
-            accept_edited=accept_edited,
-            pace=pace,  # type: ignore[arg-type]
-            operator=settings.operator,
-            spark=spark,
-            tick=move,
-        )
-
-
-def _of_file(
-    settings: Settings,
-    store: str,
-    file: str,
-    revision: str | None,
-    sample: int | None,
-    targets: dict[str, str],
-) -> DryRunReport:
-    from statemigrate.inspect.trial.file import dry_run_file
-
-    return dry_run_file(
-        store,
-        file,
-        migrations=settings.migrations,
-        revision=revision,
-        targets=targets,
-        sample=sample,
-    )
 
 
 def _write(report: DryRunReport, junit: str | None, html: str | None) -> None:

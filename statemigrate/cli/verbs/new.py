@@ -12,7 +12,7 @@ from statemigrate.cli.options import Settings, operator_option, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from statemigrate.commands.autogenerate import Generated
+    from statemigrate.commands.new import NewScript
     from statemigrate.formats import Format
 
 
@@ -86,15 +86,15 @@ def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool
 def _from_checkpoint(
     settings: Settings, checkpoint: str, message: str | None, store: str | None
 ) -> None:
-    from statemigrate.cli.session import session_for
+    from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.baseline import MESSAGE, baseline
 
-    with session_for(checkpoint) as spark:
+    with spark_when_needed() as spark:
         written = baseline(
-            settings.migrations,
             checkpoint,
             message or MESSAGE,
-            store,
+            store=store,
+            migrations=settings.migrations,
             operator=settings.operator,
             spark=spark,
         )
@@ -117,11 +117,11 @@ def _write(
     new: Format | None,
     baseline: bool,
 ) -> None:
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.commands.new import new as write
 
-    path = ScriptFolder(settings.migrations).new(
-        store, message, old=old, new=new, baseline=baseline
-    )
+    path = write(
+        store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations
+    ).path
     steps = _next_steps(store, baseline, new is not None)
     if settings.json:
         print_json({"path": str(path), "store": store, "next": steps})
@@ -135,7 +135,7 @@ def _write(
 def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
     from statemigrate.commands.autogenerate import autogenerate
 
-    written = autogenerate(settings.migrations, reference, message, store)
+    written = autogenerate(reference, message, store=store, migrations=settings.migrations)
     if settings.json:
         print_json([_document(script) for script in written])
         return
@@ -148,7 +148,7 @@ def _autogenerate(settings: Settings, reference: str, message: str, store: str |
             screen.print(line)
 
 
-def _document(script: Generated) -> dict[str, Any]:
+def _document(script: NewScript) -> dict[str, Any]:
     return {
         "path": str(script.path),
         "store": script.store,
@@ -157,7 +157,7 @@ def _document(script: Generated) -> dict[str, Any]:
     }
 
 
-def _remarks(script: Generated) -> list[str]:
+def _remarks(script: NewScript) -> list[str]:
     if script.is_baseline:
         return [
             f"Store {script.store} had no script: this one records the format the code declares"

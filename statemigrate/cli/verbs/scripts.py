@@ -26,13 +26,13 @@ def init(settings: Settings) -> None:
     It holds script.py.mako, the template of new scripts, and versions/, where they go. A folder
     that is one already stays as it is.
     """
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.commands.scripts import init as make
 
-    folder = ScriptFolder.create(settings.migrations)
+    versions = make(migrations=settings.migrations)
     if settings.json:
-        print_json({"directory": str(folder.directory)})
+        print_json({"directory": str(versions.parent)})
     else:
-        console().print(f"Migration scripts go to {folder.versions}")
+        console().print(f"Migration scripts go to {versions}")
         console().print("Next: statemigrate new STORE -m MESSAGE")
 
 
@@ -46,9 +46,9 @@ def history(settings: Settings, store: str | None) -> None:
     Scripts that are broken or not finished are listed too, with what is wrong. Exit code 1 if
     there is any.
     """
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.commands.scripts import history as scripts_of
 
-    entries = ScriptFolder(settings.migrations).history(store)
+    entries = scripts_of(store, migrations=settings.migrations)
     if settings.json:
         print_json([entry.to_json() for entry in entries])
     elif not entries:
@@ -71,9 +71,9 @@ def heads(settings: Settings) -> None:
     Several where a store's scripts form no chain. What is wrong with a script is shown below it,
     and makes the exit code 1.
     """
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.commands.scripts import heads as newest
 
-    entries = ScriptFolder(settings.migrations).heads()
+    entries = newest(migrations=settings.migrations)
     if settings.json:
         print_json([entry.to_json() for entry in entries])
     elif not entries:
@@ -98,9 +98,9 @@ def show(settings: Settings, revision: str) -> None:
     head, base+1 or -1. Of a script that is broken or not finished, what can be read is shown, and
     what is wrong; the exit code is 1 then.
     """
-    from statemigrate.scripts import ScriptFolder
+    from statemigrate.commands.scripts import show as details_of
 
-    details = ScriptFolder(settings.migrations).show(revision)
+    details = details_of(revision, migrations=settings.migrations)
     if settings.json:
         print_json(details.to_json())
     else:

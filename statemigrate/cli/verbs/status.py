@@ -46,15 +46,14 @@ def status(
     Counts are exact, as of the last committed batch; the query may be running. With --watch the
     rate and the time left are reckoned from one look to the next; Ctrl-C ends it.
     """
-    from statemigrate.cli.session import session_for
+    from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.status import status as look
 
-    scripts = settings.scripts()
-    with session_for(checkpoint) as spark:
+    with spark_when_needed() as spark:
         look_again = partial(
             look,
             checkpoint,
-            migrations=scripts,
+            migrations=settings.migrations,
             targets=targets,
             operator=settings.operator,
             spark=spark,

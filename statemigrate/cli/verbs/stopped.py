@@ -23,31 +23,38 @@ from statemigrate.cli.output import console, print_json, print_json_text, print_
 from statemigrate.errors import HIDDEN, values_hidden
 
 if TYPE_CHECKING:
-    from statemigrate.commands.offline import Retirement
     from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.retire import Retirement
 
 
 @click.command(epilog="Example: statemigrate retire --checkpoint /data/checkpoint")
 @checkpoint_option
 @target_option
+@accept_edited_option
 @operator_option
 @shared_options()
 @click.pass_obj
-def retire(settings: Settings, checkpoint: str, targets: dict[str, str]) -> None:
+def retire(
+    settings: Settings,
+    checkpoint: str,
+    targets: dict[str, str],
+    accept_edited: tuple[str, ...],
+) -> None:
     """Drop the empty older families of a stopped query.
 
     Each is looked at again on committed state before it goes. A query does the same at its next
     start; of Spark's own state only the query can, and this says what it will drop. Exit code 1 if
     a family still holds values.
     """
-    from statemigrate.cli.session import session_for
-    from statemigrate.commands.offline import retire as drop
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.retire import retire as drop
 
-    with session_for(checkpoint) as spark:
+    with spark_when_needed() as spark:
         found = drop(
             checkpoint,
             migrations=settings.migrations,
             targets=targets,
+            accept_edited=accept_edited,
             operator=settings.operator,
             spark=spark,
         )
@@ -88,19 +95,14 @@ def quarantine(
     Each is tried with the scripts as they are now. Once they are corrected, the query's next start
     tries them again, as `backfill` does on a stopped one. Exit code 1 if any still fails.
     """
-    from statemigrate.cli.session import session_for
-    from statemigrate.commands.quarantine import quarantined
-    from statemigrate.inspect.trial.run import read_lineages
-    from statemigrate.state.opening import require_store
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.quarantine import quarantine as left_behind
 
     if path is not None:
         require_values("quarantine --to")
     failing = 0
-    # Said before Spark takes its time to start.
-    read_lineages(settings.migrations, store)
-    require_store(checkpoint, store)
-    with session_for(checkpoint) as spark:
-        found = quarantined(
+    with spark_when_needed() as spark:
+        found = left_behind(
             store,
             checkpoint,
             migrations=settings.migrations,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import click
 
 from statemigrate.cli.options import (
     Settings,
+    accept_edited_option,
     checkpoint_option,
     operator_option,
     require_values,
@@ -19,15 +20,13 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_json_text
 from statemigrate.cli.progress import progress_bar
 
-if TYPE_CHECKING:
-    from statemigrate.state.reader import StateReader
-
 
 @click.command(epilog="Example: statemigrate get auctions 42 --checkpoint /data/checkpoint")
 @click.argument("store")
 @click.argument("key", nargs=-1, required=True)
 @checkpoint_option
 @target_option
+@accept_edited_option
 @operator_option
 @shared_options()
 @click.pass_obj
@@ -35,8 +34,10 @@ def get(
     settings: Settings,
     store: str,
     key: tuple[str, ...],
+    *,
     checkpoint: str,
     targets: dict[str, str],
+    accept_edited: tuple[str, ...],
 ) -> None:
     """Print what STORE holds under KEY, in the target format.
 
@@ -45,15 +46,22 @@ def get(
     if there is none.
     """
     require_values("get")
-    from statemigrate.state.keys import key_from_texts
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.view import find
 
-    with opened(settings, store, checkpoint, targets) as reader:
-        wanted = key_from_texts(reader.key_type(store), key)
-        names = reader.key_columns(store)
-        found = [(dict(zip(names, k, strict=True)), v) for k, v in reader.entries(store, wanted)]
-        whole = len(wanted) == len(names)
-    _print_found(settings, found, whole=whole)
-    if not found:
+    with spark_when_needed() as spark:
+        found = find(
+            store,
+            checkpoint,
+            key,
+            migrations=settings.migrations,
+            targets=targets,
+            accept_edited=accept_edited,
+            operator=settings.operator,
+            spark=spark,
+        )
+    _print_found(settings, found.entries, whole=found.is_one)
+    if not found.entries:
         console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
         click.get_current_context().exit(1)
 
@@ -67,58 +75,48 @@ def get(
     "--to", "path", required=True, metavar="FILE", help="File ending in .parquet, .avro or .jsonl."
 )
 @target_option
+@accept_edited_option
 @operator_option
 @shared_options()
 @click.pass_obj
 def export(
-    settings: Settings, store: str, checkpoint: str, path: str, targets: dict[str, str]
+    settings: Settings,
+    store: str,
+    *,
+    checkpoint: str,
+    path: str,
+    targets: dict[str, str],
+    accept_edited: tuple[str, ...],
 ) -> None:
     """Write every key of STORE with its value, in the target format, to one file.
 
     Whatever is migrated so far; the query may be running. Each record has a `key` and a `value`.
     """
     require_values("export")
-    from statemigrate.commands.export import check_target
-    from statemigrate.commands.export import export as write
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.view import export as write
 
-    # Said before Spark takes its time to start.
-    check_target(path)
-    with (
-        opened(settings, store, checkpoint, targets) as reader,
-        progress_bar("keys", shown=not settings.json) as move,
-    ):
-        keys = write(reader, store, path, tick=lambda done: move(done, None))
-        batch = reader.batch
+    bar = progress_bar("keys", shown=not settings.json)
+    with spark_when_needed() as spark, bar as move:
+        done = write(
+            store,
+            checkpoint,
+            path,
+            migrations=settings.migrations,
+            targets=targets,
+            accept_edited=accept_edited,
+            operator=settings.operator,
+            spark=spark,
+            progress=move,
+        )
     if settings.json:
-        print_json({"store": store, "keys": keys, "batch": batch, "path": path})
+        print_json(asdict(done))
     else:
+        keys, batch = done.keys, done.batch
         console().print(f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {path}")
 
 
-@contextmanager
-def opened(
-    settings: Settings, store: str, checkpoint: str, targets: dict[str, str]
-) -> Iterator[StateReader]:
-    """A reader of the checkpoint, with a Spark session where that is needed."""
-    from statemigrate.cli.session import session_for
-    from statemigrate.state.opening import require_store
-    from statemigrate.state.reader import StateReader
-
-    require_store(checkpoint, store)
-    with (
-        session_for(checkpoint) as spark,
-        StateReader(
-            checkpoint,
-            migrations=settings.scripts(),
-            targets=targets,
-            operator=settings.operator,
-            spark=spark,
-        ) as reader,
-    ):
-        yield reader
-
-
-def _print_found(settings: Settings, found: list[tuple[Any, Any]], *, whole: bool) -> None:
+def _print_found(settings: Settings, found: Sequence[tuple[Any, Any]], *, whole: bool) -> None:
     from statemigrate.formats.json_values import json_text
 
     if whole:

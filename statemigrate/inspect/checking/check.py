@@ -22,7 +22,7 @@ def check(
     *,
     code: Iterable[str] = (),
     targets: Mapping[str, str] | None = None,
-    checkpoint: str | None = None,
+    checkpoint: str | Path | None = None,
     made_up: bool = True,
 ) -> CheckReport:
     """Check a folder of migration scripts, and report everything that is wrong.
@@ -38,7 +38,8 @@ def check(
     `CheckpointError` for what is not a checkpoint.
     """
     folder = ScriptFolder(migrations)
-    deployed = applied_by(checkpoint) if checkpoint else {}
+    path = None if checkpoint is None else str(checkpoint)
+    deployed = {} if path is None else applied_by(path)
     found = survey(folder.versions)
     migrations_to_try = found.migrations if made_up else ()
     tried = [each for migration in migrations_to_try for each in made_up_findings(migration)]
@@ -47,7 +48,7 @@ def check(
         *(_fault(found, fault) for fault in found.faults),
         *wrong_targets,
         *code_findings(found, code, targets or {}, {each.store for each in wrong_targets}),
-        *unchanged_findings(found, folder.directory, deployed, checkpoint),
+        *unchanged_findings(found, folder.directory, deployed, path),
         *(each for migration in found.migrations for each in example_findings(migration)),
         *(each for each in tried if each.severity == "error"),
         *(each for script in found.scripts for each in _questions(found, script)),

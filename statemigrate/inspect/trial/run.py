@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,51 +15,14 @@ from statemigrate.inspect.trial.estimate import Pace, estimated
 from statemigrate.inspect.trial.findings import Findings, added
 from statemigrate.inspect.trial.task import Trying
 from statemigrate.migration import Lineage, Step
-from statemigrate.state.opening import open_state
-from statemigrate.state.protocol import State, planned
+from statemigrate.state.protocol import State
 from statemigrate.state.values import Share, Shares
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 Counts = Mapping[str, Mapping[int, int]]
 Progress = Callable[[int, int], None]
-
-
-def dry_run(  # noqa: PLR0913 - all but two by name
-    store: str,
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
-    sample: int | None = None,
-    accept_edited: Sequence[str] = (),
-    pace: Pace | None = None,
-    operator: int | None = None,
-    spark: SparkSession | None = None,
-    tick: Progress = lambda _done, _total: None,
-) -> DryRunReport:
-    """Take the values of ``store`` through its scripts, as its query would, and report on it.
-
-    The query may be running: its last committed batch is read, and nothing is written. ``sample``
-    tries about so many values, spread evenly over families and partitions, instead of all of them.
-    ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
-    ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
-    several could be. The work is done on ``spark``, the active session unless given; ``tick`` is
-    told from time to time how many values were read, and of how many.
-
-    Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
-    that cannot be used, and `StartupError` where the query would refuse to start.
-    """
-    check_sample(sample)
-    lineages = read_lineages(migrations, store)
-    session = spark or _active(checkpoint)
-    with closing(
-        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=session)
-    ) as state:
-        plan = planned(state, store, lineages, targets or {}, accept_edited)
-        return _tried(state, plan, sample, pace or Pace(), tick)
 
 
 def check_sample(sample: int | None) -> None:
@@ -84,15 +46,13 @@ def read_lineages(migrations: str | Path, store: str) -> dict[str, Lineage]:
     return ScriptFolder(migrations).sound_lineages(store)
 
 
-def _active(checkpoint: str | Path) -> SparkSession:
-    from statemigrate.native.spark_state.reader import active_session
-
-    return active_session(str(checkpoint))
-
-
-def _tried(
-    state: State, plan: StorePlan, sample: int | None, pace: Pace, tick: Progress
+def tried(
+    state: State, plan: StorePlan, sample: int | None, pace: Pace, progress: Progress
 ) -> DryRunReport:
+    """Take the values of a store through its scripts, all of them or about ``sample``.
+
+    ``progress`` is told how many values were read, and of how many.
+    """
     store = plan.declared.store
     to_try = courses(plan)
     counts = state.counts(store)
@@ -101,7 +61,7 @@ def _tried(
     documents = state.values(plan, [each.family for each in to_try]).map(
         Trying.of(to_try),
         shares=shared(to_try, counts, sample),
-        tick=lambda done: tick(done, total),
+        tick=lambda done: progress(done, total),
     )
     found = added(documents)
     return DryRunReport(

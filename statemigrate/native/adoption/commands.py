@@ -1,4 +1,4 @@
-"""Adopting a query, and undoing it: what the command line calls."""
+"""Adopting a query, and undoing it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
@@ -18,7 +19,7 @@ from statemigrate.native.adoption.steps import adopting, undoing
 
 
 def adopt(
-    checkpoint: str, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: str | Path, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
 ) -> Adoption:
     """Make room for the control source behind the sources of a query that was stopped.
 
@@ -32,16 +33,16 @@ def adopt(
     Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
     there is nothing to adopt, or what is found is not understood; then nothing was changed.
     """
-    log = native_log(checkpoint)
+    log = native_log(str(checkpoint))
     relocation = plan_relocation(log.checkpoint)
     if relocation.files and has_room(log):
         return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
     verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
-    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    return verb.run(str(checkpoint), apply=apply, stopped=stopped, wait=wait)
 
 
 def undo_adoption(
-    checkpoint: str, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: str | Path, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
 ) -> Adoption:
     """Take the control source out again, whether or not it has run since.
 
@@ -49,7 +50,7 @@ def undo_adoption(
     to the backup, so that a later adoption starts afresh. Arguments and errors as of `adopt`.
     """
     verb = _Verb(plan_undoing, undoing, "would undo", "undone")
-    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    return verb.run(str(checkpoint), apply=apply, stopped=stopped, wait=wait)
 
 
 def _relocate(

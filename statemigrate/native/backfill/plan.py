@@ -103,7 +103,7 @@ def planned_backfill(
 def pause_backfill(checkpoint: str | Path) -> int:
     """Withdraw the chunks that the query has not taken yet; how many there were.
 
-    The query may be running, and finishes the chunk it is at. `plan_backfill` resumes: what is
+    The query may be running, and finishes the chunk it is at. `backfill` resumes: what is
     migrated already is not planned again. Raises `CheckpointError` for what is not a checkpoint.
     """
     files = ChunkFiles(str(checkpoint))

@@ -54,7 +54,7 @@ def with_backfill(
     ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
     of the query, a path or URI. Group the result by the same columns and give it a processor marked
     with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
-    `plan_backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
+    `backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
     processor that is not marked gets the stream as it was before, and is refused with
     `StartupError` while the state is in families that it does not declare.
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from statemigrate import ScriptFolder
 from statemigrate.access import DualAccess, Source
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
@@ -23,6 +22,7 @@ from statemigrate.formats import Struct
 from statemigrate.inspect.trial.course import Course
 from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
+from statemigrate.scripts import ScriptFolder
 
 SECRETS = ("secret-key", "secret-name", "secret-text", "SECRET-TEXT", "secret-number", "secret-map")
 """Parts of the keys and values of the file."""

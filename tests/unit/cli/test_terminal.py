@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import statemigrate.cli
-from statemigrate import ScriptFolder
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
@@ -21,6 +20,7 @@ from statemigrate.cli.output import (
     print_unexpected,
 )
 from statemigrate.errors import CheckpointError
+from statemigrate.scripts import ScriptFolder
 
 HOSTILE = (
     "\x1b[2J\x1b]0;title\x07 \x9b31m \u202egnp.exe \u2066x\u2069 "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.commands.autogenerate import Generated, autogenerate
+from statemigrate import NewScript, autogenerate
 from statemigrate.errors import FormatError, LineageError, ScriptError, StartupError
 from statemigrate.formats import Avro, Struct
 from statemigrate.inspect.checking.code import CodeError
@@ -59,7 +59,7 @@ def test_the_head_and_the_code_give_a_script_that_runs(
 ) -> None:
     folder.new("totals", "as is", new=Struct("name STRING, cents BIGINT"), baseline=True)
     reference = declare(totals="item STRUCT<name: STRING>, cents BIGINT")
-    (written,) = autogenerate(folder.directory, reference, "fold name", "totals")
+    (written,) = autogenerate(reference, "fold name", store="totals", migrations=folder.directory)
     lineage = folder.lineage("totals")
     migration = lineage.migrations[-1]
     assert (written.store, written.is_baseline) == ("totals", False)
@@ -91,7 +91,10 @@ def test_nothing_is_written_where_the_code_declares_what_the_head_holds(
 ) -> None:
     folder.new("totals", "as is", new=head, baseline=True)
     before = list(folder.versions.iterdir())
-    assert autogenerate(folder.directory, declare(totals="cents BIGINT"), "x", store) == ()
+    assert (
+        autogenerate(declare(totals="cents BIGINT"), "x", store=store, migrations=folder.directory)
+        == ()
+    )
     assert list(folder.versions.iterdir()) == before
 
 
@@ -101,7 +104,7 @@ def test_after_an_avro_head_the_new_format_is_a_struct(
     fields = [{"name": "cents", "type": "long"}, {"name": "k", "type": ["null", "string"]}]
     head = Avro({"type": "record", "name": "R", "fields": fields})
     folder.new("totals", "as is", new=head, baseline=True)
-    autogenerate(folder.directory, declare(totals="cents BIGINT, k STRING, n INT"), "n")
+    autogenerate(declare(totals="cents BIGINT, k STRING, n INT"), "n", migrations=folder.directory)
     lineage = folder.lineage("totals")
     assert lineage.migrations[-1].old == head
     assert lineage.migrations[-1].new == Struct("cents BIGINT, k STRING, n INT")
@@ -115,7 +118,7 @@ def test_without_a_store_each_one_that_differs_gets_a_script(
     folder.new("same", "as is", new=Struct("a INT"), baseline=True)
     folder.new("wider", "as is", new=Struct("a INT"), baseline=True)
     reference = declare(same="a INT", wider="a BIGINT", fresh="b STRING")
-    written = autogenerate(folder.directory, reference, "change")
+    written = autogenerate(reference, "change", migrations=folder.directory)
     assert [(each.store, each.is_baseline) for each in written] == [
         ("wider", False),
         ("fresh", True),
@@ -123,7 +126,7 @@ def test_without_a_store_each_one_that_differs_gets_a_script(
     assert [entry.migration.message for entry in folder.history("wider")] == ["change", "as is"]
     (baseline,) = folder.lineage("fresh").migrations
     assert (baseline.old, baseline.new) == (None, Struct("b STRING"))
-    assert written[1] == Generated("fresh", Path(baseline.path), True, ())
+    assert written[1] == NewScript("fresh", Path(baseline.path), True, ())
 
 
 def test_map_and_list_state_are_compared_by_their_values(
@@ -131,7 +134,7 @@ def test_map_and_list_state_are_compared_by_their_values(
 ) -> None:
     folder.new("seen", "as is", new=Struct("times INT"), baseline=True)
     call = "handle.getMapState('seen', 'url STRING', 'times BIGINT')"
-    (written,) = autogenerate(folder.directory, declare(call), "wider")
+    (written,) = autogenerate(declare(call), "wider", migrations=folder.directory)
     assert folder.lineage("seen").migrations[-1].new == Struct("times BIGINT")
     assert written.store == "seen"
 
@@ -141,7 +144,7 @@ def test_a_store_the_code_does_not_have_is_an_error_that_names_those_it_has(
 ) -> None:
     reference = declare(totals="a INT", seen="b INT")
     with pytest.raises(CodeError, match="has no store total\n") as caught:
-        autogenerate(folder.directory, reference, "x", "total")
+        autogenerate(reference, "x", store="total", migrations=folder.directory)
     assert caught.value.found == "totals, seen"
     assert caught.value.data == {"reference": reference, "store": "total"}
     assert list(folder.versions.iterdir()) == []
@@ -150,12 +153,12 @@ def test_a_store_the_code_does_not_have_is_an_error_that_names_those_it_has(
 def test_a_store_declared_twice_is_an_error(folder: ScriptFolder, declare: Declare) -> None:
     reference = declare("handle.getValueState('a', 'x INT')", a="x INT")
     with pytest.raises(StartupError, match="declares the state a twice"):
-        autogenerate(folder.directory, reference, "x", "a")
+        autogenerate(reference, "x", store="a", migrations=folder.directory)
 
 
 def test_code_that_declares_nothing_is_an_error(folder: ScriptFolder, declare: Declare) -> None:
     with pytest.raises(CodeError, match="declares no state\n"):
-        autogenerate(folder.directory, declare(), "x")
+        autogenerate(declare(), "x", migrations=folder.directory)
 
 
 def test_nothing_is_written_if_one_of_several_stores_has_no_format(
@@ -164,7 +167,7 @@ def test_nothing_is_written_if_one_of_several_stores_has_no_format(
     call = "handle.getValueState('b', StructType().add('m', CalendarIntervalType()))"
     reference = declare(call, a="x INT")
     with pytest.raises(FormatError, match="Field m"):
-        autogenerate(folder.directory, reference, "x")
+        autogenerate(reference, "x", migrations=folder.directory)
     assert list(folder.versions.iterdir()) == []
 
 
@@ -173,11 +176,12 @@ def test_broken_scripts_of_other_stores_do_not_matter_to_a_named_one(
 ) -> None:
     folder.new("broken", "open")
     reference = declare(totals="a INT", broken="a INT")
-    assert [w.store for w in autogenerate(folder.directory, reference, "x", "totals")] == ["totals"]
+    written = autogenerate(reference, "x", store="totals", migrations=folder.directory)
+    assert [each.store for each in written] == ["totals"]
     with pytest.raises(ScriptError, match="is not filled in yet"):
-        autogenerate(folder.directory, reference, "x")
+        autogenerate(reference, "x", migrations=folder.directory)
 
 
 def test_an_impossible_name_for_a_store_is_refused(folder: ScriptFolder, declare: Declare) -> None:
     with pytest.raises(LineageError, match="cannot be the name of a store"):
-        autogenerate(folder.directory, declare(head="a INT"), "x")
+        autogenerate(declare(head="a INT"), "x", migrations=folder.directory)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 
-from statemigrate import ENVELOPE, ScriptFolder, Struct, migrated
+from statemigrate import ENVELOPE, Struct, migrated
 from statemigrate.errors import (
     CheckpointError,
     LineageError,
@@ -22,6 +22,7 @@ from statemigrate.errors import (
 )
 from statemigrate.native.live.control import MARKER
 from statemigrate.native.live.group_state import MigratedGroupState
+from statemigrate.scripts import ScriptFolder
 
 OLD, NEW = Struct("n BIGINT, name STRING"), Struct("m BIGINT, names ARRAY<STRING>")
 SCRIPT = '''"""Rename."""

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import StructType
 
-from statemigrate import ScriptFolder, Struct, migrated
+from statemigrate import Struct, migrated
 from statemigrate.errors import ValueMismatchError
+from statemigrate.scripts import ScriptFolder
 
 DDL = "m MAP<INT, DATE>, took INTERVAL DAY TO SECOND, `a b` DECIMAL(18,2), at TIMESTAMP"
 SCRIPT = f'''"""A baseline."""

@@ -8,9 +8,9 @@ import pytest
 from pyspark import cloudpickle
 from support.script_files import script
 
-from statemigrate import ScriptFolder
 from statemigrate.errors import ScriptError
 from statemigrate.migration.imports import imported_inside
+from statemigrate.scripts import ScriptFolder
 
 MONEY = "from decimal import Decimal\n\n\ndef doubled(n):\n    return n * FACTOR\n\n\nFACTOR = 2\n"
 

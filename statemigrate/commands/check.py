@@ -1,0 +1,34 @@
+"""`check`: scripts, the code they are for, and what was applied, without any state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from statemigrate.inspect.checking.check import check as check_folder
+from statemigrate.inspect.checking.report import CheckReport
+
+
+def check(
+    *,
+    code: Iterable[str] = (),
+    checkpoint: str | Path | None = None,
+    made_up: bool = True,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+) -> CheckReport:
+    """Check all migration scripts, and the code that needs them; report everything that is wrong.
+
+    Each script must be complete and the scripts of a store one chain; its examples must migrate;
+    no question may be open. What was applied, by ``applied.json`` and by ``checkpoint``, must be
+    unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``, whose schemas must be
+    those of their targets: by store the revision that the code is written for, as `migrated` was
+    given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
+    values made up from its formats.
+
+    Neither state nor Java is needed. Raises `ScriptError` for what is not a folder of scripts and
+    `CheckpointError` for what is not a checkpoint.
+    """
+    return check_folder(
+        migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
+    )

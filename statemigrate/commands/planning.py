@@ -1,0 +1,27 @@
+"""What a stopped query of the embedded engine would do with each of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from statemigrate.deployment import StorePlan
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.protocol import planned
+
+
+def offline_plans(
+    layout: Layout,
+    migrations: str | Path,
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str] = (),
+) -> dict[str, StorePlan]:
+    """By store, how code written for the targets would access it."""
+    lineages = ScriptFolder(migrations).lineages()
+    with closing(EmbeddedState(str(layout.checkpoint))) as state:
+        return {
+            store: planned(state, store, lineages, targets, accept_edited) for store in state.stores
+        }

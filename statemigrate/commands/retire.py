@@ -1,0 +1,94 @@
+"""`retire`: drops the empty older families of a stopped query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.commands.planning import offline_plans
+from statemigrate.deployment import StorePlan
+from statemigrate.embedded.engine.offline import stopped
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.opening import engine_of, open_state
+from statemigrate.state.protocol import planned
+
+if TYPE_CHECKING:
+    from statemigrate.native.spark_state.session import Spark
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """Families that were dropped, and by name the values in those that are not empty.
+
+    ``later`` are empty families of Spark's own state, which the query's next start drops: only a
+    query of Spark's can.
+    """
+
+    dropped: tuple[str, ...]
+    later: tuple[str, ...]
+    kept: Mapping[str, int]
+
+
+def retire(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    operator: int | None = None,
+    spark: Spark = None,
+) -> Retirement:
+    """Drop the drained families of a stopped query, re-checked on its committed state.
+
+    A query does the same at its next start; of Spark's own state only the query can, and this says
+    what it will drop. A family that still holds a value is kept and counted. Parameters and errors
+    are those of `backfill`.
+    """
+    if engine_of(checkpoint) == "native":
+        return _later(str(checkpoint), migrations, targets or {}, accept_edited, operator, spark)
+    layout = Layout.of(checkpoint)
+    with stopped(layout) as query:
+        plans = offline_plans(layout, migrations, targets or {}, accept_edited)
+        dropped = query.retire(plans)
+        kept = _values(layout, plans, but=dropped)
+    return Retirement(dropped, (), kept)
+
+
+def _later(
+    checkpoint: str,
+    migrations: str | Path,
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str],
+    operator: int | None,
+    spark: Spark,
+) -> Retirement:
+    lineages = ScriptFolder(migrations).lineages()
+    opened = open_state(checkpoint, lineages, targets=targets, operator=operator, spark=spark)
+    with closing(opened) as state:
+        plans = [planned(state, store, lineages, targets, accept_edited) for store in state.stores]
+        values = {
+            family.name: sum(state.counts(plan.declared.store).get(family.name, {}).values())
+            for plan in plans
+            for family in plan.sources
+        }
+    empty = tuple(sorted(name for name, count in values.items() if not count))
+    return Retirement((), empty, {name: count for name, count in values.items() if count})
+
+
+def _values(
+    layout: Layout, plans: Mapping[str, StorePlan], *, but: tuple[str, ...]
+) -> dict[str, int]:
+    """By family other than the targets', the exact number of values."""
+    with closing(EmbeddedState(str(layout.checkpoint))) as state:
+        counts = {store: state.counts(store, but=plan.target.name) for store, plan in plans.items()}
+        return {
+            family.name: sum(counts[store].get(family.name, {}).values())
+            for store, plan in plans.items()
+            for family in plan.sources
+            if family.name not in but
+        }

@@ -1,0 +1,46 @@
+"""`init`, `history`, `heads` and `show`: the folder of scripts, and what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from statemigrate.scripts import Details, Entry, ScriptFolder
+
+
+def init(*, migrations: str | Path = "migrations") -> Path:
+    """Make a folder for migration scripts, and return where the scripts go.
+
+    It holds ``script.py.mako``, the template of new scripts, and ``versions/``. A folder that is
+    one already stays as it is. Raises `ScriptError` if something else is in it.
+    """
+    return ScriptFolder.create(migrations).versions
+
+
+def history(
+    store: str | None = None, *, migrations: str | Path = "migrations"
+) -> tuple[Entry, ...]:
+    """The scripts of one store, or store by store of all, newest first.
+
+    Scripts that are broken, or not finished, are among them, with what is wrong; last come those
+    that name no store. Raises `LineageError` for a store without scripts, `ScriptError` for what is
+    no folder of scripts.
+    """
+    return ScriptFolder(migrations).history(store)
+
+
+def heads(*, migrations: str | Path = "migrations") -> tuple[Entry, ...]:
+    """The newest script of every store: several where they form no chain.
+
+    Where each follows another, all of them. Raises `ScriptError` as `history`.
+    """
+    return ScriptFolder(migrations).heads()
+
+
+def show(revision: str, *, migrations: str | Path = "migrations") -> Details:
+    """One script with its formats compared, and what is wrong with it.
+
+    ``revision`` is an id or the beginning of one, a store for its head, or ``STORE@`` followed by
+    an id, ``head``, ``head-1``, ``base+1`` or ``-1``. Raises `LineageError` if it means no script,
+    or several.
+    """
+    return ScriptFolder(migrations).show(revision)
