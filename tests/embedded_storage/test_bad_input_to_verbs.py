@@ -111,7 +111,7 @@ def test_a_version_that_goes_while_it_is_read_gives_way_to_the_next(root: Path) 
 
     path = checkpoints.items(root, 20)
     layout = Layout.of(path)
-    manifest = layout.versions / "0.json"
+    manifest = layout.versions / "0-1.json"
     kept = manifest.read_bytes()
     manifest.unlink()
     later = threading.Timer(0.3, lambda: manifest.write_bytes(kept))

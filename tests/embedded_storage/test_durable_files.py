@@ -7,7 +7,6 @@ from support.partitions import files
 
 from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
 from statemigrate.embedded.storage.durable import (
-    RESTORE_COPY,
     DurableFile,
     FileReference,
     publish_document,
@@ -16,6 +15,7 @@ from statemigrate.embedded.storage.durable import (
     verify,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY
 
 DAMAGES = {
     "cut short": lambda data: data[:-1],

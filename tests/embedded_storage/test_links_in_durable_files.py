@@ -1,5 +1,6 @@
 """Links planted in a checkpoint of the embedded engine are not followed."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,13 +13,9 @@ from statemigrate.embedded.storage.durable import link_or_copy, publish_document
 from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    kept_versions,
-    publish_manifest,
-    read_manifest,
-)
+from statemigrate.embedded.storage.manifest import Manifest
 from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.storage.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.errors import ForeignFileError
 
 HEX = "0" * 32
@@ -113,13 +110,14 @@ def test_links_in_the_place_of_old_files_are_removed_themselves(layout: Layout, 
     for version in (1, 2):
         publish_manifest(layout, _manifest(version))
     planted(layout, "versions/0.json", home / "0.json")
-    planted(layout, "versions/.3.json.tmp", home / "note")
+    planted(layout, "versions/.0.json.tmp", home / "note")
+    os.utime(layout.versions / ".0.json.tmp", (1, 1), follow_symlinks=False)
     planted(layout, "heartbeat/8.txt", home / "8.txt")
     before = contents(home)
     remove_old_beats(layout, 100, 1)
     remove_old_versions(layout, 2, 2)
     assert contents(home) == before
-    assert sorted(path.name for path in layout.versions.iterdir()) == ["1.json", "2.json"]
+    assert sorted(path.name for path in layout.versions.iterdir()) == ["1-1.json", "2-1.json"]
     assert list((layout.root / "heartbeat").iterdir()) == []
 
 

@@ -76,7 +76,7 @@ def _retirable(before):
     class Store:
         sources = (COUNTS,)
 
-    engine = Engine(None, "", None, None, None, Options(), None)
+    engine = Engine(None, "", None, None, None, Options(), None, None)
     batches = Batches(engine, lambda _: {})
     batches._stores = {"counts": Store()}
     return batches._retirable(before)

@@ -2,11 +2,12 @@
 
 import pytest
 
-from statemigrate.embedded.storage import retention
+from statemigrate.embedded.storage import needs
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.layout import Layout, file_name
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
 from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.storage.versions import publish_manifest
 
 
 @pytest.fixture
@@ -16,24 +17,24 @@ def layout(tmp_path):
 
 @pytest.fixture
 def read(monkeypatch):
-    versions = []
-    original = retention.read_manifest
+    names = []
+    original = needs.read_published
 
-    def noted(layout, version):
-        versions.append(version)
-        return original(layout, version)
+    def noted(layout, version, epoch):
+        names.append(f"{version}-{epoch}")
+        return original(layout, version, epoch)
 
-    monkeypatch.setattr(retention, "read_manifest", noted)
-    return versions
+    monkeypatch.setattr(needs, "read_published", noted)
+    return names
 
 
-def published(layout, version, state):
+def published(layout, version, state, epoch=1):
     """Commit ``version``: ``state``, and one more changelog, which is there."""
     name = file_name(version, "changelog")
     layout.partition(0).mkdir(parents=True, exist_ok=True)
     (layout.partition(0) / name).write_bytes(b"")
     after = state.followed_by(FileReference(name, f"{version:064x}", 0), 1)
-    publish_manifest(layout, Manifest(version, {}, (after,), {}, {}))
+    publish_manifest(layout, Manifest(version, {}, (after,), {}, {}, epoch))
     return after
 
 
@@ -41,19 +42,20 @@ def names(layout):
     return {path.name for path in layout.partition(0).iterdir()}
 
 
-def test_a_manifest_is_read_once_and_again_where_it_was_published_anew(layout, read):
+def test_a_manifest_is_read_once(layout, read):
     state = PartitionState()
     for version in range(5):
         state = published(layout, version, state)
     remove_old_versions(layout, 4, retain=10)
-    assert read == [0, 1, 2, 3, 4]
+    assert read == ["0-1", "1-1", "2-1", "3-1", "4-1"]
     read.clear()
     after = published(layout, 5, state)
     remove_old_versions(layout, 5, retain=10)
-    assert read == [5]
+    assert read == ["5-1"]
     read.clear()
     # As a stopped query's backfill does: the same version, with one more changelog.
-    again = published(layout, 5, after)
+    again = published(layout, 5, after, epoch=2)
     remove_old_versions(layout, 5, retain=10)
-    assert read == [5]
+    assert read == ["5-2"]
     assert names(layout) == {each.file.name for each in again.changelogs}
+    assert not (layout.versions / "5-1.json").exists()

@@ -7,7 +7,6 @@ import pytest
 from support.partitions import COUNTS, batch, batches, contents, files
 
 from statemigrate.embedded.storage.durable import (
-    RESTORE_COPY,
     FileReference,
     publish_document,
     read_document,
@@ -16,6 +15,7 @@ from statemigrate.embedded.storage.manifest import PartitionState, SnapshotRefer
 from statemigrate.embedded.storage.snapshots import snapshot_files
 from statemigrate.embedded.working.partition import Partition
 from statemigrate.errors import CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY
 
 MANY = {number.to_bytes(4, "big"): number for number in range(2_000)}
 MORE = {number.to_bytes(4, "big"): -number for number in range(2_000, 2_500)}
@@ -25,7 +25,7 @@ def listed(place, state):
     """The files of a state's snapshot: name in the database, path of the content."""
     directory = place.directory / "files"
     found = snapshot_files(state.snapshot.file, place.directory)
-    return {name: file.within(directory) for name, file in found}
+    return {each.name: each.content.within(directory) for each in found}
 
 
 def test_a_snapshot_stands_for_all_changelogs_before_it(place):
@@ -124,11 +124,11 @@ def test_a_bad_listing_fails_the_restore(place, how):
         contents(place, state)
 
 
-@pytest.mark.parametrize("field", ["name", "sha256"])
+@pytest.mark.parametrize("field", ["name", "stored"])
 def test_a_listing_cannot_lead_out_of_its_directory(place, field):
     state = batches(place, [MANY], snapshots=[0])[0]
     real = snapshot_files(state.snapshot.file, place.directory)
-    entries = [{"name": n, "sha256": f.sha256, "size": f.size} for n, f in real]
+    entries = [each.to_json() for each in real]
     entries[0][field] = "../escaped"
     forged = publish_document(place.directory / "forged.snapshot", {"files": entries})
     shutil.rmtree(place.working)
@@ -166,6 +166,7 @@ def test_a_list_of_hashes_that_was_altered_is_not_believed(place):
     first = next(iter(read_document(hashes)["hashes"].values()))
     hashes.write_text(text.replace(first, "0" * 64))
     after = batch(place, state, 1, MORE, snapshot=True)
-    assert "0" * 64 not in {path.name for path in listed(place, after).values()}
+    found = snapshot_files(after.snapshot.file, place.directory)
+    assert "0" * 64 not in {each.content.sha256 for each in found}
     shutil.rmtree(place.working)
     assert contents(place, after) == {**MANY, **MORE}

@@ -10,12 +10,8 @@ from support.checkpoints import FAMILY, KEY, NEW, REVISION
 from statemigrate import status
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    PartitionState,
-    manifest_path,
-    publish_manifest,
-)
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.storage.versions import manifest_name, publish_manifest
 
 TARGET = StoredFamily(f"items@{REVISION}", REVISION, NEW)
 
@@ -27,7 +23,7 @@ def commit(layout: Layout, version: int, at: float, *left: int | None) -> None:
     )
     stores = {"items": StoredStore("value", (TARGET, FAMILY))}
     publish_manifest(layout, Manifest(version, KEY.jsonValue(), states, stores, {}))
-    os.utime(manifest_path(layout, version), (at, at))
+    os.utime(layout.checkpoint / manifest_name(version, 1), (at, at))
     (layout.checkpoint / "commits").mkdir(exist_ok=True)
     (layout.checkpoint / "commits" / str(version)).touch()
 

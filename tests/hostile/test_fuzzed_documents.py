@@ -20,16 +20,10 @@ from statemigrate.embedded.storage.continuation import next_batch
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    PartitionState,
-    SnapshotReference,
-    kept_versions,
-    publish_manifest,
-    read_manifest,
-)
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState, SnapshotReference
 from statemigrate.embedded.storage.retention import remove_old_versions
 from statemigrate.embedded.storage.snapshots import snapshot_files
+from statemigrate.embedded.storage.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.formats import Struct, format_from_json
 from statemigrate.native.adoption.backup import last_backup
 from statemigrate.native.adoption.offsets import OffsetLog
@@ -67,7 +61,7 @@ def manifest(directory: Path) -> Any:
     store = StoredStore("map", (StoredFamily("items", "base", FORMAT),), {"a": HEX}, None)
     key = Struct("id BIGINT").struct_type().jsonValue()
     publish_manifest(layout, Manifest(1, key, (state,), {"items": store}, {"share": 0.1}))
-    return json.loads((layout.versions / "1.json").read_text())["body"]
+    return json.loads((layout.versions / "1-1.json").read_text())["body"]
 
 
 def record(directory: Path) -> Any:
@@ -127,7 +121,7 @@ SOURCES = (
 Read = Callable[[Path], object]
 CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] = {
     "a manifest": (
-        "statemigrate/versions/1.json",
+        "statemigrate/versions/1-1.json",
         lambda at: mutated(manifest(at)).map(enveloped) | altered(enveloped(manifest(at))),
         lambda at: read_manifest(Layout(at), 1),
     ),

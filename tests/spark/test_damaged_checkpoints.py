@@ -71,10 +71,11 @@ def test_a_damaged_changelog_is_named_and_the_batch_waits_for_its_return(pipelin
     "damage", [cut, flip, lambda path: path.unlink()], ids=["cut", "bit", "gone"]
 )
 def test_a_damaged_manifest(pipeline, damage):
-    path = pipeline.checkpoint / "statemigrate/versions/2.json"
+    path = pipeline.checkpoint / "statemigrate/versions/2-1.json"
     damage(path)
     before = contents(pipeline.checkpoint)
-    refused(CorruptFileError, lambda: pipeline.query(CentsTally()).start(), str(path))
+    place = str(path) if path.exists() else str(path).replace("2-1", "2-*")
+    refused(CorruptFileError, lambda: pipeline.query(CentsTally()).start(), place)
     assert contents(pipeline.checkpoint) == before
 
 

@@ -25,13 +25,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
 HERE = Path(__file__).parent
 DURABLE, BATCHES = "statemigrate.embedded.storage.durable", "statemigrate.embedded.engine.batches"
-A_CHANGELOG, A_MANIFEST = r"\.changelog'", r"versions/\d+\.json'"
+LOCAL = "statemigrate.files.local"
+A_CHANGELOG, A_MANIFEST = r"\.changelog'", r"'versions', '\d+-\d+\.json'\)"
 
 POINTS = {
     "before a changelog appears": (DURABLE, "rename", "before", 4, A_CHANGELOG),
     "after a changelog appeared": (DURABLE, "rename", "after", 3, A_CHANGELOG),
-    "before the manifest appears": (DURABLE, "rename", "before", 2, A_MANIFEST),
-    "after the manifest appeared": (DURABLE, "rename", "after", 2, A_MANIFEST),
+    "before the manifest appears": (LOCAL, "_named", "before", 2, A_MANIFEST),
+    "after the manifest appeared": (LOCAL, "_named", "after", 2, A_MANIFEST),
     "after the sink, before Spark's commit": (BATCHES, "Batches._after", "before", 2, ""),
     "during a snapshot": ("statemigrate.embedded.storage.snapshots", "_store", "before", 3, ""),
     "during restore": ("statemigrate.embedded.working.restore", "_apply", "before", 30, ""),

@@ -57,7 +57,7 @@ def test_without_commits_the_newest_batch_is_repeated_and_every_old_value_migrat
 
 def later_version(pipeline):
     versions = pipeline.checkpoint / "statemigrate" / "versions"
-    shutil.copy(versions / "2.json", versions / "4.json")
+    shutil.copy(versions / "2-1.json", versions / "4-1.json")
 
 
 def later_offsets(pipeline):

@@ -7,6 +7,8 @@ from pipelines import Pipeline
 from tally import AMOUNTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.versions import kept_versions
 
 pytestmark = pytest.mark.spark
 
@@ -101,7 +103,7 @@ def test_an_error_of_the_users_own_code_leaves_nothing_behind(pipeline):
     pipeline.feed(ROWS)
     with pytest.raises(Exception, match="ZeroDivisionError: a mistake of the user's own"):
         pipeline.deploy(Broken())
-    assert not list(pipeline.checkpoint.glob("statemigrate/versions/*"))
+    assert kept_versions(Layout.of(pipeline.checkpoint)) == []
     pipeline.deploy(CentsTally())
     expected = Expected()
     expected.process(ROWS, "base")

@@ -8,6 +8,8 @@ from pipelines import Pipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.versions import kept_versions
 
 pytestmark = pytest.mark.spark
 
@@ -122,8 +124,7 @@ def test_snapshots_and_retention_leave_enough_to_restore(pipeline):
     for each in rows:
         expected.process(each, CENTS)
     assert pipeline.stored() == expected.stored(CENTS)
-    versions = pipeline.checkpoint / "statemigrate" / "versions"
-    assert {path.stem for path in versions.iterdir()} == {"5", "6"}
+    assert kept_versions(Layout.of(pipeline.checkpoint)) == [5, 6]
     pipeline.lose_working_copy()
     pipeline.feed(batch("last", range(13)))
     pipeline.deploy(CentsTally(), snapshot_every=2, retain=2)

@@ -23,13 +23,11 @@ from statemigrate.embedded.engine.task import run_partition
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.storage.continuation import batch_time, continued
+from statemigrate.embedded.storage.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    PartitionState,
-    publish_manifest,
-)
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
 from statemigrate.embedded.storage.retention import remove_old_versions
+from statemigrate.embedded.storage.versions import publish_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +38,7 @@ Plans = dict[str, StorePlan]
 
 @dataclass(frozen=True)
 class Engine:
-    """What stays the same from batch to batch: places, code, schemas, settings."""
+    """What stays the same from batch to batch: places, code, schemas, settings, the epoch."""
 
     layout: Layout
     working: str
@@ -49,6 +47,7 @@ class Engine:
     settings: Settings
     options: EmbeddedOptions
     sink: Sink
+    epoch: Epoch
 
 
 class Batches:
@@ -58,6 +57,7 @@ class Batches:
         self._engine = engine
         self._planned = planned
         self._stores: Plans = {}
+        self._held: Manifest | None = None
         self._first = True
         self._batch_ms = 0.0
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
@@ -76,7 +76,7 @@ class Batches:
 
     def _run(self, rows: DataFrame, batch: int) -> None:
         began = time.monotonic()
-        committed = continued(self._engine.layout, batch)
+        committed = self._continued(batch)
         if self._first:
             self._stores = self._planned(committed)
         before = self._empty() if committed is None else committed
@@ -85,11 +85,17 @@ class Batches:
             reports = _reports(computed, self._engine.options.partitions)
             manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
-        self._first = False
+        self._first, self._held = False, manifest
         elapsed = (time.monotonic() - began) * 1000
         cores = rows.sparkSession.sparkContext.defaultParallelism
         self._batch_ms = without_backfill(elapsed, reports, cores)
-        self._after(manifest, plan, reports, elapsed)
+        self._after(before, manifest, plan, reports, elapsed)
+
+    def _continued(self, batch: int) -> Manifest | None:
+        """The version before ``batch``: this writer's own, or else the one that is found."""
+        if self._held is not None and self._held.version == batch - 1:
+            return self._held
+        return continued(self._engine.layout, batch, before=self._engine.epoch.number)
 
     def _empty(self) -> Manifest:
         states = (PartitionState(),) * self._engine.options.partitions
@@ -143,12 +149,22 @@ class Batches:
             tuple(PartitionState.from_json(report["state"]) for report in reports),
             {**before.stores, **stores},
             tuned(plan, reports),
+            self._engine.epoch.number,
         )
+        self._engine.epoch.require_newest()
         publish_manifest(self._engine.layout, manifest)
+        # Again: whoever has begun an epoch since may not have seen this version, and hands over
+        # the batch's output itself.
+        self._engine.epoch.require_newest()
         return manifest
 
     def _after(
-        self, manifest: Manifest, plan: BatchPlan, reports: list[dict[str, Any]], batch_ms: float
+        self,
+        before: Manifest,
+        manifest: Manifest,
+        plan: BatchPlan,
+        reports: list[dict[str, Any]],
+        batch_ms: float,
     ) -> None:
         self._stores = plan.stores
         sources = {
@@ -160,19 +176,20 @@ class Batches:
             has_worked(reports) or self._retirable(manifest)
         ):
             beat(self._engine.layout, plan.version)
-        progress = replace(progress, clean_up_failed=not self._cleaned_up(plan.version))
+        progress = replace(progress, clean_up_failed=not self._cleaned_up(before, manifest))
         self.progress.append(progress)
         # Last: what fails before it fails the batch, which is then run and told of again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
 
-    def _cleaned_up(self, version: int) -> bool:
+    def _cleaned_up(self, before: Manifest, manifest: Manifest) -> bool:
         """Remove what is old, if it is time to; False where that failed, which ends no batch."""
-        options = self._engine.options
+        options, version = self._engine.options, manifest.version
         if version % options.snapshot_every != 0:
             return True
         try:
-            remove_old_versions(self._engine.layout, version, options.retain)
+            held = (before, manifest)
+            remove_old_versions(self._engine.layout, version, options.retain, held)
             remove_old_beats(self._engine.layout, version, options.retain)
         except Exception:
             _log.warning(

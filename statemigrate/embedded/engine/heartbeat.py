@@ -8,12 +8,11 @@ never read.
 from __future__ import annotations
 
 import re
-import uuid
 from typing import TYPE_CHECKING
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import unwritable
-from statemigrate.embedded.storage.layout import Layout, spark_path
+from statemigrate.embedded.storage.layout import HEARTBEAT, Layout, spark_path
 from statemigrate.files import whole_number
 
 if TYPE_CHECKING:
@@ -35,21 +34,21 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
 
 def beat(layout: Layout, version: int) -> None:
     """Ask for one more batch after ``version``."""
-    path = confined(layout.heartbeat / f"{version}.txt")
-    with unwritable(layout.heartbeat):
-        # A name starting with a dot is invisible to Spark until the renaming.
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-        with temporary.open("xb") as file:
-            file.write(f"{version}\n".encode())
-        temporary.rename_to(path)
+    layout.files.put(f"{HEARTBEAT}/{version}.txt", f"{version}\n".encode())
 
 
 def remove_old_beats(layout: Layout, newest: int, retain: int) -> None:
     """Remove the files of versions that are no longer retained."""
-    for path in confined(layout.heartbeat).glob("*.txt"):
-        version = whole_number(path.stem)
-        if version is not None and version <= newest - retain:
-            path.unlink(missing_ok=True)
+    layout.files.delete(
+        entry.name
+        for entry in layout.files.list(HEARTBEAT)
+        if _is_before(entry.base_name, newest - retain)
+    )
+
+
+def _is_before(name: str, last: int) -> bool:
+    version = whole_number(name.removesuffix(".txt")) if name.endswith(".txt") else None
+    return version is not None and version <= last
 
 
 def _literally(path: str) -> str:

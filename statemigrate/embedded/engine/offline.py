@@ -1,8 +1,8 @@
 """What can be done to the state of a stopped query: backfill it to the end, drop what is empty.
 
-The last committed version is replaced by one that says the same in fewer old values: its manifest
-is published anew, a chunk of every partition at a time. Whatever ends the process, the version that
-was published last is whole, and the next run goes on from it.
+The last committed version is followed by one that says the same in fewer old values: a manifest of
+the same version and a new epoch, for a chunk of every partition at a time. Whatever ends the
+process, the manifest that was published last is whole, and the next run goes on from it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.running import release_ended
 from statemigrate.embedded.engine.stores import OpenStores
 from statemigrate.embedded.engine.task import retire_families, working_copy
+from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.last import require_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState, publish_manifest
+from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.storage.versions import publish_manifest
 from statemigrate.embedded.working.directory import (
     given_directory,
     private_directory,
@@ -58,8 +60,9 @@ class StoppedQuery:
     ``version`` is the last committed batch; it stays the last one. Made by `stopped`.
     """
 
-    def __init__(self, layout: Layout, manifest: Manifest, working: Path) -> None:
-        self._layout = layout
+    def __init__(self, epoch: Epoch, manifest: Manifest, working: Path) -> None:
+        self._layout = epoch.layout
+        self._epoch = epoch
         self._manifest = manifest
         self._working = working
 
@@ -129,15 +132,20 @@ class StoppedQuery:
         numbers = range(len(plan.partitions))
         with few_collections():
             reports = [self._partition(plan, n, snapshot, backfill) for n in numbers]
+        if self._manifest.epoch >= self._epoch.number:
+            self._epoch = self._epoch.following()
         self._manifest = replace(
             self._manifest,
+            epoch=self._epoch.number,
             partitions=tuple(PartitionState.from_json(report.state) for report in reports),
             stores={
                 **self._manifest.stores,
                 **{name: store.stored() for name, store in plan.stores.items()},
             },
         )
+        self._epoch.require_newest()
         publish_manifest(self._layout, self._manifest)
+        self._epoch.require_newest()
         return reports
 
     def _partition(
@@ -152,7 +160,7 @@ class StoppedQuery:
             if backfill:
                 stores.backfill(report)
             retire_families(partition, plan, number)
-            report.state = asdict(partition.commit(snapshot=snapshot))
+            report.state = partition.commit(snapshot=snapshot).to_json()
         return report
 
     def _key(self) -> StructType:
@@ -180,17 +188,16 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
     """
     require_committed(layout)
     release_ended()
-    lock = DirectoryLock(layout.lock, "the checkpoint")
+    locks = checkpoint_locks(layout)
     try:
         given = working_directory
         working = given_directory(given) if given else private_directory(layout)
-        held = DirectoryLock(working / "lock", "the working directory")
-        try:
-            remove_leftovers(working)
-            # Read again: a batch may have been committed before the lock was held.
-            manifest = require_committed(layout)
-            yield StoppedQuery(layout, manifest, working)
-        finally:
-            held.release()
+        locks.append(DirectoryLock(working / "lock", "the working directory"))
+        remove_leftovers(working)
+        epoch = claim(layout)
+        # Read again: a batch may have been committed before the epoch began.
+        manifest = require_committed(layout, before=epoch.number)
+        yield StoppedQuery(epoch, manifest, working)
     finally:
-        lock.release()
+        for lock in reversed(locks):
+            lock.release()

@@ -24,8 +24,9 @@ from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.running import RunningQuery, release_ended
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.continuation import continued, next_batch
+from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.layout import Layout, spark_path
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest
 from statemigrate.embedded.working.directory import (
     given_directory,
@@ -105,7 +106,7 @@ class EmbeddedQuery:
         planned = partial(self._plans, declared, self._lineages(declared))
         stores = planned(committed)
         _use_this_python(self._stream)
-        batches = Batches(self._engine(schema), planned)
+        batches = Batches(self._engine(schema, claim(self._layout)), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
         if committed is not None and any(plan.sources for plan in stores.values()):
@@ -114,7 +115,7 @@ class EmbeddedQuery:
         writer = writer.queryName(name) if name else writer
         return RunningQuery(writer.start(), batches, locks)
 
-    def _engine(self, schema: BatchSchema) -> Engine:
+    def _engine(self, schema: BatchSchema, epoch: Epoch) -> Engine:
         return Engine(
             layout=self._layout,
             working=str(self._working()),
@@ -123,6 +124,7 @@ class EmbeddedQuery:
             settings=self._settings,
             options=self._options,
             sink=self._sink,
+            epoch=epoch,
         )
 
     def _working(self) -> Path:
@@ -130,7 +132,7 @@ class EmbeddedQuery:
         return given_directory(Path(given)) if given else private_directory(self._layout)
 
     def _lock(self) -> list[DirectoryLock]:
-        locks = [DirectoryLock(self._layout.lock, "the checkpoint")]
+        locks = checkpoint_locks(self._layout)
         try:
             working = self._working()
             locks.append(DirectoryLock(working / "lock", "the working directory"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def _run(
         report.backfill_ms = watch.lap()
         report.touched = sum(access.counts.touched for access in stores.accesses)
         retire_families(partition, plan, number)
-        report.state = asdict(partition.commit(snapshot=_snapshot_due(plan, number)))
+        report.state = partition.commit(snapshot=_snapshot_due(plan, number)).to_json()
         report.changelog_bytes = partition.changelog_bytes
         report.commit_ms = watch.lap()
 

@@ -21,7 +21,6 @@ from statemigrate.embedded.storage.arrow_messages import (
 )
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import (
-    RESTORE_COPY,
     DurableFile,
     FileReference,
     unwritable,
@@ -29,6 +28,7 @@ from statemigrate.embedded.storage.durable import (
 )
 from statemigrate.embedded.storage.layout import file_name
 from statemigrate.errors import CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY
 
 _ROWS_A_BLOCK = 16_384
 _BYTES_A_BLOCK = 64 << 20

@@ -7,17 +7,11 @@ from each other. A batch continues the newest version, or repeats it; everything
 from __future__ import annotations
 
 from statemigrate.checkpoint.offsets import batches_in, parse_offsets, unknown
-from statemigrate.embedded.storage.confined import confined
-from statemigrate.embedded.storage.durable import unwritable
-from statemigrate.embedded.storage.layout import Layout, version_of
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    kept_versions,
-    manifest_path,
-    read_manifest,
-)
+from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.versions import published, read_manifest
 from statemigrate.errors import CheckpointError
-from statemigrate.files import ConfinedPath, parse_json
+from statemigrate.files import parse_json
 
 _RESTORE = (
     "restore the whole checkpoint directory from one copy: Spark's logs (offsets, commits, "
@@ -34,25 +28,26 @@ def next_batch(layout: Layout) -> int:
     return begun + 1 if committed == begun else begun
 
 
-def continued(layout: Layout, batch: int) -> Manifest | None:
+def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manifest | None:
     """The version that ``batch`` starts from; None for the first batch of a checkpoint.
 
+    ``before`` is the epoch of whoever is to go on from it, see `read_manifest`.
     Raises `CheckpointError` unless ``batch`` continues the newest version or repeats it, and
     `CorruptFileError` where the version before it is missing or altered.
     """
     if batch > 0:
         require_versions(layout, batch)
-    newest = max(kept_versions(layout), default=-1)
-    if newest > batch:
+    newest = max(published(layout), default=None)
+    if newest is not None and newest.version > batch:
         raise CheckpointError(
-            f"Spark is to run batch {batch} of {layout.checkpoint}, whose state is further",
+            f"Spark is to run batch {batch} of {layout.files.location}, whose state is further",
             expected=f"state version {batch - 1}, or {batch} from a batch that was not committed",
-            found=f"state version {newest}",
+            found=f"state version {newest.version}",
             next_action=_RESTORE,
-            path=str(manifest_path(layout, newest)),
+            path=layout.place(newest.entry.name),
         )
     if batch > 0:
-        return read_manifest(layout, batch - 1)
+        return read_manifest(layout, batch - 1, before=before)
     _require_no_later_files(layout)
     return None
 
@@ -62,29 +57,29 @@ def _require_no_later_files(layout: Layout) -> None:
 
     It would be taken for what a killed attempt has left, and removed.
     """
-    for partition in (ConfinedPath(layout.checkpoint) / "statemigrate/partitions").glob("*"):
-        for path in partition.glob("*"):
-            version = version_of(path.name)
-            if version is not None and version > 0:
-                raise CheckpointError(
-                    f"Spark is to run batch 0 of {layout.checkpoint}, which holds state already",
-                    expected="no state, or what a first batch has left that was not committed",
-                    found=f"{path}, of version {version}, and no manifest that names it",
-                    next_action=_RESTORE,
-                    path=str(path),
-                )
+    for entry in layout.files.list(PARTITIONS, recursive=True):
+        version = version_of(entry.base_name)
+        if version is not None and version > 0:
+            place = layout.place(entry.name)
+            raise CheckpointError(
+                f"Spark is to run batch 0 of {layout.files.location}, which holds state already",
+                expected="no state, or what a first batch has left that was not committed",
+                found=f"{place}, of version {version}, and no manifest that names it",
+                next_action=_RESTORE,
+                path=place,
+            )
 
 
 def require_versions(layout: Layout, batches: int) -> None:
     """Raise `CheckpointError` where Spark has run batches and the engine has no versions."""
-    if confined(layout.versions).is_dir():
+    if layout.files.find(VERSIONS) is not None:
         return
     raise CheckpointError(
-        f"{layout.checkpoint} belongs to a query that does not use the embedded engine",
-        expected=f"state versions in {layout.versions}",
+        f"{layout.files.location} belongs to a query that does not use the embedded engine",
+        expected=f"state versions in {layout.place(VERSIONS)}",
         found=f"{batches} committed batches and no such directory",
         next_action="give this query a checkpoint of its own",
-        path=str(layout.checkpoint),
+        path=layout.files.location,
     )
 
 
@@ -94,18 +89,18 @@ def batch_time(layout: Layout, batch: int) -> int:
     From Spark's own record of the batch, so that it is the same however often the batch runs.
     Raises `CheckpointError` where there is none that says it.
     """
-    path = ConfinedPath(layout.checkpoint) / f"offsets/{batch}"
+    name = f"offsets/{batch}"
+    path = layout.place(name)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise unknown(str(path), "Spark's record of the batch", str(error)) from error
-    parse_offsets(data, str(path))
+        data = layout.files.get(name)
+    except FileNotFoundError as error:
+        raise unknown(path, "Spark's record of the batch", str(error)) from error
+    parse_offsets(data, path)
     time = parse_json(data.decode().split("\n")[1]).get("batchTimestampMs")
     if not isinstance(time, int):
-        raise unknown(str(path), "batchTimestampMs, a number, in line 2", repr(time))
+        raise unknown(path, "batchTimestampMs, a number, in line 2", repr(time))
     return time
 
 
 def _names(layout: Layout, folder: str) -> list[str]:
-    with unwritable(layout.checkpoint):
-        return [path.name for path in (ConfinedPath(layout.checkpoint) / folder).glob("*")]
+    return [entry.base_name for entry in layout.files.list(folder)]

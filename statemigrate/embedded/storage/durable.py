@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 from statemigrate.embedded.storage.confined import confined
-from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
-from statemigrate.files import parse_json
-from statemigrate.files.shapes import OBJECT, check_shape
+from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY, sealed, unsealed
 
 _BLOCK = 1 << 20
 FILE = {"name": str, "sha256": str, "size": int}
 """The shape of a `FileReference` in JSON."""
-Made = TypeVar("Made")
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
@@ -46,12 +43,6 @@ class FileReference:
                 path=str(directory),
             )
         return directory / self.name
-
-
-RESTORE_COPY = (
-    "restore the checkpoint directory from a copy that holds the intact file; "
-    "do not delete anything from it"
-)
 
 
 class HashingFile:
@@ -200,12 +191,10 @@ def verify(path: Path, reference: FileReference) -> None:
 
 def publish_document(path: Path, document: dict[str, Any]) -> FileReference:
     """Write a JSON document together with the checksum of its content."""
-    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(body.encode()).hexdigest()
     file = DurableFile(path)
     try:
         with unwritable(path.parent):
-            file.stream.write(f'{{"sha256":"{digest}","body":{body}}}\n'.encode())
+            file.stream.write(sealed(document))
     except BaseException:
         file.abandon()
         raise
@@ -214,34 +203,4 @@ def publish_document(path: Path, document: dict[str, Any]) -> FileReference:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Read what `publish_document` wrote; raises `CorruptFileError` when it was altered."""
-    text = confined(path).read_bytes()
-    try:
-        envelope = parse_json(text)
-        check_shape(envelope, {"body": OBJECT, "sha256": str})
-    except ValueError as error:
-        raise _altered(path, "a JSON document with its checksum", str(error)) from error
-    body: dict[str, Any] = envelope["body"]
-    expected = envelope["sha256"]
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    found = hashlib.sha256(canonical.encode()).hexdigest()
-    if found != expected:
-        raise _altered(path, f"SHA-256 {expected}", found)
-    return body
-
-
-def understood(path: Path, what: str, make: Callable[[], Made]) -> Made:
-    """What ``make`` makes of the document in ``path``; `CorruptFileError` where it is not one."""
-    try:
-        return make()
-    except (ValueError, FormatError) as error:
-        raise _altered(path, f"{what} with all its parts", str(error)) from error
-
-
-def _altered(path: Path, expected: str, found: str) -> CorruptFileError:
-    return CorruptFileError(
-        f"{path} is not what was written",
-        expected=expected,
-        found=found,
-        next_action=RESTORE_COPY,
-        path=str(path),
-    )
+    return unsealed(confined(path).read_bytes(), str(path))

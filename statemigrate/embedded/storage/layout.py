@@ -11,20 +11,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statemigrate.errors import CheckpointError
-from statemigrate.files import local_path
+from statemigrate.files import Files, LocalFiles, local_path
 
-_FILE = re.compile(r"([0-9]{12})-[0-9a-f]{32}\.(changelog|snapshot)")
+VERSIONS = "statemigrate/versions"
+"""The manifests: ``<n>-<e>.json`` is the commit point of state version n, by epoch e."""
+EPOCHS = "statemigrate/epochs"
+"""A file for each start of a writer."""
+PARTITIONS = "statemigrate/partitions"
+"""A folder for each partition, with what the manifests refer to."""
+HEARTBEAT = "statemigrate/heartbeat"
+"""The files that make an idle stream run batches while a backfill is under way."""
+_FILE = re.compile(r"([0-9]{12})-[0-9a-f]{32}\.(changelog|snapshot|content|pack)")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths below ``<checkpoint>/statemigrate``.
+    """The places below ``<checkpoint>/statemigrate``.
 
-    ``versions/<n>.json`` is the commit point of state version n; ``partitions/<p>`` holds the
-    changelogs and snapshots it refers to, ``partitions/<p>/files`` the snapshots' content by hash.
+    What the driver reads and writes goes through ``files``. Tasks find a partition's changelogs
+    and snapshots in ``partitions/<p>``, and the content of snapshots in ``partitions/<p>/files``:
+    below ``checkpoint`` itself where that is a local directory. Of one that is ``remote``,
+    ``checkpoint`` is this machine's mirror, which the driver keeps.
     """
 
     checkpoint: Path
+    remote: Files | None = None
 
     @classmethod
     def of(cls, checkpoint: str | Path) -> Layout:
@@ -43,13 +54,26 @@ class Layout:
         )
 
     @property
+    def files(self) -> Files:
+        """The checkpoint, by the one way to its files."""
+        return LocalFiles(self.checkpoint) if self.remote is None else self.remote
+
+    def elsewhere(self, files: Files) -> Layout:
+        """The layout of a checkpoint that is elsewhere, of which tasks find their part here."""
+        return Layout(self.checkpoint, files)
+
+    def place(self, name: str) -> str:
+        """The whole path or URI of a file, for messages."""
+        return f"{self.files.location}/{name}"
+
+    @property
     def root(self) -> Path:
         """The engine's own directory in the checkpoint."""
         return self.checkpoint / "statemigrate"
 
     @property
     def versions(self) -> Path:
-        """The manifests, one a committed state version."""
+        """The manifests, on a local disk."""
         return self.root / "versions"
 
     @property
@@ -67,7 +91,7 @@ class Layout:
         return self.root / "partitions" / str(number)
 
     def contents(self, number: int) -> Path:
-        """The content-addressed files of one partition's snapshots."""
+        """The content of one partition's snapshots."""
         return self.partition(number) / "files"
 
     def default_working_directory(self) -> Path:
@@ -77,7 +101,7 @@ class Layout:
 
 
 def file_name(version: int, ending: str) -> str:
-    """A new name for a partition's file of a version, ``changelog`` or ``snapshot``."""
+    """A name that no other file has, for a file of a version: a ``changelog``, ``snapshot``..."""
     return f"{version:012d}-{uuid.uuid4().hex}.{ending}"
 
 

@@ -1,4 +1,8 @@
-"""Locks on a checkpoint and a working directory: one running query each."""
+"""Locks on a working directory, which one running query has, and on a checkpoint, as a courtesy.
+
+What keeps a second writer out of a checkpoint are epochs. Where its disk has locks, the second one
+is refused before it begins one, so that the first one goes on.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,12 @@ from pathlib import Path
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import unwritable
+from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError, CheckpointInUseError
+
+
+class NoLocksError(CheckpointError):
+    """A file system has no locks."""
 
 
 class DirectoryLock:
@@ -59,8 +68,19 @@ class DirectoryLock:
             self._file.close()
 
 
-def _no_locks(path: Path, error: OSError) -> CheckpointError:
-    return CheckpointError(
+def checkpoint_locks(layout: Layout) -> list[DirectoryLock]:
+    """The lock of a checkpoint, held; none where its disk has no locks.
+
+    Raises `CheckpointInUseError` while another query of this or another machine holds it.
+    """
+    try:
+        return [DirectoryLock(layout.lock, "the checkpoint")]
+    except NoLocksError:
+        return []
+
+
+def _no_locks(path: Path, error: OSError) -> NoLocksError:
+    return NoLocksError(
         f"{path} cannot be locked",
         expected="a file system with locks, so that no second query runs on the same state",
         found=str(error),

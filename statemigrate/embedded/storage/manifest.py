@@ -1,33 +1,20 @@
 """Manifests: the commit point of a state version.
 
-``versions/<n>.json`` names, for every partition, the snapshot and the changelogs that make up
-version n (the id of the micro-batch that wrote it), and what each store's families hold. It appears
-after all partitions have made their files durable; without it the batch never happened.
+A manifest names, for every partition, the snapshot and the changelogs that make up version n (the
+id of the micro-batch that wrote it), and what each store's families hold. It appears after all
+partitions have made their files durable; without it the batch never happened.
 """
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Holds, StoredStore
-from statemigrate.embedded.storage.confined import confined
-from statemigrate.embedded.storage.durable import (
-    FILE,
-    RESTORE_COPY,
-    FileReference,
-    publish_document,
-    read_document,
-    understood,
-)
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.errors import CorruptFileError
-from statemigrate.files import whole_number
+from statemigrate.embedded.storage.durable import FILE, FileReference
 from statemigrate.files.shapes import OBJECT, Maybe, OneOf, Table, check_shape
 
-FORMAT_VERSION = 1
 EMPTY_STATE = "empty"
 
 _CHANGELOG = {"file": FILE, "state": str}
@@ -123,9 +110,13 @@ class PartitionState:
         )
         return PartitionState(state, self.snapshot, (*self.changelogs, changelog), base=base)
 
+    def to_json(self) -> dict[str, Any]:
+        """The form that manifests and reports of tasks have."""
+        return asdict(self)
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
-        """Read what `dataclasses.asdict` gave."""
+        """Read what `to_json` gave."""
         # The first release noted no base: the one snapshot, and what came since.
         base = document.get("base") or {**document, "written": 0}
         return cls(
@@ -142,13 +133,36 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One committed state version of the whole query."""
+    """One committed state version of the whole query, by the writer of an epoch."""
 
     version: int
     key_schema: dict[str, Any]
     partitions: tuple[PartitionState, ...]
     stores: dict[str, StoredStore]
     backfill: dict[str, Any]
+    epoch: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the version and epoch."""
+        return {
+            "key": self.key_schema,
+            "partitions": [state.to_json() for state in self.partitions],
+            "stores": {name: store.to_json() for name, store in self.stores.items()},
+            "backfill": self.backfill,
+        }
+
+    @classmethod
+    def from_json(cls, version: int, epoch: int, document: dict[str, Any]) -> Manifest:
+        """Read what `to_json` gave. Raises ValueError for anything else."""
+        check_shape(document, _MANIFEST)
+        return cls(
+            version,
+            document["key"],
+            tuple(PartitionState.from_json(each) for each in document["partitions"]),
+            {name: StoredStore.from_json(each) for name, each in document["stores"].items()},
+            document["backfill"],
+            epoch,
+        )
 
     def is_empty(self, family: str) -> bool:
         """Whether no partition holds a record of ``family``."""
@@ -172,70 +186,6 @@ class Manifest:
     def holds(self, family: str) -> Holds:
         """What every partition's committed state says of ``family``."""
         return "nothing" if self.is_empty(family) else "something"
-
-
-def publish_manifest(layout: Layout, manifest: Manifest) -> FileReference:
-    """Commit a version: from here on it is what the next batch starts from."""
-    document = {
-        "format": FORMAT_VERSION,
-        "version": manifest.version,
-        "key": manifest.key_schema,
-        "partitions": [asdict(state) for state in manifest.partitions],
-        "stores": {name: store.to_json() for name, store in manifest.stores.items()},
-        "backfill": manifest.backfill,
-    }
-    return publish_document(manifest_path(layout, manifest.version), document)
-
-
-def manifest_path(layout: Layout, version: int) -> Path:
-    """Where the manifest of ``version`` is."""
-    return layout.versions / f"{version}.json"
-
-
-def kept_versions(layout: Layout) -> list[int]:
-    """The versions that have a manifest, committed or not, the oldest first."""
-    numbers = (whole_number(path.stem) for path in confined(layout.versions).glob("*.json"))
-    return sorted(number for number in numbers if number is not None)
-
-
-def read_manifest(layout: Layout, version: int) -> Manifest:
-    """The manifest of a committed version. Raises `CorruptFileError` if missing or altered."""
-    path = manifest_path(layout, version)
-    if not confined(path).is_file():
-        raise CorruptFileError(
-            f"state version {version} is missing",
-            expected=f"the manifest {path}",
-            found=f"versions {_known_versions(layout)}",
-            next_action=f"{RESTORE_COPY}; a checkpoint that was made by another query or engine "
-            "cannot be continued by this one",
-            path=str(path),
-        )
-    document = read_document(path)
-    if document.get("format") != FORMAT_VERSION or document.get("version") != version:
-        raise CorruptFileError(
-            f"{path} was written by another release, or for another version",
-            expected=f"format {FORMAT_VERSION}, version {version}",
-            found=f"format {document.get('format')}, version {document.get('version')}",
-            next_action="use the release of statemigrate that wrote it, or restore the file",
-            path=str(path),
-        )
-    return understood(path, "a manifest", lambda: _manifest(version, document))
-
-
-def _manifest(version: int, document: dict[str, Any]) -> Manifest:
-    check_shape(document, _MANIFEST)
-    return Manifest(
-        version,
-        document["key"],
-        tuple(PartitionState.from_json(each) for each in document["partitions"]),
-        {name: StoredStore.from_json(each) for name, each in document["stores"].items()},
-        document["backfill"],
-    )
-
-
-def _known_versions(layout: Layout) -> str:
-    numbers = kept_versions(layout)
-    return f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
 
 
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:

@@ -1,125 +1,125 @@
 """Removing old versions: manifests past the retained number, and files nothing refers to.
 
 Only what the engine itself has made is ever removed, told by its name; and no version before all
-that stands for it was read back.
+that stands for it was read back. A file goes
+
+- with the last manifest that named it, or
+- though no manifest is known that ever did, such as an attempt's that did not commit: once the
+  version in its name is before the oldest that is kept, and it is older than that one's manifest,
+  and by a day than the newest one.
+
+What the kept manifests name stays, and so does what the two newest versions name, which are not
+looked up in a listing but ``held`` by the writer. Since the state of a version names files of the
+state before it and new ones, no later version can come to need what goes: neither a listing that
+lags, nor a clock, nor a writer of an older epoch that wakes up here can make a loss of it. The
+stamps that are compared are all the store's own.
 """
 
 from __future__ import annotations
 
 import re
-import stat
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from sys import intern
+from collections.abc import Iterable, Sequence
 
-from statemigrate.embedded.storage.confined import confined
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import (
-    PartitionState,
-    kept_versions,
-    manifest_path,
-    read_manifest,
-)
-from statemigrate.embedded.storage.snapshots import snapshot_files
-from statemigrate.files import ConfinedPath
+from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.needs import Needs, content_names, needs_of
+from statemigrate.embedded.storage.versions import Published, newest_only, published
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Entry
 
-_STATE = re.compile(r"[0-9]{12}-[0-9a-f]{32}\.(changelog|snapshot)|\..+\.tmp")
-_CONTENT = re.compile(r"[0-9a-f]{64}|\..+\.tmp")
+DAY = 86_400
+_UNFINISHED = re.compile(r"\.(.+?)(\.[0-9a-f]{32})?\.tmp")
+_BY_HASH = re.compile(r"[0-9a-f]{64}")
+"""Content of snapshots had its hash as its name once."""
 
 
-def remove_old_versions(layout: Layout, newest: int, retain: int) -> int:
+def remove_old_versions(
+    layout: Layout, newest: int, retain: int, held: Sequence[Manifest] = ()
+) -> int:
     """Keep the ``retain`` newest versions up to ``newest``; returns the number of files removed.
 
-    Called between batches only: a file no retained manifest refers to is then either old or left
-    by an attempt that did not commit. Raises `CorruptFileError` where a retained manifest does not
-    say what it needs; then nothing is removed.
+    ``held`` are the version that the writer has just committed, and the one before. Raises
+    `CorruptFileError` where a retained manifest does not say what it needs; then nothing is
+    removed.
     """
-    versions = kept_versions(layout)
-    retained = _retained(layout, versions, newest - retain)
-    kept = {each.version for each in retained}
-    removed = _unlink(manifest_path(layout, version) for version in versions if version not in kept)
-    unfinished = confined(layout.versions).glob(".*.tmp")
-    removed += _unlink(path.path for path in unfinished)
-    for number in range(len(retained[0].partitions) if retained else 0):
-        removed += _remove_unreferenced(layout, number, retained)
-    return removed
+    manifests = published(layout)
+    retained = _retained(layout, manifests, newest - retain)
+    if not retained:
+        return 0
+    keep = {(each.version, each.epoch) for each in retained}
+    old = [each for each in manifests if (each.version, each.epoch) not in keep]
+    needed = _names(layout, [needs_of(layout, each) for each in retained])
+    needed |= _names(layout, [Needs.of(manifest) for manifest in held])
+    named = _named_by_old(layout, old)
+    now = max(each.entry.modified for each in manifests)
+    lost = _Lost(retained[0], now, needed | named).among(layout)
+    # Last come the manifests, and before them the listings: interrupted, it is done again.
+    doomed = sorted((named - needed) | lost, key=lambda name: (-name.count("/"), name))
+    doomed += [each.entry.name for each in old]
+    layout.files.delete(doomed)
+    return len(doomed)
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """What one partition of a version needs: its changelogs, and the listings of snapshots."""
-
-    changelogs: tuple[str, ...]
-    listings: tuple[FileReference, ...]
-
-    @classmethod
-    def of(cls, state: PartitionState) -> _Needs:
-        chains = (state.changelogs, state.base.changelogs)
-        # Most versions have most of their names in common.
-        names = dict.fromkeys(intern(each.file.name) for chain in chains for each in chain)
-        snapshots = (state.snapshot, state.base.snapshot)
-        return cls(tuple(names), tuple(each.file for each in snapshots if each))
-
-
-@dataclass(frozen=True)
-class _Retained:
-    version: int
-    is_counted: bool
-    partitions: tuple[_Needs, ...]
-
-
-def _retained(layout: Layout, versions: list[int], past: int) -> list[_Retained]:
+def _retained(layout: Layout, manifests: list[Published], past: int) -> list[Published]:
     """The versions after ``past``; before it, down to one that was read back whole."""
-    retained = [_needs(layout, version) for version in versions if version > past]
-    for version in reversed([version for version in versions if version <= past]):
-        if retained and retained[0].is_counted:
+    counting = list(newest_only(manifests))
+    retained = [each for each in counting if each.version > past]
+    for each in reversed([each for each in counting if each.version <= past]):
+        if retained and needs_of(layout, retained[0]).is_counted:
             break
-        retained.insert(0, _needs(layout, version))
+        retained.insert(0, each)
     return retained
 
 
-def _needs(layout: Layout, version: int) -> _Retained:
-    found = confined(manifest_path(layout, version)).stat()
-    return _read_needs(layout, version, (found.st_ino, found.st_size, found.st_mtime_ns))
+def _names(layout: Layout, needs: Iterable[Needs]) -> set[str]:
+    names: set[str] = set()
+    for each in needs:
+        names |= each.names
+        for name, listing in each.listings:
+            names |= content_names(layout, name, listing)
+    return names
 
 
-@lru_cache(maxsize=512)
-def _read_needs(layout: Layout, version: int, identity: tuple[int, ...]) -> _Retained:  # noqa: ARG001
-    """Read once for each file that has had the name: a hundred are looked at, and ten are new."""
-    manifest = read_manifest(layout, version)
-    return _Retained(version, manifest.is_counted, tuple(map(_Needs.of, manifest.partitions)))
+def _named_by_old(layout: Layout, old: Iterable[Published]) -> set[str]:
+    """What old manifests name, as far as it can be read; nobody needs it any more."""
+    names: set[str] = set()
+    for each in old:
+        try:
+            needs = needs_of(layout, each)
+            names |= needs.names
+            names |= _names(layout, [needs])
+        except (FileNotFoundError, CheckpointError):
+            # Damaged, or gone already. What only it named is found among what is lost.
+            continue
+    return names
 
 
-def _remove_unreferenced(layout: Layout, number: int, retained: list[_Retained]) -> int:
-    directory = layout.partition(number)
-    needs = [each.partitions[number] for each in retained]
-    listings = {listing for each in needs for listing in each.listings}
-    names = {name for each in needs for name in each.changelogs}
-    names |= {listing.name for listing in listings}
-    contents = {file.name for listing in listings for _, file in snapshot_files(listing, directory)}
-    removed = _unlink(_others(directory, _STATE, names))
-    return removed + _unlink(_others(directory / "files", _CONTENT, contents))
+class _Lost:
+    """Files that no manifest names, and none ever will."""
 
+    def __init__(self, oldest: Published, now: float, named: set[str]) -> None:
+        self._oldest = oldest
+        self._before = min(oldest.entry.modified, now - DAY)
+        self._named = named
 
-def _others(directory: Path, ours: re.Pattern[str], names: set[str]) -> list[Path]:
-    below = confined(directory)
-    if not below.is_dir():
-        return []
-    found = [path for path in below.iterdir() if path.name not in names]
-    # A link under such a name is removed itself.
-    return [path.path for path in found if ours.fullmatch(path.name) and not _is_directory(path)]
+    def among(self, layout: Layout) -> set[str]:
+        """Their names."""
+        files = layout.files.list(PARTITIONS, recursive=True)
+        found = [entry for entry in files if self._is_past(entry)]
+        unfinished = layout.files.list(VERSIONS)
+        found += [entry for entry in unfinished if _UNFINISHED.fullmatch(entry.base_name)]
+        return {
+            entry.name
+            for entry in found
+            if entry.modified < self._before and entry.name not in self._named
+        }
 
-
-def _is_directory(path: ConfinedPath) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
-
-
-def _unlink(paths: Iterable[Path]) -> int:
-    count = 0
-    for path in paths:
-        confined(path).unlink(missing_ok=True)
-        count += 1
-    return count
+    def _is_past(self, entry: Entry) -> bool:
+        if entry.kind == "folder":
+            return False
+        unfinished = _UNFINISHED.fullmatch(entry.base_name)
+        version = version_of(unfinished[1] if unfinished else entry.base_name)
+        if version is not None:
+            return version < self._oldest.version
+        in_contents = entry.name.rpartition("/")[0].endswith("/files")
+        return bool(unfinished or (in_contents and _BY_HASH.fullmatch(entry.base_name)))

@@ -1,14 +1,19 @@
-"""Snapshots: a partition's whole database, stored by content so that unchanged files are shared.
+"""Snapshots: a partition's whole database, of which unchanged files are shared.
 
 RocksDB never changes an SST file once written. A snapshot is a listing of files by SHA-256; a file
-already stored under its hash is not stored again. On one file system storing is a hard link.
+that the snapshots before it have is not stored again. Only what these name is shared, never what
+just lies there: it may be about to be removed. On one file system storing is a hard link.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.database import Database
@@ -23,74 +28,124 @@ from statemigrate.embedded.storage.durable import (
     read_document,
     rename,
     sha256_of,
-    understood,
     unwritable,
     verify,
 )
 from statemigrate.embedded.storage.layout import file_name
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.shapes import OBJECT, check_shape
+from statemigrate.files.documents import RESTORE_COPY, understood, unsealed
+from statemigrate.files.shapes import OBJECT, Maybe, check_shape
 
 _HASHES = "statemigrate-hashes.json"
+_LISTED = {**FILE, "stored": Maybe(str, missing=True)}
+
+
+@dataclass(frozen=True)
+class SnapshotFile:
+    """A file of a snapshot: its name in the database, and the content as it is stored."""
+
+    name: str
+    content: FileReference
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that a listing has."""
+        content = self.content
+        found = {"name": self.name, "sha256": content.sha256, "size": content.size}
+        return {**found, "stored": content.name}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> SnapshotFile:
+        """Read what `to_json` gave; content had its hash as its name once."""
+        stored = document.get("stored") or document["sha256"]
+        return cls(document["name"], FileReference(stored, document["sha256"], document["size"]))
 
 
 def store_snapshot(
-    database: Database, directory: Path, contents: Path, version: int
+    database: Database,
+    directory: Path,
+    contents: Path,
+    version: int,
+    before: Iterable[FileReference] = (),
 ) -> FileReference:
-    """Store the open database's present state; returns the listing's reference."""
+    """Store the open database's present state; returns the listing's reference.
+
+    ``before`` are the listings of which unchanged files are shared.
+    """
+    shared = {
+        each.content.sha256: each.content
+        for listing in before
+        for each in snapshot_files(listing, directory)
+    }
     moment = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
     try:
         database.copy_to(moment)
         known = _Hashes(database.path / _HASHES)
-        files = [_store(path, contents, known) for path in sorted(moment.iterdir())]
+        paths = sorted(moment.iterdir())
+        files = [_store(path, contents, version, shared, known) for path in paths]
         known.save()
     finally:
         shutil.rmtree(moment, ignore_errors=True)
     listing = directory / file_name(version, "snapshot")
-    return publish_document(
-        listing,
-        {"files": [{"name": n, "sha256": r.sha256, "size": r.size} for n, r in files]},
-    )
+    return publish_document(listing, {"files": [each.to_json() for each in files]})
 
 
 def restore_snapshot(reference: FileReference, directory: Path, contents: Path, into: Path) -> None:
     """Lay out a snapshot's files in the empty directory ``into``, each verified."""
     into.mkdir(parents=True)
-    for name, file in snapshot_files(reference, directory):
-        source = file.within(contents)
-        verify(source, file)
-        _link_or_copy(source, FileReference(name, file.sha256, file.size).within(into))
+    for each in snapshot_files(reference, directory):
+        source = each.content.within(contents)
+        verify(source, each.content)
+        target = FileReference(each.name, each.content.sha256, each.content.size)
+        _link_or_copy(source, target.within(into))
 
 
-def snapshot_files(reference: FileReference, directory: Path) -> list[tuple[str, FileReference]]:
-    """The files of a snapshot: the name in the database, and the stored content."""
+def snapshot_files(reference: FileReference, directory: Path) -> list[SnapshotFile]:
+    """The files of a snapshot whose listing is in ``directory``."""
     listing = reference.within(directory)
     verify(listing, reference)
-    document = read_document(listing)
-    understood(listing, "a listing", lambda: check_shape(document, {"files": [FILE]}))
-    return [
-        (each["name"], FileReference(each["sha256"], each["sha256"], each["size"]))
-        for each in document["files"]
-    ]
+    return listed(confined(listing).read_bytes(), reference, str(listing))
 
 
-def _store(path: Path, contents: Path, known: _Hashes) -> tuple[str, FileReference]:
+def listed(data: bytes, reference: FileReference, place: str) -> list[SnapshotFile]:
+    """What a listing says; raises `CorruptFileError`, which names ``place``, if it was altered."""
+    if hashlib.sha256(data).hexdigest() != reference.sha256:
+        raise CorruptFileError(
+            f"{place} is not what was written",
+            expected=f"{reference.size} bytes with SHA-256 {reference.sha256}",
+            found=f"{len(data)} other bytes",
+            next_action=RESTORE_COPY,
+            path=place,
+        )
+    document = unsealed(data, place)
+    understood(place, "a listing", lambda: check_shape(document, {"files": [_LISTED]}))
+    return [SnapshotFile.from_json(each) for each in document["files"]]
+
+
+def _store(
+    path: Path, contents: Path, version: int, shared: Mapping[str, FileReference], known: _Hashes
+) -> SnapshotFile:
     digest = known.of(path) if path.suffix == ".sst" else sha256_of(path)
     size = path.stat().st_size
-    stored = contents / digest
+    content = shared.get(digest)
+    if content is None or not _is_there(content.within(contents), size):
+        content = FileReference(file_name(version, "content"), digest, size)
+        _store_content(path, contents / content.name)
+    return SnapshotFile(path.name, content)
+
+
+def _is_there(stored: Path, size: int) -> bool:
     kept = confined(stored)
-    if not (kept.is_file() and kept.stat().st_size == size):
-        _store_content(path, stored)
-    return path.name, FileReference(digest, digest, size)
+    return kept.is_file() and kept.stat().st_size == size
 
 
 def _store_content(path: Path, stored: Path) -> None:
     with unwritable(stored.parent):
         confined(stored).parent.mkdir()
-        temporary = stored.with_name(f".{stored.name}.{uuid.uuid4().hex}.tmp")
-        if path.suffix == ".sst" and linked(path, temporary):
-            rename(temporary, stored)
-            return
+        if path.suffix == ".sst":
+            temporary = stored.with_name(f".{stored.name}.{uuid.uuid4().hex}.tmp")
+            if linked(path, temporary):
+                rename(temporary, stored)
+                return
     file = DurableFile(stored)
     with path.open("rb") as source:
         shutil.copyfileobj(source, file.stream)

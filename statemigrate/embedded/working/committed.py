@@ -16,28 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statemigrate.deployment import Kind, StoredFamily
-from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.storage.durable import FileReference, link_or_copy, verify
+from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.last import require_committed
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import (
-    Manifest,
-    PartitionState,
-    kept_versions,
-    manifest_path,
-    read_manifest,
-)
+from statemigrate.embedded.storage.layout import PARTITIONS, Layout
+from statemigrate.embedded.storage.manifest import Manifest, PartitionState
 from statemigrate.embedded.storage.snapshots import snapshot_files
+from statemigrate.embedded.storage.versions import newest_only, published, read_published
 from statemigrate.embedded.working.families import RocksFamily, count, family_class, records
 from statemigrate.embedded.working.partition import quarantine_prefix
 from statemigrate.embedded.working.readers import make_directory, remove_directory
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span
+from statemigrate.files.documents import RESTORE_COPY
 
 DEADLINE = 20.0
 """Seconds for which a version is looked for that stays long enough to be linked."""
+_SPARE = 1 << 20
+"""Bytes more than a file should have, with which it is still read and its checksum told."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +77,20 @@ class CommittedState:
         The age is in seconds, by the times the two were committed. None where none is kept.
         """
         newest = self.manifest.version
-        kept = kept_versions(self.origin)
-        for version in [each for each in kept if newest - versions <= each < newest]:
+        manifests = {each.version: each for each in newest_only(published(self.origin))}
+        for version, before in manifests.items():
+            if not newest - versions <= version < newest or newest not in manifests:
+                continue
             try:
-                before = confined(manifest_path(self.origin, version)).stat().st_mtime
-                now = confined(manifest_path(self.origin, newest)).stat().st_mtime
-                return now - before, read_manifest(self.origin, version)
+                found = read_published(self.origin, version, before.epoch)
             except (FileNotFoundError, CorruptFileError):
                 # The query removes old versions; a newer one may still be there.
                 continue
+            return manifests[newest].entry.modified - before.entry.modified, found
         return None
 
     def close(self) -> None:
-        """Remove the links."""
+        """Remove what was held."""
         remove_directory(self.working)
 
     @contextmanager
@@ -100,7 +98,8 @@ class CommittedState:
         try:
             yield
         except CorruptFileError as error:
-            raise _moved(error, str(self.layout.root), str(self.origin.root)) from error
+            held, origin = self.layout.files.location, self.origin.files.location
+            raise _moved(error, held, origin) from error
 
     def _count(self, number: int, family: str) -> int:
         with self.partition(number) as opened:
@@ -157,20 +156,21 @@ def hold(layout: Layout, *, deadline: float = DEADLINE) -> CommittedState:
     """
     working = make_directory()
     try:
-        return _patiently(lambda: _held(layout, working), time.monotonic() + deadline)
+        return _patiently(layout, lambda: _held(layout, working), time.monotonic() + deadline)
     except BaseException:
         remove_directory(working)
         raise
 
 
-def _patiently(attempt: Callable[[], CommittedState], end: float) -> CommittedState:
+def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float) -> CommittedState:
     pause = 0.05
     while True:
         try:
             return attempt()
         except CorruptFileError as error:
             # Altered bytes stay altered; a file that is missing may belong to an older version.
-            if Path(error.data["path"]).exists() or time.monotonic() + pause > end:
+            name = str(error.data["path"]).removeprefix(f"{layout.files.location}/")
+            if layout.files.find(name) is not None or time.monotonic() + pause > end:
                 raise
         time.sleep(pause)
         pause *= 2
@@ -180,32 +180,36 @@ def _held(layout: Layout, working: Path) -> CommittedState:
     manifest = require_committed(layout)
     held = Layout(working / "held")
     for number, state in enumerate(manifest.partitions):
-        _link_partition(layout, held, number, state)
+        _hold_partition(layout, held, number, state)
     return CommittedState(manifest, held, layout, working)
 
 
-def _link_partition(layout: Layout, held: Layout, number: int, state: PartitionState) -> None:
-    source, into = layout.partition(number), held.partition(number)
+def _hold_partition(layout: Layout, held: Layout, number: int, state: PartitionState) -> None:
     for changelog in state.changelogs:
-        _link(changelog.file, source, into)
+        _hold(layout, held, f"{PARTITIONS}/{number}", changelog.file)
     if state.snapshot is not None:
-        _link(state.snapshot.file, source, into)
-        contents = {file for _, file in snapshot_files(state.snapshot.file, into)}
-        for file in contents:
-            _link(file, layout.contents(number), held.contents(number))
+        _hold(layout, held, f"{PARTITIONS}/{number}", state.snapshot.file)
+        files = snapshot_files(state.snapshot.file, held.partition(number))
+        for content in {each.content for each in files}:
+            _hold(layout, held, f"{PARTITIONS}/{number}/files", content)
 
 
-def _link(file: FileReference, source: Path, into: Path) -> None:
-    path = file.within(into)
+def _hold(layout: Layout, held: Layout, folder: str, file: FileReference) -> None:
+    path = file.within(held.checkpoint / folder)
     if path.exists():
         return
-    into.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = f"{folder}/{file.name}"
     try:
-        link_or_copy(file.within(source), path)
-    except FileNotFoundError:
-        # Says what is missing, and what to do.
-        verify(file.within(source), file)
-        raise
+        layout.files.fetch(name, path, most=file.size + _SPARE, shared=True)
+    except FileNotFoundError as error:
+        raise CorruptFileError(
+            f"{layout.place(name)} is missing",
+            expected=f"a file of {file.size} bytes with SHA-256 {file.sha256}",
+            found="no such file",
+            next_action=RESTORE_COPY,
+            path=layout.place(name),
+        ) from error
 
 
 def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:

@@ -12,8 +12,9 @@ from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.storage.changelog import ChangelogWriter
+from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.database import META, named
-from statemigrate.embedded.storage.durable import unwritable
+from statemigrate.embedded.storage.durable import FileReference, unwritable
 from statemigrate.embedded.storage.manifest import (
     CountedBase,
     PartitionState,
@@ -124,6 +125,7 @@ class Partition:
         self._meta.put(STATE, after.state.encode())
         if snapshot and (after.changelogs or not after.base.is_counted):
             after = self._stored(after)
+            self._remove_unnamed(file, after)
         after = self._described(after)
         self._database.flush()
         self._close(partial(prove, state=after.state))
@@ -131,12 +133,20 @@ class Partition:
 
     def _stored(self, after: PartitionState) -> PartitionState:
         directory = self._place.directory
-        listing = store_snapshot(self._database, directory, directory / "files", self._version)
+        before = {each.file for each in (after.snapshot, after.base.snapshot) if each is not None}
+        listing = store_snapshot(
+            self._database, directory, directory / "files", self._version, before
+        )
         snapshot = SnapshotReference(listing, after.state)
         if is_due(after.base):
             snapshot = recounted(snapshot, after.base, directory, self._place.working)
             return PartitionState(after.state, snapshot, base=CountedBase(snapshot))
         return PartitionState(after.state, snapshot, base=after.base)
+
+    def _remove_unnamed(self, file: FileReference | None, after: PartitionState) -> None:
+        """Remove the changelog where the snapshot stands for it: no manifest will ever name it."""
+        if file is not None and not after.changelogs and not after.base.changelogs:
+            confined(file.within(self._place.directory)).unlink()
 
     def abandon(self) -> None:
         """Give the batch up: leave no file, and a working copy that says it is not committed.

@@ -8,7 +8,7 @@ from typing import Any
 
 from statemigrate.embedded.storage.changelog import read_changelog
 from statemigrate.embedded.storage.database import META, Database, translated
-from statemigrate.embedded.storage.durable import RESTORE_COPY, unwritable
+from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.embedded.storage.manifest import (
     EMPTY_STATE,
@@ -19,6 +19,7 @@ from statemigrate.embedded.storage.manifest import (
 from statemigrate.embedded.storage.snapshots import restore_snapshot
 from statemigrate.embedded.working.proof import proven_state, remove, withdraw
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY
 
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"

@@ -24,6 +24,7 @@ from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.task import working_copy
 from statemigrate.embedded.options import EmbeddedOptions
+from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.last import last_committed, require_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock
@@ -80,7 +81,8 @@ def run(root: str, deployed: dict[str, Any]) -> None:
     place, deployment = Path(root), Deployment.from_json(deployed)
     layout = Layout.of(place / "checkpoint")
     with _locked(layout, place / "working"):
-        batches = Batches(_engine(place, deployment), partial(_planned, deployment))
+        engine = _engine(place, deployment, claim(layout))
+        batches = Batches(engine, partial(_planned, deployment))
         session = Session()
         for batch in range(_next(layout), len(list((place / "input").iterdir()))):
             _log(layout, batch)
@@ -158,7 +160,7 @@ def _log(layout: Layout, batch: int) -> None:
         path.write_text(f'v1\n{json.dumps(metadata)}\n{{"logOffset":{batch}}}')
 
 
-def _engine(place: Path, deployment: Deployment) -> Engine:
+def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
     return Engine(
         layout=Layout.of(place / "checkpoint"),
         working=str(place / "working"),
@@ -180,6 +182,7 @@ def _engine(place: Path, deployment: Deployment) -> Engine:
             working_directory=str(place / "working"),
         ),
         sink=lambda frame, batch: _sink(place, frame, batch),
+        epoch=epoch,
     )
 
 

@@ -11,7 +11,8 @@ from support.script_files import script
 from statemigrate.commands.applied import record_applied
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, manifest_path, publish_manifest
+from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.versions import manifest_name, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
 from statemigrate.inspect.checking.check import check
@@ -182,6 +183,6 @@ def test_what_is_no_checkpoint_is_an_error(folder: Path, path: str) -> None:
 
 def test_a_damaged_checkpoint_is_an_error(folder: Path) -> None:
     checkpoint = embedded(present(folder))
-    manifest_path(Layout.of(checkpoint), 3).write_text("{}")
+    (Layout.of(checkpoint).checkpoint / manifest_name(3, 1)).write_text("{}")
     with pytest.raises(CorruptFileError):
         check(folder, checkpoint=checkpoint)
