@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from statemigrate.checkpoint.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import parse_json
+from statemigrate.files import Files, parse_json
 
 EMBEDDED = "statemigrate/versions"
 """Where the embedded engine keeps its state, below the checkpoint directory."""
 
 
 class CheckpointDirectory:
-    """The directory ``checkpoint``, a path or URI, which is ``root`` in the file system."""
+    """The directory whose ``files`` these are; ``checkpoint`` is how its user calls it."""
 
-    def __init__(self, checkpoint: str, system: Any, root: str) -> None:
-        self.checkpoint = checkpoint
-        self._system = system
-        self._root = root.rstrip("/")
+    def __init__(self, files: Files, checkpoint: str | None = None) -> None:
+        self.files = files
+        self.checkpoint = checkpoint or files.location
 
     def require_query(self) -> str:
         """The id of the query that the checkpoint is of.
@@ -51,11 +48,11 @@ class CheckpointDirectory:
             return str(parse_json(document)["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(
-                f"{self._root}/metadata does not name a query",
+                f"{self.files.location}/metadata does not name a query",
                 expected="JSON with the query's id",
                 found=f"{document[:60]!r}",
                 next_action="restore the file from a copy of the checkpoint; Spark reads it too",
-                path=f"{self._root}/metadata",
+                path=f"{self.files.location}/metadata",
             ) from error
 
     def last_commit(self) -> int:
@@ -92,31 +89,30 @@ class CheckpointDirectory:
 
     def entries(self) -> set[str] | None:
         """The names in the directory; None if there is no such directory."""
-        from pyarrow import fs
+        found = {each.base_name for each in self.files.list()}
+        kind = None if found else self.files.find()
+        if kind is not None and kind.kind != "folder":
+            return {"a file, not a directory"}
+        return found if found or kind is not None else None
 
-        kind = self._system.get_file_info(self._root).type
-        if kind != fs.FileType.Directory:
-            return None if kind == fs.FileType.NotFound else {"a file, not a directory"}
-        found = self._system.get_file_info(fs.FileSelector(self._root))
-        return {each.base_name for each in found}
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything in its place."""
+        return self.files.find() is not None
 
     def has(self, name: str) -> bool:
-        """Whether there is a file or folder of that name; the directory itself if it is empty."""
-        from pyarrow import fs
-
-        found = self._system.get_file_info(f"{self._root}/{name}")
-        return bool(found.type != fs.FileType.NotFound)
+        """Whether there is a file or folder of that name."""
+        return self.files.find(name) is not None
 
     def read(self, name: str) -> bytes | None:
         """What is in a file, None if there is no such file."""
         try:
-            with self._system.open_input_stream(f"{self._root}/{name}") as stream:
-                return bytes(stream.read())
-        except (FileNotFoundError, NotADirectoryError):
+            return self.files.get(name)
+        except FileNotFoundError:
             return None
 
     def _newest(self, log: str) -> int:
-        return max(batches_in(names_in(self._system, f"{self._root}/{log}")), default=-1)
+        return max(batches_in(names_in(self.files, log)), default=-1)
 
     def _listing(self) -> str:
         entries = self.entries()

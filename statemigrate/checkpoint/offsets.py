@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from statemigrate.errors import CheckpointError
-from statemigrate.files import parse_json, whole_number
+from statemigrate.files import Files, parse_json, whole_number
 
 NO_OFFSET = "-"
 """The line of a source that has no offset yet."""
@@ -63,27 +62,24 @@ def batches_in(names: Iterable[str]) -> list[int]:
     return [number for name in names if (number := whole_number(name)) is not None]
 
 
-def newest_offsets(system: Any, checkpoint: str) -> Offsets | None:
+def newest_offsets(files: Files) -> Offsets | None:
     """The offsets of the newest batch that was begun; None before the first."""
-    return _of_newest(system, checkpoint, "offsets")
+    return _of_newest(files, "offsets")
 
 
-def committed_offsets(system: Any, checkpoint: str) -> Offsets | None:
+def committed_offsets(files: Files) -> Offsets | None:
     """The offsets of the last batch that was committed; None before the first."""
-    return _of_newest(system, checkpoint, "commits")
+    return _of_newest(files, "commits")
 
 
-def names_in(system: Any, directory: str) -> list[str]:
-    """The names in a directory, in order; none where there is no such directory."""
-    return sorted(each.base_name for each in _listed(system, directory))
+def names_in(files: Files, folder: str) -> list[str]:
+    """The names in a folder of a checkpoint, in order; none where there is no such folder."""
+    return [each.base_name for each in files.list(folder)]
 
 
-def directories_in(system: Any, directory: str) -> list[str]:
-    """The names of the directories in a directory, in order."""
-    from pyarrow import fs
-
-    found = _listed(system, directory)
-    return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+def folders_in(files: Files, folder: str) -> list[str]:
+    """The names of the folders in a folder, in order."""
+    return [each.base_name for each in files.list(folder) if each.kind == "folder"]
 
 
 def unknown(path: str, expected: str, found: str) -> CheckpointError:
@@ -97,21 +93,13 @@ def unknown(path: str, expected: str, found: str) -> CheckpointError:
     )
 
 
-def _listed(system: Any, directory: str) -> list[Any]:
-    from pyarrow import fs
-
-    found: list[Any] = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
-    return found
-
-
-def _of_newest(system: Any, checkpoint: str, folder: str) -> Offsets | None:
-    newest = max(batches_in(names_in(system, f"{checkpoint}/{folder}")), default=None)
+def _of_newest(files: Files, folder: str) -> Offsets | None:
+    newest = max(batches_in(names_in(files, folder)), default=None)
     if newest is None:
         return None
-    path = f"{checkpoint}/offsets/{newest}"
+    path = f"{files.location}/offsets/{newest}"
     try:
-        with system.open_input_stream(path) as stream:
-            return parse_offsets(stream.read(), path)
+        return parse_offsets(files.get(f"offsets/{newest}"), path)
     except FileNotFoundError as error:
         raise unknown(path, f"a file, since {folder}/{newest} is there", "no such file") from error
 

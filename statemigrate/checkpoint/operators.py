@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 
 from statemigrate.checkpoint.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError
-from statemigrate.files import parse_json
+from statemigrate.files import Files, parse_json
 
 LARGEST = 16 * 1024 * 1024
 """Bytes that such a file may have; Spark's have some hundred for a state variable."""
@@ -74,46 +74,46 @@ class OperatorFile:
         return document
 
 
-def operator_files(system: Any, checkpoint: str) -> list[OperatorFile]:
+def operator_files(files: Files) -> list[OperatorFile]:
     """The files of version 2 of all operators. Raises `CheckpointError` for one too large."""
     paths = [
         path
-        for operator in batches_in(names_in(system, f"{checkpoint}/state"))
-        for path in _files(system, checkpoint, f"state/{operator}/_metadata/v2")
+        for operator in batches_in(names_in(files, "state"))
+        for path in _files(files, f"state/{operator}/_metadata/v2")
     ]
     found = []
     for path in paths:
         # A running query removes those that newer ones have replaced.
         with suppress(FileNotFoundError):
-            found.append(OperatorFile(path, _content(system, checkpoint, path)))
+            found.append(OperatorFile(path, _content(files, path)))
     return found
 
 
-def known_variables(system: Any, checkpoint: str) -> frozenset[str] | None:
+def known_variables(files: Files) -> frozenset[str] | None:
     """The state variables that any batch of the query was planned with; None if not all are told.
 
     Raises `CheckpointError` for metadata that are not understood.
     """
-    operators = set(operator_names(system, checkpoint))
-    files = operator_files(system, checkpoint)
-    told = {int(each.path.split("/")[1]): each.variables for each in files}
-    if operators != set(told) or any(each.variables is None for each in files):
+    operators = set(operator_names(files))
+    described = operator_files(files)
+    told = {int(each.path.split("/")[1]): each.variables for each in described}
+    if operators != set(told) or any(each.variables is None for each in described):
         return None
-    return frozenset(name for each in files for name in each.variables or ())
+    return frozenset(name for each in described for name in each.variables or ())
 
 
-def operator_names(system: Any, checkpoint: str) -> dict[int, str]:
+def operator_names(files: Files) -> dict[int, str]:
     """Spark's names of the query's stateful operators, by number; none of a query without state.
 
     Raises `CheckpointError` for metadata that are not understood.
     """
     found = {}
-    for operator in batches_in(names_in(system, f"{checkpoint}/state")):
+    for operator in batches_in(names_in(files, "state")):
         directory = f"state/{operator}/_metadata"
-        newest = _files(system, checkpoint, f"{directory}/v2")[-1:]
-        has_first = "metadata" in names_in(system, f"{checkpoint}/{directory}")
+        newest = _files(files, f"{directory}/v2")[-1:]
+        has_first = "metadata" in names_in(files, directory)
         for path in newest or ([f"{directory}/metadata"] if has_first else []):
-            found[operator] = _name(path, _content(system, checkpoint, path))
+            found[operator] = _name(path, _content(files, path))
     return found
 
 
@@ -141,19 +141,15 @@ def _place(text: str) -> tuple[str, str]:
     return (scheme if parsed.scheme else ""), "/" + parsed.path.strip("/")
 
 
-def _files(system: Any, checkpoint: str, directory: str) -> list[str]:
-    batches = batches_in(names_in(system, f"{checkpoint}/{directory}"))
+def _files(files: Files, directory: str) -> list[str]:
+    batches = batches_in(names_in(files, directory))
     if len(batches) > _MOST:
         raise _unknown(directory, f"{len(batches)} files")
     return [f"{directory}/{batch}" for batch in sorted(batches)]
 
 
-def _content(system: Any, checkpoint: str, path: str) -> bytes:
-    with system.open_input_stream(f"{checkpoint}/{path}") as stream:
-        data = bytes(stream.read(LARGEST + 1))
-    if len(data) > LARGEST:
-        raise _unknown(path, f"more than {LARGEST:,} bytes")
-    return data
+def _content(files: Files, path: str) -> bytes:
+    return files.get(path, most=LARGEST)
 
 
 def _schema_paths(document: Any) -> list[str]:

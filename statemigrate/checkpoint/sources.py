@@ -16,18 +16,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import unquote
 
 from statemigrate.checkpoint.offsets import (
     Offsets,
     committed_offsets,
-    directories_in,
+    folders_in,
     names_in,
     newest_offsets,
 )
 from statemigrate.errors import CorruptFileError
-from statemigrate.files import parse_json
+from statemigrate.files import Files, parse_json
 from statemigrate.files.shapes import check_shape
 
 _LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
@@ -54,18 +53,18 @@ class SourceLog:
         return self.taken.get(name, self.committed + 1) <= self.committed
 
     @classmethod
-    def read(cls, system: Any, checkpoint: str, below: str) -> SourceLog:
+    def read(cls, files: Files, below: str) -> SourceLog:
         """The log of the source whose directory is ``below`` the checkpoint; empty if it has none.
 
         The commit is looked up first: what is not taken yet cannot have been committed. Raises
         `CorruptFileError` for a file source's log that cannot be read, and `CheckpointError` for
         an offset log that cannot be.
         """
-        committed = committed_offsets(system, checkpoint)
-        for source in _file_sources(system, checkpoint):
+        committed = committed_offsets(files)
+        for source in _file_sources(files):
             taken = {
                 rest: offset
-                for path, offset in files_taken(system, checkpoint, source).items()
+                for path, offset in files_taken(files, source).items()
                 for _, found, rest in (path.rpartition(f"/{below}/"),)
                 if found
             }
@@ -85,25 +84,25 @@ def file_offset(text: str | None) -> int | None:
     return offset if isinstance(offset, int) else None
 
 
-def files_taken(system: Any, checkpoint: str, source: str) -> dict[str, int]:
+def files_taken(files: Files, source: str) -> dict[str, int]:
     """The log offset of each file that a source has taken, by its path; none of another source."""
-    newest = newest_offsets(system, checkpoint)
+    newest = newest_offsets(files)
     text = None if newest is None else newest.by_source.get(source)
     if file_offset(text) is None:
         return {}
-    directory = f"{checkpoint}/sources/{source}"
+    folder = f"sources/{source}"
     for _ in range(_ATTEMPTS - 1):
         try:
-            return dict(_entries(system, directory, is_certain=text is not None))
+            return dict(_entries(files, folder, is_certain=text is not None))
         except FileNotFoundError:
             # A running query removes what it has made compact; the next listing has the newer file.
             continue
-    return dict(_entries(system, directory, is_certain=text is not None))
+    return dict(_entries(files, folder, is_certain=text is not None))
 
 
-def _file_sources(system: Any, checkpoint: str) -> list[str]:
+def _file_sources(files: Files) -> list[str]:
     """The sources that may be files, the last first: the control source comes after the others."""
-    found = directories_in(system, f"{checkpoint}/sources")
+    found = folders_in(files, "sources")
     return sorted(found, key=lambda name: (name.isdecimal(), name.zfill(9)), reverse=True)
 
 
@@ -114,15 +113,15 @@ def _committed(offsets: Offsets | None, source: str) -> int:
     return -1 if offset is None else offset
 
 
-def _entries(system: Any, directory: str, *, is_certain: bool) -> Iterator[tuple[str, int]]:
-    for name in _log_files(system, directory):
-        path = f"{directory}/{name}"
-        for line in _lines(system, path):
+def _entries(files: Files, folder: str, *, is_certain: bool) -> Iterator[tuple[str, int]]:
+    for name in _log_files(files, folder):
+        path = f"{folder}/{name}"
+        for line in _lines(files, path):
             entry = _entry(line)
             if entry is not None:
                 yield entry
             elif is_certain:
-                raise _corrupt(path, line)
+                raise _corrupt(f"{files.location}/{path}", line)
 
 
 def _entry(line: str) -> tuple[str, int] | None:
@@ -144,16 +143,15 @@ def _corrupt(path: str, line: str) -> CorruptFileError:
     )
 
 
-def _log_files(system: Any, directory: str) -> list[str]:
-    names = names_in(system, directory)
+def _log_files(files: Files, folder: str) -> list[str]:
+    names = names_in(files, folder)
     matches = [match for name in names if (match := _LOG_FILE.fullmatch(name))]
     compact = max((int(match[1]) for match in matches if match[2]), default=-1)
     kept = [m for m in matches if int(m[1]) > compact or (m[2] and int(m[1]) == compact)]
     return [match[0] for match in sorted(kept, key=lambda match: int(match[1]))]
 
 
-def _lines(system: Any, path: str) -> list[str]:
+def _lines(files: Files, path: str) -> list[str]:
     """The lines after the version; bytes that are no text are kept, for the error to show."""
-    with system.open_input_stream(path) as stream:
-        text = stream.read().decode(errors="backslashreplace")
+    text = files.get(path).decode(errors="backslashreplace")
     return [line for line in text.split("\n")[1:] if line]

@@ -155,7 +155,7 @@ class ConfinedPath:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             file.close()
-            raise foreign(self.path, f"a document of {size:,} bytes, where {most:,} are the most")
+            raise foreign(self.path, f"a document of {size:,} bytes, more than {most:,} bytes")
         return file
 
     def unlink(self, *, missing_ok: bool = False) -> None:

@@ -66,11 +66,11 @@ class LocalFiles:
             _filled(unfinished, data)
             create_once(data, lambda: _named(unfinished, target), target.read_bytes)
 
-    def replace(self, name: str, data: bytes) -> None:
-        """As `Files.replace`; the file keeps the rights that it had."""
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
+        """As `Files.replace`."""
         target = self._at(name)
         with _unfinished(target) as unfinished:
-            _filled(unfinished, data, _rights(target))
+            _filled(unfinished, data, _rights(self._at(like or name)))
             unfinished.rename_to(target)
 
     def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
@@ -79,10 +79,11 @@ class LocalFiles:
         with _reading(at):
             return tuple(_listed(at, recursive=recursive))
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str = "") -> Entry | None:
         """As `Files.find`."""
-        with _reading(self._at(name)):
-            return _entry(self._at(name))
+        at = self._at(name) if name else ConfinedPath(self.root)
+        with _reading(at):
+            return _entry(at)
 
     def delete(self, names: Iterable[str]) -> None:
         """As `Files.delete`; a link is removed, not what it points to."""

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.errors import StorageError
 from statemigrate.files.local import LocalFiles
 from statemigrate.files.places import local_path
 from statemigrate.files.protocol import Files
@@ -13,10 +14,12 @@ from statemigrate.files.protocol import Files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Place = str | Path | Files
+"""A path or a URI, or the files there."""
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def open_files(place: str | Path, spark: SparkSession | None = None) -> Files:
+def open_files(place: Place, spark: SparkSession | None = None) -> Files:
     """The files below ``place``, a path or a URI of any file system that Spark has a connector for.
 
     A path without a scheme means what it means to Spark: it is on ``fs.defaultFS``, as the session,
@@ -25,9 +28,13 @@ def open_files(place: str | Path, spark: SparkSession | None = None) -> Files:
     started, on the driver only. Raises `StorageError` within ten seconds where it cannot be
     reached, which says whether connector, address or credentials are missing.
     """
+    if not isinstance(place, str | Path):
+        return place
     text = str(place)
     if _SCHEME.match(text):
         local = local_path(text)
+        if local is None and text.lower().startswith("file:"):
+            raise _not_here(text)
         return _remote(text, spark) if local is None else LocalFiles(local)
     from statemigrate.files.hadoop.jvm import default_file_system
 
@@ -45,3 +52,13 @@ def _remote(place: str, spark: SparkSession | None, default: str | None = None) 
     java = any_java(spark)
     reach(java, place if default is None else f"{default}/")
     return HadoopFiles(java, place.rstrip("/") if default is None else whole_uri(java, place))
+
+
+def _not_here(place: str) -> StorageError:
+    return StorageError(
+        f"{place} is no place on this machine's disks",
+        expected="file:/path or file:///path",
+        found="a host, or a path that is not absolute",
+        next_action="write the absolute path after file:",
+        path=place,
+    )

@@ -84,10 +84,11 @@ class Files(Protocol):
         it with `ALLOW_RACES`.
         """
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         """Write a small document over the one that is there; a reader sees either, whole.
 
-        For one writer: of several the last one stays.
+        For one writer: of several the last one stays. Where files have rights it has those of the
+        file ``like``, or else of the one that it replaces.
         """
 
     def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
@@ -96,8 +97,8 @@ class Files(Protocol):
         With ``recursive`` the files in it and in all folders below it, without the folders.
         """
 
-    def find(self, name: str) -> Entry | None:
-        """What the name is of now; None where nothing has it."""
+    def find(self, name: str = "") -> Entry | None:
+        """What the name is of now, or the place itself; None where nothing has it."""
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove files; one that is not there is passed over."""

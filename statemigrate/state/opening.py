@@ -10,7 +10,6 @@ from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
-from statemigrate.native.spark_state.reader import file_system
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
 
@@ -36,7 +35,7 @@ def engine_of(checkpoint: str | Path) -> Engine:
     raise CheckpointError(
         f"{checkpoint} is not the checkpoint of a stateful query",
         expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
-        found=_found(has_commits, directory.has("")),
+        found=_found(has_commits, directory.exists),
         next_action="name the directory that the query has as its checkpointLocation; "
         "its first batch makes the state",
         path=str(checkpoint),
@@ -91,8 +90,7 @@ def require_store(checkpoint: str, store: str) -> None:
     """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
     if engine_of(checkpoint) == "embedded":
         return
-    system, root = file_system(checkpoint)
-    variables = known_variables(system, root.rstrip("/"))
+    variables = known_variables(directory_of(checkpoint).files)
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.

@@ -24,12 +24,12 @@ from statemigrate.embedded.storage.manifest import Manifest, PartitionState, Sna
 from statemigrate.embedded.storage.retention import remove_old_versions
 from statemigrate.embedded.storage.snapshots import snapshot_files
 from statemigrate.embedded.storage.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.files import LocalFiles
 from statemigrate.formats import Struct, format_from_json
 from statemigrate.native.adoption.backup import last_backup
 from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
-from statemigrate.native.spark_state.reader import file_system
 from statemigrate.scripts.applied import read_applied
 from statemigrate.state.applied import applied_by
 from tests.support.hostile import bounded, fuzzed, refused_or_read
@@ -89,9 +89,8 @@ def read_format(directory: Path) -> object:
 
 
 def read_operators(directory: Path) -> object:
-    system, root = file_system(str(directory))
-    files = operator_files(system, root)
-    names = operator_names(system, root)
+    files = operator_files(LocalFiles(directory))
+    names = operator_names(LocalFiles(directory))
     return names, [(each.roots, each.schemas, each.rooted_at("file:/x").data) for each in files]
 
 
@@ -221,7 +220,7 @@ LISTINGS: dict[str, Read] = {
     "next": lambda at: next_batch(Layout(at)),
     "beats": lambda at: remove_old_beats(Layout(at), 9, 1),
     "retention": lambda at: remove_old_versions(Layout(at), 9, 1),
-    "operators": lambda at: operator_files(*file_system(str(at))),
+    "operators": lambda at: operator_files(LocalFiles(at)),
     "applied": lambda at: applied_by(str(at)),
     "sources": lambda at: ChunkFiles(str(at)).offsets(),
     "log": lambda at: ChunkFiles(str(at)).log(),

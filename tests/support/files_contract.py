@@ -96,6 +96,9 @@ class FilesContract:
     def test_a_place_with_nothing_in_it_has_an_empty_listing(self, files: Files) -> None:
         assert files.list() == ()
         assert files.list(recursive=True) == ()
+        assert files.find() is None
+        files.put("a", b"x")
+        assert files.find() == Entry("", "folder")
 
     def test_a_folder_is_listed_or_all_below_it(self, files: Files) -> None:
         for name in ("top", "a/2", "a/10", "a/b/c/deep", "ab/other", "a.b"):
@@ -169,7 +172,7 @@ class FilesContract:
             lambda: files.put(name, b"x"),
             lambda: files.create(name, b"x"),
             lambda: files.replace(name, b"x"),
-            lambda: files.find(name),
+            lambda: files.find(name) if name else files.get(name),
             lambda: files.delete([name]),
             lambda: files.delete_folder(name),
             lambda: files.fetch(name, tmp_path / "target", most=1),

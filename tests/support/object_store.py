@@ -160,7 +160,7 @@ class MemoryFiles:
             data, lambda: self._ask("create", name, write), lambda: self.get(name), lambda _: None
         )
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         self._ask("replace", name, lambda: self.store.write(self._key(name), data))
 
     def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
@@ -175,8 +175,8 @@ class MemoryFiles:
         }
         return tuple(sorted(entries.values()))
 
-    def find(self, name: str) -> Entry | None:
-        key = self._key(name)
+    def find(self, name: str = "") -> Entry | None:
+        key = self._key(name) if name else self.prefix
         if self._ask("head", name, lambda: key in self.store.objects):
             return self._entry(key)
         below = self._ask("list", name, lambda: self.store.listed(f"{key}/"))

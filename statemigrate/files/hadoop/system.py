@@ -76,9 +76,9 @@ class HadoopFiles:
         """As `Files.create`."""
         self._writing.create(self._path(name), data, lambda: self.get(name))
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         """As `Files.replace`."""
-        self._writing.put(self._path(name), data)
+        self._writing.replace(self._path(name), data, self._path(like or name))
 
     def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
         """As `Files.list`."""
@@ -91,9 +91,9 @@ class HadoopFiles:
         # Of a file Hadoop lists the file itself.
         return tuple(sorted(each for each in entries if each.name != folder))
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str = "") -> Entry | None:
         """As `Files.find`."""
-        status = self._status(self._path(name))
+        status = self._status(self._path(name) if name else self._root)
         return None if status is None else self._entry(status)
 
     def delete(self, names: Iterable[str]) -> None:
@@ -137,7 +137,7 @@ class HadoopFiles:
         return None
 
     def _entry(self, status: Status) -> Entry:
-        name = _below_host(status.path).removeprefix(self._prefix)
+        name = f"{_below_host(status.path)}/".removeprefix(self._prefix).rstrip("/")
         if status.is_folder:
             return Entry(name, "folder")
         tag = f"{status.modified:x}-{status.size:x}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +46,17 @@ class Writing:
                 self._write(builder.opt(_UNCHECKED, "true"), data)
             else:
                 self._beside(path, data, self._rename.OVERWRITE)
+
+    def replace(self, path: Any, data: bytes, like: Any) -> None:
+        """As `put`, with the rights of the file ``like`` where it is there."""
+        if self._scheme in _SEEN_WHEN_CLOSED:
+            return self.put(path, data)
+        rights = None
+        with suppress(FileNotFoundError), translated("looking at", str(like)):
+            rights = self.system.getFileStatus(like).getPermission()
+        with translated("writing", str(path)):
+            self._beside(path, data, self._rename.OVERWRITE, rights)
+        return None
 
     def create(self, path: Any, data: bytes, read: Callable[[], bytes]) -> None:
         """Write a file that is not there. Raises `FileExistsError`, `UnsupportedError`."""
@@ -82,7 +94,7 @@ class Writing:
     def _rename(self) -> Any:
         return self.java.hadoop.fs.Options.Rename
 
-    def _beside(self, path: Any, data: bytes | Path, how: Any) -> None:
+    def _beside(self, path: Any, data: bytes | Path, how: Any, rights: Any = None) -> None:
         # Spark passes over names that begin with a dot.
         name = f".{path.getName()}.{uuid.uuid4().hex}.tmp"
         unfinished = self.java.hadoop.fs.Path(path.getParent(), name)
@@ -93,6 +105,8 @@ class Writing:
         )
         try:
             self._write(self.system.createFile(unfinished).recursive(), data)
+            if rights is not None:
+                self.system.setPermission(unfinished, rights)
             context.rename(unfinished, path, options)
         except BaseException:
             self.system.delete(unfinished, False)

@@ -6,11 +6,10 @@ not committed; a query that waits for input looks like one that was stopped.
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 from statemigrate.errors import CheckpointInUseError
+from statemigrate.files import Files
 from statemigrate.native.adoption.offsets import OffsetLog
 
 WATCHED = 5.0
@@ -31,28 +30,22 @@ def require_stopped(log: OffsetLog, *, confirmed: bool, watched: float) -> None:
             expected="a query that was stopped",
             found="a batch that is being processed now, or that was killed",
             next_action=f"{_STOP}, with --stopped (stopped=True)",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
-    before = _directories(log.checkpoint)
+    before = _present(log.files)
     time.sleep(watched)
-    after = _directories(log.checkpoint)
-    changed = sorted(str(path) for path, _ in before.items() ^ after.items())
-    if changed:
+    after = _present(log.files)
+    folders = {name.rpartition("/")[0] for name, _ in before ^ after}
+    changed = [f"{log.checkpoint}/{folder}" for folder in folders]
+    if folders:
         raise CheckpointInUseError(
             f"a query is running on {log.checkpoint}",
             expected=f"no change within {watched:g} seconds",
             found=f"changes in {', '.join(sorted(set(changed))[:3])}",
             next_action=_STOP,
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
 
 
-def _directories(checkpoint: Path) -> dict[Path, int]:
-    # A file that is created, renamed or removed changes its directory's time; Spark does no other.
-    found = {}
-    for directory, _, _ in os.walk(checkpoint):
-        try:
-            found[Path(directory)] = Path(directory).stat().st_mtime_ns
-        except FileNotFoundError:
-            found[Path(directory)] = -1
-    return found
+def _present(files: Files) -> set[tuple[str, str]]:
+    return {(each.name, each.tag) for each in files.list(recursive=True)}

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import stat
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
-from statemigrate.checkpoint.offsets import batches_in
-from statemigrate.files import ConfinedPath
-from statemigrate.native.adoption.offsets import OffsetFile
+from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.files import Files
+from statemigrate.native.adoption.offsets import OffsetFile, checksum_of
 from statemigrate.native.backfill.adoptions import (
     FORMAT,
     Progress,
@@ -28,114 +24,99 @@ from statemigrate.native.backfill.adoptions import (
     altered,
     parse_record,
 )
+from statemigrate.native.backfill.chunk_files import ADOPTIONS
+
+_RECORD = "record.json"
 
 
 @dataclass(frozen=True)
 class Backup:
-    """One adoption's directory and its record."""
+    """One adoption's directory, as a name below the checkpoint, and its record."""
 
-    directory: ConfinedPath
+    files: Files
+    directory: str
     record: Record
 
-    def covers(self, files: Iterable[OffsetFile]) -> bool:
+    @property
+    def location(self) -> str:
+        """The directory as a path or URI."""
+        return f"{self.files.location}/{self.directory}"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether its record is there."""
+        return self.files.find(f"{self.directory}/{_RECORD}") is not None
+
+    def covers(self, found: Iterable[OffsetFile]) -> bool:
         """Whether each file is here as it is in the checkpoint now."""
         known = {(each.batch, each.before) for each in self.record.files}
-        return all((file.batch, sha256(file.data)) in known for file in files)
+        return all((file.batch, sha256(file.data)) in known for file in found)
 
     def original(self, file: OffsetFile) -> tuple[bytes, bytes | None] | None:
         """What an adopted file and its checksum file were; None if it is not as adopted."""
         for each in self.record.files:
             if (each.batch, each.after) == (file.batch, sha256(file.data)):
-                saved = self.directory / "offsets" / file.path.name
-                data = saved.read_bytes()
+                saved = f"{self.directory}/offsets/{file.base_name}"
+                data = self.files.get(saved)
                 if sha256(data) != each.before:
-                    raise altered(saved.path, f"SHA-256 {each.before}", sha256(data))
-                checksum = saved.with_name(file.checksum_file.name)
-                return data, checksum.read_bytes() if checksum.exists() else None
+                    path = f"{self.files.location}/{saved}"
+                    raise altered(path, f"SHA-256 {each.before}", sha256(data))
+                return data, _content(self.files, checksum_of(saved))
         return None
 
     def write(self, progress: Progress) -> Backup:
         """Record how far the adoption is."""
         record = replace(self.record, progress=progress, since=datetime.now(UTC).isoformat())
         document = json.dumps({"format": FORMAT, **asdict(record)}, indent=2)
-        write_file(self.directory / "record.json", document.encode())
-        return Backup(self.directory, record)
+        self.files.replace(f"{self.directory}/{_RECORD}", document.encode())
+        return replace(self, record=record)
 
-    def save(self, files: Iterable[OffsetFile], folder: str = "offsets") -> Iterator[str]:
+    def save(self, found: Iterable[OffsetFile], folder: str = "offsets") -> Iterator[str]:
         """Copy files with their checksum files, each a step."""
-        for file in files:
-            if file.checksum_file.exists():
-                copy = self.directory / folder / file.checksum_file.name
-                write_file(copy, file.checksum_file.read_bytes(), like=file.checksum_file)
-            write_file(self.directory / folder / file.path.name, file.data, like=file.path)
-            yield f"copied {file.path} to {self.directory / folder}"
+        for file in found:
+            copy = f"{self.directory}/{folder}/{file.base_name}"
+            checksum = _content(self.files, file.checksum_file)
+            if checksum is not None:
+                self.files.replace(checksum_of(copy), checksum, like=file.checksum_file)
+            self.files.replace(copy, file.data, like=file.name)
+            yield f"copied {file.name} to {self.directory}/{folder}"
 
-    def free_place(self, source: int) -> ConfinedPath:
+    def free_place(self, source: int) -> str:
         """Where the directory of a removed source can go."""
-        at = self.directory / "sources" / str(source)
+        at = f"{self.directory}/sources/{source}"
         number = 1
-        while at.exists():
+        while self.files.find(at if number == 1 else f"{at}-{number}") is not None:
             number += 1
-            at = at.with_name(f"{source}-{number}")
-        return at
+        return at if number == 1 else f"{at}-{number}"
 
 
-def new_backup(checkpoint: Path, sources: int, files: Iterable[OffsetFile]) -> Backup:
+def new_backup(files: Files, sources: int, found: Iterable[OffsetFile]) -> Backup:
     """The backup of an adoption that begins; nothing is written yet."""
-    root = _root(checkpoint)
-    number = max(batches_in(root.names() if root.is_dir() else []), default=0) + 1
+    number = max(batches_in(names_in(files, ADOPTIONS)), default=0) + 1
     saved = tuple(
-        SavedFile(file.batch, sha256(file.data), sha256(file.with_one_more())) for file in files
+        SavedFile(file.batch, sha256(file.data), sha256(file.with_one_more())) for file in found
     )
-    return Backup(root / str(number), Record("adopting", sources, saved, ""))
+    return Backup(files, f"{ADOPTIONS}/{number}", Record("adopting", sources, saved, ""))
 
 
-def last_backup(checkpoint: Path) -> Backup | None:
+def last_backup(files: Files) -> Backup | None:
     """The newest adoption that got as far as its record."""
-    root = _root(checkpoint)
-    begun = (each for each in root.glob("*") if (each / "record.json").exists())
-    numbers = batches_in(each.name for each in begun)
-    if not numbers:
+    for number in sorted(batches_in(names_in(files, ADOPTIONS)), reverse=True):
+        directory = f"{ADOPTIONS}/{number}"
+        data = _content(files, f"{directory}/{_RECORD}")
+        if data is not None:
+            path = f"{files.location}/{directory}/{_RECORD}"
+            return Backup(files, directory, parse_record(data, path))
+    return None
+
+
+def _content(files: Files, name: str) -> bytes | None:
+    try:
+        return files.get(name)
+    except FileNotFoundError:
         return None
-    directory = root / str(max(numbers))
-    path = directory / "record.json"
-    return Backup(directory, parse_record(path.read_bytes(), path.path))
 
 
 def sha256(data: bytes) -> str:
     """The SHA-256 of a file's content, as hex."""
     return hashlib.sha256(data).hexdigest()
-
-
-def write_file(path: ConfinedPath, data: bytes, like: ConfinedPath | None = None) -> None:
-    """Write or replace a file: a crash leaves the old or the new one, whole and durable.
-
-    It has the rights of the file ``like``, or else of the one it replaces.
-    """
-    path.parent.mkdir()
-    rights = _rights(like or path)
-    # Spark passes over names that begin with a dot.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            if rights is not None:
-                os.fchmod(file.fileno(), rights)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename_to(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _rights(path: ConfinedPath) -> int | None:
-    try:
-        found = path.lstat().st_mode
-    except FileNotFoundError:
-        return None
-    # A link that is replaced has no rights of its own.
-    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
-
-
-def _root(checkpoint: Path) -> ConfinedPath:
-    return ConfinedPath(checkpoint) / "statemigrate/adoption"

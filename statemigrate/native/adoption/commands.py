@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import StorageError
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
 from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, State
@@ -33,8 +33,8 @@ def adopt(
     Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
     there is nothing to adopt, or what is found is not understood; then nothing was changed.
     """
-    log = native_log(str(checkpoint))
-    relocation = plan_relocation(log.checkpoint)
+    log = native_log(checkpoint)
+    relocation = plan_relocation(log.files)
     if relocation.files and has_room(log):
         return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
     verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
@@ -58,8 +58,8 @@ def _relocate(
 ) -> Adoption:
     described = partial(
         Adoption,
-        str(log.checkpoint),
-        backup=str(log.checkpoint / KEPT),
+        log.checkpoint,
+        backup=f"{log.checkpoint}/{KEPT}",
         relocated=relocation.paths,
         moved_from=relocation.roots,
     )
@@ -67,7 +67,7 @@ def _relocate(
         return described("would relocate", uncommitted=_is_uncommitted(log))
     require_stopped(log, confirmed=stopped, watched=wait)
     with _interrupted(log):
-        for _ in plan_relocation(log.checkpoint).steps():
+        for _ in plan_relocation(log.files).steps():
             pass
     return described("relocated")
 
@@ -84,7 +84,7 @@ class _Verb:
     def run(self, checkpoint: str, *, apply: bool, stopped: bool, wait: float) -> Adoption:
         log = native_log(checkpoint)
         if has_named_sources(log):
-            return Adoption(str(log.checkpoint), "nothing needed")
+            return Adoption(log.checkpoint, "nothing needed")
         plan = self.plan(log)
         if not apply:
             return replace(plan.described(self.before), uncommitted=_is_uncommitted(log))
@@ -106,11 +106,11 @@ def _is_uncommitted(log: OffsetLog) -> bool:
 def _interrupted(log: OffsetLog) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot change {log.checkpoint}: {error.strerror or error}",
-            expected="a directory this user can write to, with free space",
-            found=str(error),
+    except StorageError as error:
+        raise StorageError(
+            f"cannot change {log.checkpoint}: {error.summary}",
+            expected=error.expected,
+            found=error.found,
             next_action="correct that, then run the same command again: it finishes what it began",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         ) from error

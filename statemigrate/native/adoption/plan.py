@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.offsets import NO_OFFSET
-from statemigrate.files import ConfinedPath
 from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
 from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State
@@ -29,17 +28,17 @@ class Change:
     file: OffsetFile
     after: bytes
     checksum: bytes | None = None
+    had_checksum: bool = False
 
     def described(self) -> FileChange:
         """The change as its user sees it."""
         before, after = len(self.file.data), len(self.after)
         more = after > before
-        has_checksum = self.file.checksum_file.exists()
         return FileChange(
-            "/".join(self.file.path.parts),
+            self.file.name,
             added=(NO_OFFSET,) if more else (),
             removed=() if more else self.file.offsets[-1:],
-            checksum="restored" if self.checksum else "removed" if has_checksum else "none",
+            checksum="restored" if self.checksum else "removed" if self.had_checksum else "none",
         )
 
 
@@ -50,19 +49,18 @@ class Plan:
     log: OffsetLog
     backup: Backup
     changes: tuple[Change, ...]
-    moved: ConfinedPath | None = None
+    moved: str | None = None
     relocation: Relocation | None = None
 
     def described(self, state: State) -> Adoption:
         """The plan as its user sees it."""
-        root = self.log.checkpoint
         return Adoption(
-            str(root),
+            self.log.checkpoint,
             state,
             self.backup.record.sources,
             tuple(change.described() for change in self.changes),
-            None if self.moved is None else "/".join(self.moved.parts),
-            str(self.backup.directory),
+            self.moved,
+            self.backup.location,
             () if self.relocation is None else self.relocation.paths,
             () if self.relocation is None else self.relocation.roots,
         )
@@ -73,7 +71,7 @@ def plan_adoption(log: OffsetLog) -> Plan:
     check_path(log)
     check_state(log)
     files = log.read_on_restart()
-    backup = last_backup(log.checkpoint)
+    backup = last_backup(log.files)
     if backup is not None and _is_half_undone(backup, files):
         raise half_undone(log, backup)
     begun = None if backup is None or backup.record.progress == "undone" else backup
@@ -86,15 +84,15 @@ def plan_adoption(log: OffsetLog) -> Plan:
         check_control_source(log, begun)
         check_sources(log, sources)
     if begun is None or not begun.covers(open_):
-        begun = new_backup(log.checkpoint, sources, open_)
-    changes = tuple(Change(file, file.with_one_more()) for file in open_)
-    return Plan(log, begun, changes, relocation=plan_relocation(log.checkpoint))
+        begun = new_backup(log.files, sources, open_)
+    changes = tuple(_lengthened(file, log) for file in open_)
+    return Plan(log, begun, changes, relocation=plan_relocation(log.files))
 
 
 def plan_undoing(log: OffsetLog) -> Plan:
     """What is left to do until the log has no room for the control source."""
     files = log.read_on_restart()
-    backup = last_backup(log.checkpoint)
+    backup = last_backup(log.files)
     if backup is None or (
         backup.record.progress == "undone" and not _is_half_undone(backup, files)
     ):
@@ -103,8 +101,8 @@ def plan_undoing(log: OffsetLog) -> Plan:
     check_lines(log, files, sources, spare=True)
     longer = (file for file in files if len(file.offsets) > sources)
     directory = log.source_directory(sources)
-    moved = directory if directory.exists() else None
-    return Plan(log, backup, tuple(_shortened(file, backup) for file in longer), moved)
+    moved = directory if log.files.find(directory) is not None else None
+    return Plan(log, backup, tuple(_shortened(file, backup, log) for file in longer), moved)
 
 
 def _is_half_undone(backup: Backup, files: tuple[OffsetFile, ...]) -> bool:
@@ -113,6 +111,14 @@ def _is_half_undone(backup: Backup, files: tuple[OffsetFile, ...]) -> bool:
     return backup.record.progress == "undoing" or (backup.record.progress == "undone" and again)
 
 
-def _shortened(file: OffsetFile, backup: Backup) -> Change:
-    original = backup.original(file)
-    return Change(file, file.without_last()) if original is None else Change(file, *original)
+def _lengthened(file: OffsetFile, log: OffsetLog) -> Change:
+    return Change(file, file.with_one_more(), had_checksum=_has_checksum(file, log))
+
+
+def _shortened(file: OffsetFile, backup: Backup, log: OffsetLog) -> Change:
+    data, checksum = backup.original(file) or (file.without_last(), None)
+    return Change(file, data, checksum, _has_checksum(file, log))
+
+
+def _has_checksum(file: OffsetFile, log: OffsetLog) -> bool:
+    return log.files.find(file.checksum_file) is not None

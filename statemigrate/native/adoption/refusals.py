@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators import operator_names
 from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.errors import CheckpointError
-from statemigrate.files import ConfinedPath
+from statemigrate.files import Files
+from statemigrate.files.opening import Place
 from statemigrate.native.adoption.backup import Backup
 from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import check_last_source, has_control_source
 from statemigrate.native.spark_state.operators import FUNCTION, PROCESSOR
 from statemigrate.native.spark_state.paths import check_readable, check_source_path
-from statemigrate.native.spark_state.reader import file_system
 
 _STATE = "groupState"
 """The field of a function's rows that holds its own state."""
 
 
-def native_log(checkpoint: str) -> OffsetLog:
+def native_log(checkpoint: Place) -> OffsetLog:
     """The offset log of a query on Spark's own state that has run before."""
     log = OffsetLog(checkpoint)
-    if (log.root / "statemigrate/versions").is_dir():
+    if CheckpointDirectory(log.files).is_embedded:
         raise CheckpointError(
             f"{checkpoint} belongs to a query of the embedded engine",
             expected="a query whose state is in Spark's own state store",
             found="state of the embedded engine",
             next_action="nothing to adopt: the embedded engine runs its backfill by itself",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
     if log.last_batch is None:
         raise CheckpointError(
@@ -35,7 +36,7 @@ def native_log(checkpoint: str) -> OffsetLog:
             expected="a query that has run before",
             found="no batch in offsets/",
             next_action="nothing to adopt: use the control source from the query's first start",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
     return log
 
@@ -49,7 +50,7 @@ def has_named_sources(log: OffsetLog) -> bool:
             expected="both with named sources, or both without",
             found="one of each",
             next_action="let the query run one more batch, stop it, and run the command again",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
     return named == {True}
 
@@ -58,7 +59,7 @@ def check_lines(
     log: OffsetLog, files: tuple[OffsetFile, ...], sources: int, *, spare: bool
 ) -> None:
     """Refuse files with another number of sources, or one more where ``spare`` allows it."""
-    found = {file.path.name: len(file.offsets) for file in files}
+    found = {file.base_name: len(file.offsets) for file in files}
     allowed = {sources, sources + 1} if spare else {sources}
     if not set(found.values()) <= allowed:
         raise CheckpointError(
@@ -66,7 +67,7 @@ def check_lines(
             expected=f"{' or '.join(map(str, sorted(allowed)))} in each of the newest files",
             found=", ".join(f"{number} in offsets/{name}" for name, number in found.items()),
             next_action="restore the folder offsets from a copy of the checkpoint",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
 
 
@@ -80,24 +81,23 @@ def check_sources(log: OffsetLog, sources: int) -> None:
             found=f"files of a further source in sources/{used[-1]}",
             next_action="restore the folders offsets and sources from one copy of the checkpoint, "
             "or move that directory away if its source was taken out of the query",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
 
 
 def check_path(log: OffsetLog) -> None:
     """Refuse a path that `with_backfill` and `migrated` would refuse next."""
-    check_source_path(str(log.checkpoint))
-    check_readable(str(log.checkpoint))
+    check_source_path(log.checkpoint)
+    check_readable(log.checkpoint)
 
 
 def check_state(log: OffsetLog) -> None:
     """Refuse state that no backfill can migrate: `with_backfill` and `migrated` would next."""
-    system, root = file_system(str(log.checkpoint))
-    found = operator_names(system, root)
+    found = operator_names(log.files)
     functions = [number for number, name in found.items() if name == FUNCTION]
     if any(name.startswith(PROCESSOR) for name in found.values()):
         return
-    bare = [number for number in functions if not _has_envelopes(log.root, number)]
+    bare = [number for number in functions if not _has_envelopes(log.files, number)]
     if functions and len(bare) < len(functions):
         return
     raise CheckpointError(
@@ -110,7 +110,7 @@ def check_state(log: OffsetLog) -> None:
         "old state as its initialState"
         if bare
         else "name the directory that a query of state variables has as its checkpointLocation",
-        path=str(log.checkpoint),
+        path=log.checkpoint,
     )
 
 
@@ -118,7 +118,7 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
     """Refuse a query that has had the control source from its first start, or may have had it."""
     if begun is not None:
         return
-    files = ChunkFiles(str(log.checkpoint))
+    files = ChunkFiles(log.files)
     offsets = files.offsets()
     if offsets is not None:
         check_last_source(files, offsets)
@@ -128,28 +128,31 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
             expected="a query without it",
             found="it is the last of the query's sources, though nothing was adopted",
             next_action="nothing to adopt: start the query with the control source",
-            path=str(log.checkpoint),
+            path=log.checkpoint,
         )
 
 
 def has_room(log: OffsetLog) -> bool:
     """Whether the query may start with the control source as it is."""
-    files = ChunkFiles(str(log.checkpoint))
+    files = ChunkFiles(log.files)
     offsets = files.offsets()
     return offsets is None or offsets.named or has_control_source(files, offsets)
 
 
-def _has_envelopes(checkpoint: ConfinedPath, operator: int) -> bool:
-    path = checkpoint / f"state/{operator}/0/_metadata/schema"
-    if not path.is_file():
+def _has_envelopes(files: Files, operator: int) -> bool:
+    name = f"state/{operator}/0/_metadata/schema"
+    path = f"{files.location}/{name}"
+    try:
+        data = files.get(name)
+    except FileNotFoundError as error:
         raise CheckpointError(
             f"{path} is missing, which says what the state's rows are",
             expected="the file, which Spark writes with the first batch",
             found="no such file",
             next_action="copy the whole checkpoint, its folder state included",
-            path=str(path),
-        )
-    state = next((f for f in value_fields(path.read_bytes(), str(path)) if f["name"] == _STATE), {})
+            path=path,
+        ) from error
+    state = next((each for each in value_fields(data, path) if each["name"] == _STATE), {})
     fields = state["type"]["fields"] if isinstance(state.get("type"), dict) else ()
     return "revision" in {each["name"] for each in fields}
 
@@ -159,10 +162,10 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
     return CheckpointError(
         f"{log.checkpoint} was adopted already",
         expected="a query without the control source",
-        found=f"an adoption of {backup.record.since}, with its backup in {backup.directory}",
+        found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
         next_action="start the query with the control source, "
         f"or take it out: `statemigrate adopt {log.checkpoint} --undo --apply`",
-        path=str(log.checkpoint),
+        path=log.checkpoint,
     )
 
 
@@ -173,7 +176,7 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
         next_action=f"finish it: `statemigrate adopt {log.checkpoint} --undo --apply`",
-        path=str(log.checkpoint),
+        path=log.checkpoint,
     )
 
 
@@ -184,5 +187,5 @@ def not_adopted(log: OffsetLog, backup: Backup | None) -> CheckpointError:
         expected="an adoption to undo",
         found="none" if backup is None else f"one that was undone, on {backup.record.since}",
         next_action="nothing to undo; a control source that was there from the first start stays",
-        path=str(log.checkpoint),
+        path=log.checkpoint,
     )

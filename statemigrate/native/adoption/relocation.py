@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
-from statemigrate.files import ConfinedPath
-from statemigrate.native.adoption.backup import write_file
-from statemigrate.native.spark_state.reader import file_system
+from statemigrate.files import Files
+from statemigrate.native.adoption.offsets import checksum_of
+from statemigrate.native.spark_state.view import uri_of
 
 KEPT = "statemigrate/adoption/moved"
 """Where the metadata are kept as they were, below the checkpoint."""
@@ -25,7 +24,7 @@ KEPT = "statemigrate/adoption/moved"
 class Relocation:
     """The operators' metadata that name another place, as they are now."""
 
-    checkpoint: Path
+    checkpoint: Files
     files: tuple[OperatorFile, ...]
 
     @property
@@ -42,27 +41,26 @@ class Relocation:
         """Rewrite them one by one; after a crash the next run does what is left."""
         for file in self.files:
             digest = hashlib.sha256(file.data).hexdigest()[:16]
-            root = ConfinedPath(self.checkpoint)
-            path = root / file.path
-            write_file(root / f"{KEPT}/{digest}/{file.path}", file.data, like=path)
+            kept = f"{KEPT}/{digest}/{file.path}"
+            self.checkpoint.replace(kept, file.data, like=file.path)
             yield f"copied {file.path} to {KEPT}/{digest}"
             # A file without a checksum is read, and one with a wrong one is not.
-            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+            self.checkpoint.delete([checksum_of(file.path)])
             yield f"removed the checksum file of {file.path}"
-            write_file(path, file.rooted_at(f"file:{self.checkpoint}").data)
+            mine = file.rooted_at(uri_of(self.checkpoint)).data
+            self.checkpoint.replace(file.path, mine)
             yield f"replaced {file.path}"
 
 
-def plan_relocation(checkpoint: Path) -> Relocation:
+def plan_relocation(checkpoint: Files) -> Relocation:
     """What names another place than this one; of no file where nothing was moved.
 
     Raises `CheckpointError` where the schemas were left behind.
     """
-    system, root = file_system(str(checkpoint))
-    mine = f"file:{checkpoint}"
+    mine = uri_of(checkpoint)
     moved = tuple(
         file
-        for file in operator_files(system, root)
+        for file in operator_files(checkpoint)
         if not all(is_at(each, mine) for each in file.roots)
     )
     for file in moved:
@@ -70,14 +68,13 @@ def plan_relocation(checkpoint: Path) -> Relocation:
     return Relocation(checkpoint, moved)
 
 
-def _check_schemas(checkpoint: Path, file: OperatorFile) -> None:
-    root = ConfinedPath(checkpoint)
-    missing = [name for name in file.schemas if not (root / name).is_file()]
+def _check_schemas(checkpoint: Files, file: OperatorFile) -> None:
+    missing = [name for name in file.schemas if checkpoint.find(name) is None]
     if missing:
         raise CheckpointError(
-            f"{checkpoint} was moved without all of its files",
+            f"{checkpoint.location} was moved without all of its files",
             expected=f"{missing[0]}, which {file.path} names",
             found="no such file",
             next_action="copy the whole checkpoint, its folder state included",
-            path=str(checkpoint),
+            path=checkpoint.location,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from statemigrate.errors import CorruptFileError
@@ -34,7 +33,7 @@ class Record:
     since: str
 
 
-def parse_record(data: bytes, path: Path) -> Record:
+def parse_record(data: bytes, path: str) -> Record:
     """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
     try:
         return _record(parse_json(data))
@@ -52,12 +51,12 @@ def _record(document: Any) -> Record:
     return Record(document["progress"], int(document["sources"]), files, str(document["since"]))
 
 
-def altered(path: Path, expected: str, found: str) -> CorruptFileError:
+def altered(path: str, expected: str, found: str) -> CorruptFileError:
     """A file of an adoption is not what was written."""
     return CorruptFileError(
         f"{path} is not what was written",
         expected=expected,
         found=found,
         next_action="restore the file from a copy of the checkpoint",
-        path=str(path),
+        path=path,
     )

@@ -1,6 +1,6 @@
 """The control source's directory in a checkpoint: chunk files, the plan they belong to, the cursor.
 
-Everything is looked at through ``pyarrow.fs``. The cursor is Spark's own: the file source logs each
+The cursor is Spark's own: the file source logs each
 file it takes in ``sources/``, and a batch's offset in ``offsets/`` says how far it came.
 """
 
@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.offsets import Offsets, names_in, newest_offsets
+from statemigrate.checkpoint.offsets import Offsets, folders_in, names_in, newest_offsets
 from statemigrate.checkpoint.sources import SourceLog, files_taken
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
+from statemigrate.files.opening import Place, open_files
 from statemigrate.files.shapes import VERSION, check_shape
-from statemigrate.native.spark_state.reader import file_system, replace_file
 
 CHUNKS = "statemigrate/control/chunks"
 """Where the control source looks for chunk files, below the checkpoint directory."""
+MADE = "_made"
+"""What `ChunkFiles.create` leaves there; a file source passes over names that begin so."""
 ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
 _PLAN = "statemigrate/control/plan.json"
@@ -44,31 +45,34 @@ class PlanRecord:
 class ChunkFiles:
     """The chunk files of one checkpoint, a path or a URI."""
 
-    def __init__(self, checkpoint: str) -> None:
-        self.checkpoint = checkpoint
-        self._system, root = file_system(checkpoint)
-        self._root = root.rstrip("/")
-        self.directory = CheckpointDirectory(checkpoint, self._system, root)
-        self.path = f"{self._root}/{CHUNKS}"
-        """The directory within its file system."""
-        self.location = f"{checkpoint.rstrip('/')}/{CHUNKS}"
+    def __init__(self, checkpoint: Place) -> None:
+        self.files = open_files(checkpoint)
+        self.checkpoint = self.files.location if checkpoint is self.files else str(checkpoint)
+        self.directory = CheckpointDirectory(self.files, self.checkpoint)
+        self.path = f"{self.files.location}/{CHUNKS}"
+        """The directory, as a path or whole URI."""
+        self.location = f"{self.checkpoint.rstrip('/')}/{CHUNKS}"
         """The directory as Spark takes it."""
 
     def create(self) -> None:
-        """Make the directory if it is missing; the source refuses to start without it."""
-        self._system.create_dir(self.path, recursive=True)
+        """Make the directory if it is missing; the source refuses to start without it.
+
+        In a bucket it is there as long as something is in it.
+        """
+        if not self.is_made():
+            self.files.replace(f"{CHUNKS}/{MADE}", b"")
 
     def offsets(self) -> Offsets | None:
         """The offsets of the newest batch that was begun; None before the first."""
-        return newest_offsets(self._system, self._root)
+        return newest_offsets(self.files)
 
     def taken_by(self, source: str) -> dict[str, int]:
         """The files that one of the query's sources has taken; none if it is no file source."""
-        return files_taken(self._system, self._root, source)
+        return files_taken(self.files, source)
 
     def adoptions(self) -> dict[str, bytes]:
         """The records of what `statemigrate adopt` did here, by path."""
-        names = names_in(self._system, f"{self._root}/{ADOPTIONS}")
+        names = names_in(self.files, ADOPTIONS)
         paths = (f"{ADOPTIONS}/{name}/record.json" for name in names if name.isdecimal())
         found = {path: self.directory.read(path) for path in paths}
         return {path: data for path, data in found.items() if data is not None}
@@ -79,15 +83,13 @@ class ChunkFiles:
 
     def log(self) -> SourceLog:
         """What the control source has taken so far, read now."""
-        return SourceLog.read(self._system, self._root, CHUNKS)
+        return SourceLog.read(self.files, CHUNKS)
 
     def written(self) -> set[str]:
         """The chunk files that are there, as ``<plan>/<file>``."""
-        from pyarrow import fs
-
-        selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
-        found = (each.path.removeprefix(f"{self.path}/") for each in self._files(selector))
-        return {name for name in found if name.count("/") == 1 and _is_data(name)}
+        found = self.files.list(CHUNKS, recursive=True)
+        names = {e.name.removeprefix(f"{CHUNKS}/") for e in found if e.kind == "file"}
+        return {name for name in names if name.count("/") == 1 and _is_data(name)}
 
     def withdraw(self) -> int:
         """Remove the plan and every chunk file but those of a batch that is being processed.
@@ -95,15 +97,14 @@ class ChunkFiles:
         Returns how many of them the query had not taken yet. A file that the query lists or reads
         at this moment is passed over by it.
         """
-        self._remove(self._system.delete_file, f"{self._root}/{_PLAN}")
+        self.files.delete([_PLAN])
         written, log = self.written(), self.log()
         in_progress = {name for name in written if name in log.taken and not log.is_committed(name)}
         busy = {name.partition("/")[0] for name in in_progress}
-        for plan in {name.partition("/")[0] for name in self._directories()} - busy:
-            self._remove(self._system.delete_dir, f"{self.path}/{plan}")
-        for name in written - in_progress:
-            if name.partition("/")[0] in busy:
-                self._remove(self._system.delete_file, f"{self.path}/{name}")
+        for plan in set(folders_in(self.files, CHUNKS)) - busy:
+            self.files.delete_folder(f"{CHUNKS}/{plan}")
+        old = [name for name in written - in_progress if name.partition("/")[0] in busy]
+        self.files.delete(f"{CHUNKS}/{name}" for name in old)
         return len(written - log.taken.keys())
 
     def plan(self) -> PlanRecord | None:
@@ -117,36 +118,17 @@ class ChunkFiles:
             return PlanRecord(**{name: found["plan"][name] for name in _PLAN_SHAPE})
         except ValueError as error:
             raise CorruptFileError(
-                f"{self._root}/{_PLAN} is not a backfill's plan",
+                f"{self.files.location}/{_PLAN} is not a backfill's plan",
                 expected=f"JSON of format {_FORMAT} with id, keys, chunks and offset",
                 found=str(error),
                 next_action=f"`statemigrate backfill {self.checkpoint} --pause` removes it",
-                path=f"{self._root}/{_PLAN}",
+                path=f"{self.files.location}/{_PLAN}",
             ) from error
 
     def write_plan(self, plan: PlanRecord) -> None:
         """Write the plan once all of its files are there."""
         document = {"format": _FORMAT, "plan": asdict(plan)}
-        replace_file(self._system, f"{self._root}/{_PLAN}", json.dumps(document).encode())
-
-    def _directories(self) -> set[str]:
-        from pyarrow import fs
-
-        found = self._system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        return {each.base_name for each in found if each.type == fs.FileType.Directory}
-
-    def _files(self, selector: Any) -> list[Any]:
-        from pyarrow import fs
-
-        found = self._system.get_file_info(selector)
-        return [each for each in found if each.type == fs.FileType.File]
-
-    def _remove(self, remove: Any, path: str) -> None:
-        try:
-            remove(path)
-        except FileNotFoundError:
-            # Never there, or withdrawn from elsewhere at the same time: gone either way.
-            return
+        self.files.replace(_PLAN, json.dumps(document).encode())
 
 
 def _is_data(name: str) -> bool:

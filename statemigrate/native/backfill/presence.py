@@ -7,13 +7,11 @@ control source is the last.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from statemigrate.checkpoint.offsets import Offsets
 from statemigrate.checkpoint.sources import file_offset
 from statemigrate.errors import CheckpointError
 from statemigrate.native.backfill.adoptions import Record, parse_record
-from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles
+from statemigrate.native.backfill.chunk_files import CHUNKS, MADE, ChunkFiles
 
 
 def require_control_source(files: ChunkFiles) -> None:
@@ -67,7 +65,8 @@ def untold_advice(checkpoint: str) -> str:
     """What to do there."""
     return (
         f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
-        "again; if the last source is the stream's own, let it take a file first"
+        f"again, in a bucket with an empty file {MADE} in it; if the last source is the stream's "
+        "own, let it take a file first"
     )
 
 
@@ -97,5 +96,5 @@ def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
 def _newest(records: dict[str, bytes]) -> Record | None:
     if not records:
         return None
-    newest = max(records, key=lambda path: int(Path(path).parent.name))
-    return parse_record(records[newest], Path(newest))
+    newest = max(records, key=lambda path: int(path.split("/")[-2]))
+    return parse_record(records[newest], newest)

@@ -14,7 +14,7 @@ from typing import Any
 
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
-from statemigrate.native.spark_state.reader import file_system, replace_file
+from statemigrate.files.opening import Place, open_files
 
 _NAME = "statemigrate/deployed.json"
 _FORMAT = 1
@@ -41,25 +41,21 @@ class StoreRecord:
         return self.families[0] if self.families else None
 
 
-def read_record(checkpoint: str) -> dict[str, StoreRecord]:
+def read_record(checkpoint: Place) -> dict[str, StoreRecord]:
     """The record by store; empty where there is none. Raises `CorruptFileError`."""
-    from pyarrow import fs
-
-    system, root = file_system(checkpoint)
-    path = f"{root}/{_NAME}"
-    if system.get_file_info(path).type == fs.FileType.NotFound:
+    files = open_files(checkpoint)
+    try:
+        data = files.get(_NAME)
+    except FileNotFoundError:
         return {}
-    with system.open_input_stream(path) as stream:
-        return _parsed(stream.read(), path)
+    return _parsed(data, f"{files.location}/{_NAME}")
 
 
-def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
+def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
     """Replace the record; a reader sees the old one or the new one.
 
     Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
     """
-    system, root = file_system(checkpoint)
-    path = f"{root}/{_NAME}"
     document = {
         "format": _FORMAT,
         "stores": {
@@ -73,8 +69,7 @@ def write_record(checkpoint: str, record: Mapping[str, StoreRecord]) -> None:
             for store, each in record.items()
         },
     }
-    system.create_dir(path.rpartition("/")[0], recursive=True)
-    replace_file(system, path, json.dumps(document, indent=2).encode())
+    open_files(checkpoint).replace(_NAME, json.dumps(document, indent=2).encode())
 
 
 def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:

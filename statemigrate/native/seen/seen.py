@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.spark_state.reader import file_system
+from statemigrate.errors import StartupError
+from statemigrate.files.opening import open_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
@@ -43,8 +42,9 @@ class Seen:
     @classmethod
     def at(cls, checkpoint: str) -> Seen:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
-        path = _absolute(checkpoint)
-        directory = directory_of(path)
+        files = open_files(checkpoint)
+        path = checkpoint if _has_scheme(checkpoint) else files.location
+        directory = CheckpointDirectory(files, path)
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()
@@ -108,7 +108,7 @@ class Seen:
 
 def directory_of(checkpoint: str) -> CheckpointDirectory:
     """The directory of a checkpoint, a path or URI."""
-    return CheckpointDirectory(checkpoint, *file_system(checkpoint))
+    return CheckpointDirectory(open_files(checkpoint), checkpoint)
 
 
 def running() -> tuple[str | None, int | None]:
@@ -120,33 +120,6 @@ def running() -> tuple[str | None, int | None]:
         return None, None
     query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
     return query, None if batch is None else int(batch)
-
-
-def check_file_system(checkpoint: str, spark: SparkSession) -> None:
-    """Raise `CheckpointError` for a path without a scheme that Spark takes for another's.
-
-    Spark looks for it on ``fs.defaultFS``, and it would be looked at on the local disk.
-    """
-    context: Any = (
-        getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
-    )
-    if context is None or _has_scheme(checkpoint):
-        return
-    default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///")
-    if not default.startswith("file:"):
-        path = str(Path(checkpoint).absolute())
-        raise CheckpointError(
-            f"{checkpoint} is a path of Spark's default file system, {default}",
-            expected="a URI, so that the same directory is looked at here and by Spark",
-            found="a path without a scheme",
-            next_action=f"pass checkpoint={default.rstrip('/') + path!r}, or 'file://{path}' if "
-            "the query's checkpointLocation has file: too",
-            path=checkpoint,
-        )
-
-
-def _absolute(checkpoint: str) -> str:
-    return checkpoint if _has_scheme(checkpoint) else str(Path(checkpoint).absolute())
 
 
 def _has_scheme(path: str) -> bool:

@@ -15,8 +15,8 @@ from typing import Any
 
 from statemigrate.checkpoint.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import parse_json, whole_number
-from statemigrate.native.spark_state.reader import file_system
+from statemigrate.files import Files, parse_json, whole_number
+from statemigrate.files.opening import Place, open_files
 
 _OPERATOR = "transformWithState"
 _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
@@ -124,17 +124,16 @@ def check_listed(checkpoint: str, batch: int, variable: str, operator: int | Non
 
 
 def read_listing(
-    checkpoint: str, batch: int, operator: int | None = None, *, begun: bool = True
+    checkpoint: Place, batch: int, operator: int | None = None, *, begun: bool = True
 ) -> Listing:
     """As of a committed batch, of all operators or of one; empty where none has variables.
 
     Without ``begun`` the schema files of later batches, which are not in the state, do not count.
     Raises `CorruptFileError`.
     """
-    system, root = file_system(checkpoint)
-    names = names_in(system, f"{root}/state") if operator is None else [str(operator)]
-    operators = [f"{root}/state/{name}" for name in names]
-    found = [_listing(system, each, batch, begun=begun) for each in operators]
+    files = open_files(checkpoint)
+    names = names_in(files, "state") if operator is None else [str(operator)]
+    found = [_listing(files, f"state/{name}", batch, begun=begun) for name in names]
     return _together([each for each in found if each is not None])
 
 
@@ -156,16 +155,16 @@ def _together(listings: list[Listing]) -> Listing:
     )
 
 
-def _listing(system: Any, operator: str, batch: int, *, begun: bool) -> Listing | None:
-    runs = batches_in(names_in(system, f"{operator}/{_METADATA}"))
+def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing | None:
+    runs = batches_in(names_in(files, f"{operator}/{_METADATA}"))
     committed = [run for run in runs if run <= batch]
-    documents = {run: _document(system, f"{operator}/{_METADATA}/{run}") for run in committed}
+    documents = {run: _document(files, f"{operator}/{_METADATA}/{run}") for run in committed}
     mine = {run: each for run, each in documents.items() if _is_ours(each)}
     if not mine:
         return None
     newest = max(mine)
     variables = {run: _variables(each) for run, each in mine.items()}
-    schemas = _Schemas(system, f"{operator}/{_SCHEMAS}", mine)
+    schemas = _Schemas(files, f"{operator}/{_SCHEMAS}", mine)
     last = None if begun else batch
     return Listing(
         variables.pop(newest),
@@ -179,9 +178,9 @@ def _listing(system: Any, operator: str, batch: int, *, begun: bool) -> Listing 
 class _Schemas:
     """An operator's schema files, by the runs of the query in which they were written."""
 
-    def __init__(self, system: Any, directory: str, runs: Mapping[int, dict[str, Any]]) -> None:
-        self._system, self._directory, self._runs = system, directory, runs
-        self._batches = _schema_files(system, directory)
+    def __init__(self, files: Files, directory: str, runs: Mapping[int, dict[str, Any]]) -> None:
+        self._files, self._directory, self._runs = files, directory, runs
+        self._batches = _schema_files(files, directory)
 
     def unnamed(self, run: int, last: int | None) -> tuple[SchemaFile, ...]:
         """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
@@ -198,23 +197,22 @@ class _Schemas:
         )
 
     def _read(self, name: str) -> bytes:
-        with self._system.open_input_stream(f"{self._directory}/{name}") as stream:
-            return bytes(stream.read())
+        return self._files.get(f"{self._directory}/{name}")
 
 
-def begun_schemas(checkpoint: str, committed: int) -> set[str]:
+def begun_schemas(checkpoint: Place, committed: int) -> set[str]:
     """The schema files of batches that were begun, maybe by several codes, and not committed."""
-    system, root = file_system(checkpoint)
+    files = open_files(checkpoint)
     return {
         name
-        for operator in names_in(system, f"{root}/state")
-        for name, batch in _schema_files(system, f"{root}/state/{operator}/{_SCHEMAS}").items()
+        for operator in names_in(files, "state")
+        for name, batch in _schema_files(files, f"state/{operator}/{_SCHEMAS}").items()
         if batch > committed
     }
 
 
-def _schema_files(system: Any, directory: str) -> dict[str, int]:
-    batches = {name: whole_number(name.partition("_")[0]) for name in names_in(system, directory)}
+def _schema_files(files: Files, directory: str) -> dict[str, int]:
+    batches = {name: whole_number(name.partition("_")[0]) for name in names_in(files, directory)}
     return {name: batch for name, batch in batches.items() if batch is not None}
 
 
@@ -232,10 +230,9 @@ def _schema_paths(document: dict[str, Any]) -> Iterator[str]:
         yield from store.get("stateSchemaFilePaths") or ()
 
 
-def _document(system: Any, path: str) -> dict[str, Any]:
+def _document(files: Files, path: str) -> dict[str, Any]:
     try:
-        with system.open_input_stream(path) as stream:
-            version, _, text = bytes(stream.read()).decode().partition("\n")
+        version, _, text = files.get(path).decode().partition("\n")
         document: dict[str, Any] = {"v2": parse_json(text)}[version]
         _is_ours(document), _variables(document), list(_schema_paths(document))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,18 +1,18 @@
 """A query's checkpoint as Spark's own readers see it: state variables after the last batch.
 
-Only public data sources are used: ``state-metadata`` and ``statestore``. Files are looked at
-through ``pyarrow.fs``, so that a checkpoint may be on any file system it knows.
+Only public data sources are used: ``state-metadata`` and ``statestore``.
 """
 
 from __future__ import annotations
 
-import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.files import local_path, whole_number
+from statemigrate.files import Files
+from statemigrate.files.opening import open_files
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.native.spark_state.operators import (
     FUNCTION,
@@ -58,6 +58,7 @@ class SparkCheckpoint:
         check_readable(path)
         self.path = path
         self._spark = spark or active_session(path)
+        self._files = open_files(path, self._spark)
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
         self._spark.streams  # noqa: B018
         self._batch = batch
@@ -65,12 +66,7 @@ class SparkCheckpoint:
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
-        from pyarrow import fs
-
-        system, root = file_system(self.path)
-        commits = fs.FileSelector(f"{root}/commits", allow_not_found=True)
-        numbers = (whole_number(each.base_name) for each in system.get_file_info(commits))
-        return max((number for number in numbers if number is not None), default=None)
+        return max(batches_in(names_in(self._files, "commits")), default=None)
 
     def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
         """The query's stateful operators, as of the last batch or of an earlier one still kept."""
@@ -96,8 +92,7 @@ class SparkCheckpoint:
 
     def _place(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
-        system, root = file_system(self.path)
-        return readable_place(system, root.rstrip("/"), self.path, self._spark)
+        return readable_place(self._files, self.path, self._spark)
 
     @cached_property
     def _processor_id(self) -> int:
@@ -193,15 +188,14 @@ class SparkCheckpoint:
 
     def check_place(self) -> None:
         """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
-        system, root = file_system(self.path)
         newest: dict[str, OperatorFile] = {}
-        for file in operator_files(system, root.rstrip("/")):
+        for file in operator_files(self._files):
             newest[file.path.rpartition("/")[0]] = file
         for file in newest.values():
             # Nothing is asked of a remote place that a file in the checkpoint names.
             for place in filter(is_local, file.roots):
-                named, at = file_system(place)
-                missing = [name for name in file.schemas if not _is_file(named, f"{at}/{name}")]
+                named = open_files(place if place.startswith("file:") else f"file:{place}")
+                missing = [name for name in file.schemas if not _is_file(named, name)]
                 if missing:
                     raise moved(self.path, place, missing[0])
 
@@ -236,50 +230,14 @@ class SparkCheckpoint:
         return reader if chosen is None else reader.option("batchId", chosen)
 
 
-def _is_file(system: Any, path: str) -> bool:
-    from pyarrow import fs
-
-    return bool(system.get_file_info(path).type == fs.FileType.File)
+def _is_file(files: Files, name: str) -> bool:
+    found = files.find(name)
+    return found is not None and found.kind == "file"
 
 
 def _has_envelopes(held: DataFrame) -> bool:
     value: Any = held.schema["value"].dataType
     return "revision" in value.fieldNames()
-
-
-def file_system(path: str) -> tuple[Any, str]:
-    """The file system of a checkpoint, a path or URI, and the path within it.
-
-    On a local one no link below the checkpoint is followed; see `ConfinedFiles`.
-    """
-    import pyarrow as pa
-    from pyarrow import fs
-
-    from statemigrate.files.confined_system import ConfinedFiles
-
-    local = local_path(path)
-    if local is not None:
-        return fs.PyFileSystem(ConfinedFiles(str(local))), str(local)
-    try:
-        system, root = fs.FileSystem.from_uri(path)
-    except (pa.ArrowException, OSError) as error:
-        raise CheckpointError(
-            f"{path} cannot be opened",
-            expected="a local path, or a URI of a file system that pyarrow knows",
-            found=str(error),
-            next_action="check the path, and that the file system can be reached from here",
-            path=path,
-        ) from error
-    return system, root
-
-
-def replace_file(system: Any, path: str, data: bytes) -> None:
-    """Write a file so that a reader sees the old content or the new one."""
-    # A name that nobody can have foreseen, and taken.
-    unfinished = f"{path}.{uuid.uuid4().hex}.new"
-    with system.open_output_stream(unfinished) as stream:
-        stream.write(data)
-    system.move(unfinished, path)
 
 
 def active_session(path: str) -> SparkSession:

@@ -16,10 +16,11 @@ import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
+from statemigrate.files import Files, LocalFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,25 +28,24 @@ if TYPE_CHECKING:
 _SETTING = "fs.viewfs.mounttable"
 
 
-def readable_place(system: Any, root: str, checkpoint: str, spark: SparkSession) -> str:
+def readable_place(files: Files, checkpoint: str, spark: SparkSession) -> str:
     """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
 
-    ``root`` is its path in the file system ``system``. Raises `CheckpointError` for metadata that
-    are not understood.
+    ``checkpoint`` is what its user calls it. Raises `CheckpointError` for metadata that are not
+    understood.
     """
-    files = operator_files(system, root)
-    uri = uri_of(checkpoint)
-    if all(is_at(each, uri) for file in files for each in file.roots):
+    described = operator_files(files)
+    uri = uri_of(files)
+    if all(is_at(each, uri) for file in described for each in file.roots):
         return checkpoint
-    view = _view(uri, tuple(files))
+    view = _view(uri, tuple(described))
     view.mount(spark)
     return view.location
 
 
-def uri_of(checkpoint: str) -> str:
+def uri_of(files: Files) -> str:
     """The checkpoint's place as Spark writes it into metadata."""
-    has_scheme = "://" in checkpoint or checkpoint.startswith("file:")
-    return checkpoint.rstrip("/") if has_scheme else f"file:{Path(checkpoint).absolute()}"
+    return f"file:{files.root}" if isinstance(files, LocalFiles) else files.location
 
 
 def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:

@@ -19,8 +19,8 @@ from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.live.envelope import ENVELOPE
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
-from statemigrate.native.seen.seen import Seen, check_file_system
-from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+from statemigrate.native.seen.seen import Seen
+from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.stored import applied_scripts
 
 
@@ -37,7 +37,6 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    check_file_system(path, active_session(path))
     seen = Seen.at(path)
     path = seen.checkpoint
     checkpoint = SparkCheckpoint(path, operator=settings.operator)

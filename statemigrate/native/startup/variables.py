@@ -18,8 +18,8 @@ from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.live.deployed import Deployed
 from statemigrate.native.seen.record import StoreRecord, read_record
-from statemigrate.native.seen.seen import Seen, check_file_system
-from statemigrate.native.spark_state.reader import SparkCheckpoint, active_session
+from statemigrate.native.seen.seen import Seen
+from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.stored import CommittedState, committed_state
 from statemigrate.processor.handle import Listening, declared_variables
 
@@ -36,7 +36,6 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    check_file_system(path, active_session(path))
     seen = Seen.at(path)
     checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator)
     checkpoint.check_provider()

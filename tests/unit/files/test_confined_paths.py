@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import ForeignFileError
-from statemigrate.files import ConfinedPath
-from statemigrate.native.spark_state.reader import file_system
+from statemigrate.files import ConfinedPath, LocalFiles
 from tests.support.hostile import bounded
 
 Act = Callable[[ConfinedPath], object]
@@ -144,12 +143,11 @@ def test_a_name_that_leads_elsewhere_is_refused(root: Path, name: str) -> None:
 def test_a_document_that_is_too_large_to_be_read_as_a_whole_is_refused(root: Path) -> None:
     with (root / "metadata").open("wb") as file:
         file.truncate(1 << 40)
-    system, path = file_system(str(root))
     with bounded():
         with pytest.raises(ForeignFileError, match="a document of 1,099,511,627,776 bytes"):
             (ConfinedPath(root) / "metadata").read_bytes()
         with pytest.raises(ForeignFileError, match="metadata"):
-            system.open_input_stream(f"{path}/metadata")
+            LocalFiles(root).get("metadata")
 
 
 def test_files_and_directories_come_and_go(root: Path) -> None:

@@ -18,6 +18,7 @@ from support.offset_logs import (
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, is_local, operator_files
 from statemigrate.errors import CheckpointError
+from statemigrate.files import LocalFiles
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.adoption.relocation import plan_relocation
 from statemigrate.native.backfill.chunk_files import CHUNKS
@@ -104,7 +105,9 @@ def test_a_crash_between_any_two_steps_can_be_finished(moved):
             if data is not None:
                 (moved / name).parent.mkdir(parents=True, exist_ok=True)
                 (moved / name).write_bytes(data)
-        whole = len(list(itertools.islice(plan_relocation(moved).steps(), after))) == after
+        whole = (
+            len(list(itertools.islice(plan_relocation(LocalFiles(moved)).steps(), after))) == after
+        )
         adopt(str(moved), apply=True, wait=0)
         assert schemas(moved) == [f"file:{moved}/state/0/_stateSchema/default/0_0"]
         if not whole:
@@ -198,12 +201,10 @@ def test_which_texts_are_one_place():
 
 
 def test_every_operator_s_files_are_found(tmp_path):
-    from statemigrate.native.spark_state.reader import file_system
-
     root = checkpoint(tmp_path / "c")
     operator(root, 2)
     put(root / "state/2/_metadata/v2/7", (root / "state/2/_metadata/v2/0").read_text())
-    found = operator_files(*file_system(str(root)))
+    found = operator_files(LocalFiles(root))
     assert [each.path for each in found] == [V2, *(f"state/2/_metadata/v2/{n}" for n in (0, 7))]
     assert all(isinstance(each, OperatorFile) for each in found)
     assert {root for each in found for root in each.roots} == {f"file:{root}"}

@@ -8,6 +8,7 @@ from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_
 from support.waiting import eventually
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError
+from statemigrate.files import LocalFiles
 from statemigrate.native.adoption import activity, adopt, undo_adoption
 from statemigrate.native.adoption.offsets import OffsetLog, read_offsets
 
@@ -70,22 +71,24 @@ def test_what_is_no_batch_is_passed_over(tmp_path):
 
 def test_a_file_uri_is_a_local_path(tmp_path):
     root = checkpoint(tmp_path / "with space")
-    assert OffsetLog(root.as_uri()).checkpoint == root
+    assert OffsetLog(root.as_uri()).checkpoint == str(root)
 
 
 def test_a_line_more_and_a_line_less(tmp_path):
-    path = checkpoint(tmp_path / "c") / "offsets" / "2"
-    file = read_offsets(path)
+    root = checkpoint(tmp_path / "c")
+    path, files = root / "offsets" / "2", LocalFiles(root)
+    file = read_offsets(files, "offsets/2")
     assert file.with_one_more() == path.read_bytes() + b"\n-"
     path.write_bytes(file.with_one_more())
-    assert read_offsets(path).offsets == ('{"logOffset": 2}', "-")
-    assert read_offsets(path).without_last() == file.data
+    assert read_offsets(files, "offsets/2").offsets == ('{"logOffset": 2}', "-")
+    assert read_offsets(files, "offsets/2").without_last() == file.data
 
 
 def test_a_line_break_at_the_end_is_no_further_source(tmp_path):
-    path = checkpoint(tmp_path / "c") / "offsets" / "2"
-    path.write_text(f"v1\n{METADATA}\n{OFFSET}\n")
-    assert read_offsets(path).with_one_more() == f"v1\n{METADATA}\n{OFFSET}\n-".encode()
+    root = checkpoint(tmp_path / "c")
+    (root / "offsets" / "2").write_text(f"v1\n{METADATA}\n{OFFSET}\n")
+    found = read_offsets(LocalFiles(root), "offsets/2")
+    assert found.with_one_more() == f"v1\n{METADATA}\n{OFFSET}\n-".encode()
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,9 @@ def test_a_checkpoint_of_the_embedded_engine_is_refused(tmp_path):
     assert "the embedded engine runs its backfill by itself" in refused(root)
 
 
-def test_a_remote_checkpoint_is_refused():
-    with pytest.raises(CheckpointError, match="found: a s3 URI"):
-        adopt("s3://bucket/checkpoint")
+def test_another_machine_s_disk_is_refused():
+    with pytest.raises(CheckpointError, match="no place on this machine's disks"):
+        adopt("file://host/checkpoint")
 
 
 @pytest.mark.parametrize("command", [adopt, undo_adoption])

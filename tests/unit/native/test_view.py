@@ -11,8 +11,8 @@ import pytest
 from support.offset_logs import checkpoint, operator, tree
 
 from statemigrate.checkpoint import operators
+from statemigrate.files import LocalFiles
 from statemigrate.native.spark_state import view
-from statemigrate.native.spark_state.reader import file_system
 from statemigrate.native.spark_state.view import readable_place
 
 
@@ -25,7 +25,7 @@ class Session:
 
 
 def place(root, session):
-    return readable_place(*file_system(str(root)), str(root), session)
+    return readable_place(LocalFiles(root), str(root), session)
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_metadata_that_a_running_query_removes_meanwhile_are_passed_over(moved, 
     (moved / "state/0/_metadata/v2/5").write_text(text)
     listed = operators._files
 
-    def removed_after_listing(system, root, directory):
-        found = listed(system, root, directory)
+    def removed_after_listing(files, directory):
+        found = listed(files, directory)
         (moved / "state/0/_metadata/v2/0").unlink(missing_ok=True)
         return found
 
