@@ -5,8 +5,9 @@ Engine-free: both engines say what they were given and what they store, and get 
 
 from __future__ import annotations
 
-from statemigrate.deployment.checks import check_scripted, check_targets
+from statemigrate.deployment.checks import check_expiry, check_scripted, check_targets
 from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
+from statemigrate.deployment.facts import StoreFacts
 from statemigrate.deployment.guard import GuardedFamily, no_way
 from statemigrate.deployment.names import family_name, is_family_of, revision_in, store_of
 from statemigrate.deployment.plan import (
@@ -25,10 +26,12 @@ __all__ = [
     "Holds",
     "Kind",
     "Settings",
+    "StoreFacts",
     "StorePlan",
     "StoredFamily",
     "StoredStore",
     "access_for",
+    "check_expiry",
     "check_scripted",
     "check_targets",
     "dual_access",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from statemigrate.deployment.declared import Declared, Settings
+from statemigrate.deployment.facts import StoreFacts
 from statemigrate.deployment.names import is_family_of, revision_in
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.errors import StartupError
@@ -45,6 +46,22 @@ def check_scripted(store: str, families: Sequence[str]) -> None:
             store=store,
             families=list(migrated),
         )
+
+
+def check_expiry(declared: Declared, facts: StoreFacts) -> None:
+    """Raise `StartupError` if values expire in the state and not by the code, or otherwise."""
+    asked = declared.ttl is not None
+    for family, expires in facts.expires.items():
+        if expires != asked:
+            states = {True: "values expire", False: "values do not expire"}
+            raise StartupError(
+                f"store {declared.store}: the code and the state differ in time to live",
+                expected=f"{states[expires]}, as in family {family}",
+                found=states[asked],
+                next_action="declare the variable with ttlDurationMs exactly if it had one; Spark "
+                "cannot change that for a variable that exists",
+                store=declared.store,
+            )
 
 
 def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from statemigrate.deployment.declared import Kind
 from statemigrate.formats import Format, format_from_json
-from statemigrate.migration import Lineage
+from statemigrate.migration import BASE, Lineage
 
 Holds = Literal["nothing", "something", "unknown"]
 """What a family holds. Only having read it makes the first two: not seen is never empty."""
@@ -50,12 +50,13 @@ class StoredStore:
         """The families that values are still to leave."""
         return self.families[1:]
 
-    def led_by(self, target: str | None, lineage: Lineage) -> StoredStore:
+    def led_by(self, target: str | None, lineage: Lineage | None) -> StoredStore:
         """The same with its families in order: the one named ``target``, then newest first.
 
         Where no deployment has left a note of its target, the newest is taken for it.
         """
-        known = {revision: place for place, revision in enumerate(lineage.revisions)}
+        revisions = (BASE,) if lineage is None else lineage.revisions
+        known = {revision: place for place, revision in enumerate(revisions)}
         ordered = sorted(
             self.families,
             key=lambda each: (each.name == target, known.get(each.revision, -1)),

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import Declared, Settings, StoredFamily, StoredStore, store_of
-from statemigrate.formats import Struct
+from statemigrate.deployment import StoredFamily, StoredStore, store_of
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.spark_state.listing import check_listed
-from statemigrate.native.spark_state.operators import Variable
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup.stored import committed_state
+from statemigrate.native.startup.stored import read_stores
 from statemigrate.state.spark_rows import StructValues
 
 if TYPE_CHECKING:
@@ -45,20 +43,13 @@ class Variables:
     @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`."""
-        by_store: dict[str, Variable] = {}
-        for name, variable in self._variables.items():
-            by_store.setdefault(store_of(name), variable)
-        declared = [self._declared(store, variable) for store, variable in by_store.items()]
-        lineages = {
-            each.store: self._lineages.get(each.store)
-            or Lineage.unmigrated(each.store, Struct(each.schema))
-            for each in declared
-        }
         record = read_record(self._reader.path)
-        found = committed_state(self._reader, declared, lineages, record, Settings()).stores
+        names = dict.fromkeys(map(store_of, self._variables))
+        found = read_stores(self._reader, names, self._lineages, record).stores
+        stores = {store: stored for store, each in found.items() if (stored := each.stored())}
         return {
-            store: each.led_by(record.get(store, StoreRecord()).target, lineages[store])
-            for store, each in found.items()
+            store: each.led_by(record.get(store, StoreRecord()).target, self._lineages.get(store))
+            for store, each in stores.items()
         }
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
@@ -75,7 +66,3 @@ class Variables:
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""
         return StructValues(family.format)
-
-    def _declared(self, store: str, variable: Variable) -> Declared:
-        schema = self._reader.value_schema(variable)
-        return Declared(store, variable.kind, schema, None, 1 if variable.expires else None)

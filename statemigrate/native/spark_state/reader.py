@@ -13,7 +13,6 @@ from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_f
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
-from statemigrate.formats.struct.shape import shape_of
 from statemigrate.native.spark_state.operators import (
     FUNCTION,
     Operator,
@@ -165,14 +164,11 @@ class SparkCheckpoint:
         schema: Any = self.frame(variable.name).schema[_VALUES[variable.kind]].dataType
         return schema["value"].dataType if variable.expires else schema  # type: ignore[no-any-return]
 
-    def user_key(self, variable: Variable, declared: StructType | None) -> dict[str, Any] | None:
-        """The type of a map's own key; as ``declared`` where that holds the same."""
+    def user_key(self, variable: Variable) -> StructType | None:
+        """The type of a map's own key; None for a variable of another kind."""
         if variable.kind != "map":
             return None
-        stored: Any = self.frame(variable.name).schema["user_map_key"].dataType
-        # Nullability and metadata do not change what a key is.
-        same = declared is not None and shape_of(declared) == shape_of(stored)
-        return (declared if same and declared is not None else stored).jsonValue()
+        return self.frame(variable.name).schema["user_map_key"].dataType  # type: ignore[return-value]
 
     def check_provider(self) -> None:
         """Raise `StartupError` unless the session keeps state in RocksDB, as Spark needs here."""

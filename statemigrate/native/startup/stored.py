@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.deployment import (
-    Declared,
     Holds,
-    Settings,
     StoredFamily,
-    StoredStore,
-    check_scripted,
+    StoreFacts,
     family_name,
     is_family_of,
     revision_in,
@@ -35,71 +32,59 @@ class CommittedState:
     What such a family holds is unknown.
     """
 
-    batch: int
-    stores: Mapping[str, StoredStore]
+    stores: Mapping[str, StoreFacts]
     variables: frozenset[str]
 
 
-def committed_state(
+def read_stores(
     checkpoint: SparkCheckpoint,
-    declared: Sequence[Declared],
+    stores: Iterable[str],
     lineages: Mapping[str, Lineage],
     record: Mapping[str, StoreRecord],
-    settings: Settings,
+    accepted: Collection[str] = (),
 ) -> CommittedState:
-    """Read it; without stores before the first batch, when there is none to read.
+    """Read what is stored in ``stores``; nothing before the first batch, when there is none.
 
-    Raises `StartupError` where code without statemigrate ran in between, where the scripts of a
-    store are gone, or where the code and the state differ in time to live.
+    ``record`` is what deployments left there about themselves; ``accepted`` names families whose
+    values may be given up. Nothing is compared with any code. Raises `StartupError` where code
+    without statemigrate ran in between: what it left cannot be told.
     """
     batch = checkpoint.last_batch()
     if batch is None:
-        return CommittedState(-1, {}, frozenset())
-    reading = _Reading(checkpoint, batch, settings)
-    for each in declared:
-        if each.store not in lineages:
-            reading.check_scripted(each.store, record.get(each.store, StoreRecord()))
+        return CommittedState({}, frozenset())
+    reading = _Reading(checkpoint, batch, accepted)
     found = {
-        each.store: reading.store(each, lineages[each.store], record.get(each.store, StoreRecord()))
-        for each in declared
-        if each.store in lineages
+        store: reading.facts(store, lineages.get(store), record.get(store, StoreRecord()))
+        for store in stores
     }
-    stores = {store: each for store, each in found.items() if each is not None}
-    return CommittedState(batch, stores, frozenset(reading.variables))
+    return CommittedState(found, frozenset(reading.variables))
 
 
 class _Reading:
-    def __init__(self, checkpoint: SparkCheckpoint, batch: int, settings: Settings) -> None:
+    def __init__(self, checkpoint: SparkCheckpoint, batch: int, accepted: Collection[str]) -> None:
         self._checkpoint = checkpoint
         self._batch = batch
-        self._settings = settings
+        self._accepted = accepted
         self.variables = checkpoint.variables()
         self._listing = read_listing(checkpoint.path, batch)
 
-    def store(
-        self, declared: Declared, lineage: Lineage, record: StoreRecord
-    ) -> StoredStore | None:
-        store = declared.store
+    def facts(self, store: str, scripted: Lineage | None, record: StoreRecord) -> StoreFacts:
         listed = [each for name, each in self.variables.items() if is_family_of(store, name)]
+        lineage = scripted or self._unmigrated(store, listed[0])
         self._check_forgotten(lineage, store, record)
-        for each in listed:
-            _check_expiry(declared, each)
-        families = tuple(self._family(lineage, each) for each in listed)
+        families = [self._family(lineage, each) for each in listed]
         unlisted = self._unlisted(lineage, record)
-        if not listed:
-            return _unseen(declared, unlisted, applied_scripts(lineage, unlisted, record))
-        return StoredStore(
-            listed[0].kind,
+        return StoreFacts(
+            listed[0].kind if listed else None,
+            self._checkpoint.user_key(listed[0]) if listed else None,
+            {each.name: each.expires for each in listed},
             (*families, *unlisted),
-            applied_scripts(lineage, families, record),
-            self._checkpoint.user_key(listed[0], declared.user_key),
+            # What may have been made tells of scripts only where nothing is known to have been.
+            applied_scripts(lineage, families or unlisted, record),
         )
 
-    def check_scripted(self, store: str, record: StoreRecord) -> None:
-        """Raise `StartupError` for a store without scripts that has families of revisions."""
-        known = {*self.variables, *record.families}
-        accepted = self._settings.accept_edited
-        check_scripted(store, [name for name in sorted(known) if name not in accepted])
+    def _unmigrated(self, store: str, variable: Variable) -> Lineage:
+        return Lineage.unmigrated(store, Struct(self._checkpoint.value_schema(variable)))
 
     def _family(self, lineage: Lineage, variable: Variable) -> StoredFamily:
         revision = _revision(lineage, variable.name)
@@ -119,7 +104,7 @@ class _Reading:
         revisions = {
             name: _revision(lineage, name)
             for name in names
-            if name not in self.variables and name not in self._settings.accept_edited
+            if name not in self.variables and name not in self._accepted
         }
         return [
             StoredFamily(name, revision, lineage.format_of(revision))
@@ -141,7 +126,7 @@ class _Reading:
             name
             for name, batch in [*gone, *again]
             if is_family_of(store, name)
-            and name not in self._settings.accept_edited
+            and name not in self._accepted
             and not self._checkpoint.at(batch).is_surely_empty(name)
         }
         if forgotten:
@@ -154,15 +139,6 @@ class _Reading:
             and name not in record.families
             and self._listing.had(record.batch, name)
         )
-
-
-def _unseen(
-    declared: Declared, unlisted: Sequence[StoredFamily], applied: Mapping[str, str]
-) -> StoredStore | None:
-    if not unlisted:
-        return None
-    user_key = None if declared.user_key is None else declared.user_key.jsonValue()
-    return StoredStore(declared.kind, tuple(unlisted), applied, user_key)
 
 
 def _families(lineage: Lineage) -> list[str]:
@@ -186,19 +162,6 @@ def applied_scripts(
         for each in lineage.migrations
         if lineage.position(each.revision) <= newest
     }
-
-
-def _check_expiry(declared: Declared, variable: Variable) -> None:
-    if variable.expires != (declared.ttl is not None):
-        states = {True: "values expire", False: "values do not expire"}
-        raise StartupError(
-            f"store {declared.store}: the code and the state differ in time to live",
-            expected=f"{states[variable.expires]}, as in family {variable.name}",
-            found=states[declared.ttl is not None],
-            next_action="declare the variable with ttlDurationMs exactly if it had one; Spark "
-            "cannot change that for a variable that exists",
-            store=declared.store,
-        )
 
 
 def _forgotten(store: str, names: list[str], variables: Mapping[str, Variable]) -> StartupError:

@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from statemigrate.deployment import (
+    Declared,
     Settings,
     StoredFamily,
     StoredStore,
+    StoreFacts,
     StorePlan,
+    check_expiry,
+    check_scripted,
     check_targets,
     plan_store,
 )
@@ -20,7 +24,7 @@ from statemigrate.native.live.deployed import Deployed
 from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup.stored import CommittedState, committed_state
+from statemigrate.native.startup.stored import CommittedState, read_stores
 from statemigrate.processor.handle import Listening, declared_variables
 
 Drained = dict[str, tuple[StoredFamily, ...]]
@@ -49,16 +53,28 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
         plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
         return replace(unseen, records=_records(plans, {}, {}, seen, settings))
     record = read_record(seen.checkpoint)
-    state = committed_state(checkpoint, declared, lineages, record, settings)
+    migrating = {each.store: each for each in declared if each.store in lineages}
+    state = read_stores(checkpoint, migrating, lineages, record, settings.accept_edited)
+    for each in declared:
+        if each.store not in migrating:
+            families = {*state.variables, *record.get(each.store, StoreRecord()).families}
+            check_scripted(each.store, sorted(families - {*settings.accept_edited}))
+    stores = {store: _fitting(each, state) for store, each in migrating.items()}
     plans = {
-        each.store: plan_store(each, lineages[each.store], state.stores.get(each.store), settings)
-        for each in declared
-        if each.store in lineages
+        store: plan_store(each, lineages[store], stores[store], settings)
+        for store, each in migrating.items()
     }
     drained = _drained(plans, state)
-    live = {store: _without(each, drained[store]) for store, each in state.stores.items()}
+    live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
     records = _records(plans, drained, record, seen, settings)
     return Deployed(settings, lineages, live, drained, counts, seen, records)
+
+
+def _fitting(declared: Declared, state: CommittedState) -> StoredStore | None:
+    """What is stored of a declared store, whose values expire if and only if the code's do."""
+    facts = state.stores.get(declared.store, StoreFacts())
+    check_expiry(declared, facts)
+    return facts.stored_for(declared)
 
 
 def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:

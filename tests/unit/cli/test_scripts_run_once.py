@@ -1,0 +1,91 @@
+"""However often a verb needs the scripts, each of them is executed once."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support import checkpoints
+
+from statemigrate.cli.main import main
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.ticks import Ticks
+
+COUNTING = """
+with open({log!r}, "a") as log:
+    log.write({name!r} + "\\n")
+"""
+OTHER = '''"""Another store's."""
+from statemigrate.formats import Struct
+
+revision = "eeee00000001"
+down_revision = None
+branch_labels = ("others",)
+store = "others"
+old = None
+new = Struct("n INT")
+'''
+AT = ["--checkpoint", "checkpoint"]
+VERBS = {
+    "history": ["history"],
+    "history of a store": ["history", "items"],
+    "heads": ["heads"],
+    "show": ["show", "items@head"],
+    "check": ["check"],
+    "check a checkpoint": ["check", *AT],
+    "status": ["status", *AT],
+    "get": ["get", "items", "1", *AT],
+    "export": ["export", "items", *AT, "--to", "items.jsonl"],
+    "dry-run": ["dry-run", "items", *AT],
+    "dry-run to a target": ["dry-run", "items", *AT, "--target", "items=head"],
+    "dry-run of a file": ["dry-run", "items", "--from-file", "values.jsonl"],
+    "quarantine": ["quarantine", "items", *AT],
+    "retire": ["retire", *AT],
+    "backfill": ["backfill", "checkpoint"],
+    "new from a checkpoint": ["new", "--from-checkpoint", "checkpoint"],
+    "new": ["new", "thirds", "-m", "as it is", "--to", "n INT", "--baseline"],
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the scripts write when they are executed."""
+    monkeypatch.chdir(tmp_path)
+    checkpoints.items(tmp_path, 20)
+    path = tmp_path / "executed"
+    versions = ScriptFolder(checkpoints.scripts(tmp_path)).versions
+    scripts = {"amounts": checkpoints.SCRIPT, "others": OTHER}
+    for name, text in scripts.items():
+        counting = COUNTING.format(log=str(path), name=name)
+        (versions / f"{name}.py").write_text(text + counting)
+    Path("values.jsonl").write_text(json.dumps(checkpoints.item(1)))
+    return path
+
+
+class Here:
+    """The values of a store, seen to by this very process and not by Spark's tasks."""
+
+    def __init__(self, partitions: Any) -> None:
+        self._partitions = partitions
+
+    def map(self, task: Any, *, shares: Any = None, tick: Any = None) -> Iterator[Any]:
+        for number in range(len(self._partitions.held.manifest.partitions)):
+            yield from self._partitions.work(number, task, shares or {}, Ticks(Path())).items()
+
+
+@pytest.mark.parametrize("words", VERBS.values(), ids=VERBS)
+def test_a_verb_executes_each_script_once(
+    monkeypatch: pytest.MonkeyPatch, log: Path, words: list[str]
+) -> None:
+    monkeypatch.setattr("statemigrate.cli.session.local_session", lambda: nullcontext(object()))
+    monkeypatch.setattr(
+        EmbeddedState, "values", lambda state, *named: Here(state.partitions(*named))
+    )
+    found = CliRunner().invoke(main, words)
+    assert (found.exit_code, found.exception) == (0, None), found.output
+    assert Counter(log.read_text().split()) == {"amounts": 1, "others": 1}
