@@ -12,6 +12,8 @@ from statemigrate.formats.struct.shape import shape_of
 from statemigrate.inspect.checking.code import CodeError, declared_in
 from statemigrate.migration import Lineage
 from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.loading import load
+from statemigrate.scripts.survey import Survey
 
 
 def autogenerate(
@@ -28,10 +30,11 @@ def autogenerate(
     """
     folder = ScriptFolder(migrations)
     chosen = _chosen(declared_in(code), code, store)
-    lineages = folder.lineages() if store is None else dict(_lineage_of(folder, store))
+    scripts = folder.survey()
+    lineages = scripts.every() if store is None else dict(_lineage_of(scripts, store))
     changed = [(each, Struct(each.schema)) for each in chosen if _differs(each, lineages)]
     return tuple(
-        _written(folder, each.store, message, format, baseline=each.store not in lineages)
+        _written(folder, scripts, each.store, message, format, baseline=each.store not in lineages)
         for each, format in changed
     )
 
@@ -55,10 +58,10 @@ def _chosen(declared: Sequence[Declared], reference: str, store: str | None) -> 
     )
 
 
-def _lineage_of(folder: ScriptFolder, store: str) -> Iterator[tuple[str, Lineage]]:
+def _lineage_of(scripts: Survey, store: str) -> Iterator[tuple[str, Lineage]]:
     # Broken scripts of other stores stay out of it.
-    if store in folder.stores():
-        yield store, folder.lineage(store)
+    if store in scripts.stores:
+        yield store, scripts.sound(store)[store]
 
 
 def _differs(declared: Declared, lineages: dict[str, Lineage]) -> bool:
@@ -70,8 +73,15 @@ def _differs(declared: Declared, lineages: dict[str, Lineage]) -> bool:
 
 
 def _written(
-    folder: ScriptFolder, store: str, message: str, format: Struct, *, baseline: bool
+    folder: ScriptFolder,
+    scripts: Survey,
+    store: str,
+    message: str,
+    format: Struct,
+    *,
+    baseline: bool,
 ) -> NewScript:
-    path = folder.new(store, message, new=format, baseline=baseline, infer=not baseline)
-    newest = folder.lineage(store).migrations[-1]
-    return NewScript(store, path, baseline, newest.questions)
+    path = folder.new(
+        store, message, new=format, baseline=baseline, infer=not baseline, scripts=scripts
+    )
+    return NewScript(store, path, baseline, load(path).questions)

@@ -25,6 +25,7 @@ from statemigrate.state.protocol import planned
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.migration import Lineage
     from statemigrate.native.spark_state.session import Spark
 
 __all__ = ["backfill", "backfill_status", "pause_backfill"]
@@ -74,15 +75,11 @@ def backfill(  # noqa: PLR0913 - all but one by name
     path = str(checkpoint)
     # Said before Spark takes its time to start.
     ChunkFiles(path).directory.require_query()
+    scripts = ScriptFolder(migrations).survey()
     session = session_of(spark, path)
-    _check_start(path, migrations, targets or {}, accept_edited, operator, session)
+    _check_start(path, scripts.every(), targets or {}, accept_edited, operator, session)
     return plan_backfill(
-        path,
-        migrations=migrations,
-        targets=targets,
-        keys_per_chunk=keys_per_chunk,
-        operator=operator,
-        spark=session,
+        path, scripts, targets or {}, keys_per_chunk, operator=operator, spark=session
     )
 
 
@@ -100,25 +97,19 @@ def backfill_status(
     """
     path = str(checkpoint)
     ChunkFiles(path).directory.require_query()
-    return status_of(
-        path,
-        migrations=migrations,
-        targets=targets,
-        operator=operator,
-        spark=session_of(spark, path),
-    )
+    scripts = ScriptFolder(migrations).survey()
+    return status_of(path, scripts, targets or {}, operator=operator, spark=session_of(spark, path))
 
 
 def _check_start(
     path: str,
-    migrations: str | Path,
+    lineages: Mapping[str, Lineage],
     targets: Mapping[str, str],
     accept_edited: Sequence[str],
     operator: int | None,
     spark: SparkSession,
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
-    lineages = ScriptFolder(migrations).lineages()
     if SparkCheckpoint(path, spark).last_batch() is None:
         return
     opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)

@@ -11,6 +11,7 @@ from statemigrate.commands.new import NewScript
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import LineageError
 from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.survey import Survey
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import State, stored_store
 
@@ -39,22 +40,23 @@ def baseline(
     checkpoint does not hold, or for what is no checkpoint.
     """
     folder = ScriptFolder(migrations)
+    scripts = folder.survey()
     with closing(open_state(str(checkpoint), {}, operator=operator, spark=spark)) as state:
-        chosen = list(_chosen(folder, state, store))
-    return tuple(_written(folder, name, stored, message) for name, stored in chosen)
+        chosen = list(_chosen(scripts, state, store))
+    return tuple(_written(folder, scripts, name, stored, message) for name, stored in chosen)
 
 
-def _chosen(
-    folder: ScriptFolder, state: State, store: str | None
-) -> Iterator[tuple[str, StoredStore]]:
-    scripted = folder.stores()
+def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[str, StoredStore]]:
+    scripted = scripts.stores
     if store is not None:
         yield store, stored_store(state, store)
         return
     yield from ((name, each) for name, each in state.stores.items() if name not in scripted)
 
 
-def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str) -> NewScript:
+def _written(
+    folder: ScriptFolder, scripts: Survey, store: str, stored: StoredStore, message: str
+) -> NewScript:
     if len(stored.families) > 1:
         raise LineageError(
             f"store {store} has been migrated already: it has {len(stored.families)} families",
@@ -63,5 +65,5 @@ def _written(folder: ScriptFolder, store: str, stored: StoredStore, message: str
             next_action="check out the scripts that this checkpoint was last run with",
             store=store,
         )
-    path = folder.new(store, message, new=stored.target.format, baseline=True)
+    path = folder.new(store, message, new=stored.target.format, baseline=True, scripts=scripts)
     return NewScript(store, path, True)

@@ -104,6 +104,7 @@ class ScriptFolder:
         new: Format | None = None,
         baseline: bool = False,
         infer: bool = False,
+        scripts: Survey | None = None,
     ) -> Path:
         """Write a script on the store's head, or its first one, and return its path.
 
@@ -113,21 +114,21 @@ class ScriptFolder:
         marked ``# QUESTION:``. Otherwise the script is refused by everything that reads it until
         ``old``, ``new`` and ``upgrade`` are written. Raises LineageError if ``old`` is not the
         head's format or a baseline would not come first, and ScriptError for ``infer`` without
-        two formats.
+        two formats. ``scripts`` are those of the folder, where they were read already.
         """
         # Imports alembic, and with it SQLAlchemy, which takes longer than reading scripts.
         from statemigrate.scripts.writing import write_script
 
-        found = self.survey()
+        found = scripts or self.survey()
         found.require(check_store_name(store))
         lineage = found.lineages.get(store)
-        scripts = [script for script in found.scripts if script.get("store") == store]
+        mine = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
             old = _continued(lineage, old, baseline)
         transforms = _inferred(store, old, new) if infer else None
         return write_script(
             self.directory,
-            scripts,
+            mine,
             store,
             message,
             old=old,

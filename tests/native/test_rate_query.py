@@ -8,10 +8,10 @@ from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
 from statemigrate import StateReader, backfill, dry_run, migrated, status, with_backfill
+from statemigrate.commands.backfill import backfill_status
 from statemigrate.commands.baseline import baseline
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt
-from statemigrate.native.backfill.progress import backfill_status
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark

@@ -89,10 +89,8 @@ def _stream(spark: SparkSession, folder: DemoFolder) -> DataFrame:
 
 def _plan(spark: SparkSession, folder: DemoFolder) -> int:
     chunk = max(1_000, folder.options.auctions // _CHUNKS)
-    plan = plan_backfill(
-        folder.checkpoint, migrations=example_migrations(), keys_per_chunk=chunk, spark=spark
-    )
-    return plan.keys
+    scripts = ScriptFolder(example_migrations()).survey()
+    return plan_backfill(str(folder.checkpoint), scripts, {}, chunk, spark=spark).keys
 
 
 def _started(stream: DataFrame, processor: Any, folder: DemoFolder) -> Any:

@@ -43,40 +43,6 @@ class BackfillPlan:
 
 
 def plan_backfill(
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
-    keys_per_chunk: int = 10_000,
-    operator: int | None = None,
-    spark: SparkSession | None = None,
-) -> BackfillPlan:
-    """Write down every key that still has values in another family than its store's target.
-
-    The query of ``checkpoint`` must have the control source (`with_backfill`); running or stopped,
-    it takes one chunk of about ``keys_per_chunk`` keys a batch. Whatever an earlier plan left is
-    withdrawn first, so that planning again is how a paused backfill is resumed. ``migrations`` and
-    ``targets`` are those that the query is deployed with. Values that expire are left to do so,
-    unless their scripts say that migrating may restart their time. ``operator`` is
-    Spark's number of the stateful operator that is meant, where several could be; ``spark`` is the
-    session to read with, the active one unless given.
-
-    Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
-    `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
-    not fit; nothing was changed then. A state that cannot be read is a `CheckpointError` too; the
-    earlier plan is withdrawn by then.
-    """
-    from statemigrate.scripts import ScriptFolder
-
-    _check_size(keys_per_chunk)
-    ChunkFiles(str(checkpoint)).directory.require_query()
-    scripts = ScriptFolder(migrations).survey()
-    return planned_backfill(
-        str(checkpoint), scripts, targets or {}, keys_per_chunk, operator=operator, spark=spark
-    )
-
-
-def planned_backfill(
     path: str,
     scripts: Survey,
     targets: Mapping[str, str],
@@ -85,7 +51,21 @@ def planned_backfill(
     operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> BackfillPlan:
-    """Plan with scripts that were read already; see `plan_backfill`."""
+    """Write down every key that still has values in another family than its store's target.
+
+    The query of the checkpoint ``path`` must have the control source (`with_backfill`); running or
+    stopped, it takes one chunk of about ``keys_per_chunk`` keys a batch. Whatever an earlier plan
+    left is withdrawn first, so that planning again is how a paused backfill is resumed. ``scripts``
+    and ``targets`` are those that the query is deployed with. Values that expire are left to do so,
+    unless their scripts say that migrating may restart their time. ``operator`` is Spark's number
+    of the stateful operator that is meant, where several could be; ``spark`` is the session to read
+    with, the active one unless given.
+
+    Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
+    `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
+    not fit; nothing was changed then. A state that cannot be read is a `CheckpointError` too; the
+    earlier plan is withdrawn by then.
+    """
     _check_size(keys_per_chunk)
     files = ChunkFiles(path)
     query = files.directory.require_query()

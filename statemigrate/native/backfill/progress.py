@@ -17,6 +17,8 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.scripts.survey import Survey
+
 
 @dataclass(frozen=True)
 class BackfillStatus:
@@ -48,25 +50,23 @@ class BackfillStatus:
 
 
 def backfill_status(
-    checkpoint: str | Path,
+    path: str,
+    scripts: Survey,
+    targets: Mapping[str, str],
     *,
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
     operator: int | None = None,
     spark: SparkSession | None = None,
 ) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
 
-    The parameters and errors are those of `backfill`.
+    The parameters and errors are those of `plan_backfill`.
     """
-    from statemigrate.scripts import ScriptFolder
-
-    files = ChunkFiles(str(checkpoint))
+    files = ChunkFiles(path)
     files.directory.require_query()
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
-    reader = SparkCheckpoint(str(checkpoint), spark, operator=operator)
-    left, families = keys_left(reader, ScriptFolder(migrations).survey(), targets or {})
+    reader = SparkCheckpoint(path, spark, operator=operator)
+    left, families = keys_left(reader, scripts, targets)
     mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
     return BackfillStatus(
         keys_left=left,

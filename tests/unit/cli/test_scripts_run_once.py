@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 from support import checkpoints
 
 from statemigrate.cli.main import main
+from statemigrate.commands.autogenerate import autogenerate
+from statemigrate.commands.baseline import baseline
+from statemigrate.deployment import Declared, StoredStore
+from statemigrate.formats import Struct
+from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.ticks import Ticks
@@ -45,8 +51,10 @@ VERBS = {
     "dry-run to a target": ["dry-run", "items", *AT, "--target", "items=head"],
     "dry-run of a file": ["dry-run", "items", "--from-file", "values.jsonl"],
     "quarantine": ["quarantine", "items", *AT],
-    "retire": ["retire", *AT],
+    "retire": ["retire", *AT, "--target", "items=base"],
     "backfill": ["backfill", "checkpoint"],
+    "backfill of Spark's own state": ["backfill", "native"],
+    "what is left of Spark's own state": ["backfill", "native", "--status"],
     "new from a checkpoint": ["new", "--from-checkpoint", "checkpoint"],
     "new": ["new", "thirds", "-m", "as it is", "--to", "n INT", "--baseline"],
 }
@@ -63,8 +71,14 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in scripts.items():
         counting = COUNTING.format(log=str(path), name=name)
         (versions / f"{name}.py").write_text(text + counting)
+    Path("native/offsets").mkdir(parents=True)
+    Path("native/metadata").write_text('{"id": "8d4c8e2c-7f3b-4d52-8c0e-2f4d8b7c7a11"}')
     Path("values.jsonl").write_text(json.dumps(checkpoints.item(1)))
     return path
+
+
+def executed(log: Path) -> Counter[str]:
+    return Counter(log.read_text().split())
 
 
 class Here:
@@ -82,10 +96,35 @@ class Here:
 def test_a_verb_executes_each_script_once(
     monkeypatch: pytest.MonkeyPatch, log: Path, words: list[str]
 ) -> None:
-    monkeypatch.setattr("statemigrate.cli.session.local_session", lambda: nullcontext(object()))
+    monkeypatch.setattr("statemigrate.cli.session.local_session", lambda: nullcontext(Mock()))
     monkeypatch.setattr(
         EmbeddedState, "values", lambda state, *named: Here(state.partitions(*named))
     )
-    found = CliRunner().invoke(main, words)
+    monkeypatch.setattr(SparkCheckpoint, "last_batch", lambda _: None)
+    # A path without a scheme would be looked up in the session's settings.
+    native = Path("native").absolute().as_uri()
+    found = CliRunner().invoke(main, [native if each == "native" else each for each in words])
     assert (found.exit_code, found.exception) == (0, None), found.output
-    assert Counter(log.read_text().split()) == {"amounts": 1, "others": 1}
+    assert executed(log) == {"amounts": 1, "others": 1}
+
+
+def test_autogenerate_executes_each_script_once(monkeypatch: pytest.MonkeyPatch, log: Path) -> None:
+    """The new ones too, which need not count themselves: they are loaded after they are written."""
+    changed = [
+        Declared("items", "value", Struct("cents BIGINT").struct_type()),
+        Declared("others", "value", Struct("n INT, m INT").struct_type()),
+        Declared("thirds", "value", Struct("n INT").struct_type()),
+    ]
+    monkeypatch.setattr("statemigrate.commands.autogenerate.declared_in", lambda _: changed)
+    written = autogenerate("pipeline:Totals", "more")
+    assert [each.store for each in written] == ["items", "others", "thirds"]
+    assert executed(log) == {"amounts": 1, "others": 1}
+
+
+def test_baselines_of_several_stores_execute_each_script_once(
+    monkeypatch: pytest.MonkeyPatch, log: Path
+) -> None:
+    stored = {name: StoredStore("value", (checkpoints.FAMILY,)) for name in ("one", "two")}
+    monkeypatch.setattr(EmbeddedState, "stores", stored)
+    assert [each.store for each in baseline("checkpoint")] == ["one", "two"]
+    assert executed(log) == {"amounts": 1, "others": 1}
