@@ -57,7 +57,9 @@ class BackfillOptions:
 
     ``share`` is the target part of a batch's duration (0 to 1) that the backfill may take;
     ``idle_milliseconds`` is what it takes when a batch has no live rows. ``enabled=False`` leaves
-    untouched values where they are until they are read or written.
+    untouched values where they are until they are read or written. With ``drain`` a run that ends
+    by itself (``availableNow``, ``once``) migrates what is left after its last batch; a run that
+    goes on, goes on in any case.
     """
 
     enabled: bool = True
@@ -67,6 +69,7 @@ class BackfillOptions:
     initial_rows: int = 1_000
     maximum_rows: int = 1_000_000
     on_error: OnError = "raise"
+    drain: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from statemigrate.commands.status import StoreStatus
 
 RUNNING = (
-    "have the query running, with with_backfill around its stream and @migrated on its processor"
+    "run the query (one run with availableNow takes all chunks), with with_backfill around its "
+    "stream and @migrated on its processor"
 )
 """What a planned backfill needs: without either, its chunks are not taken."""
 
@@ -47,8 +48,9 @@ def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
     if engine == "native":
         return _native_backfill(checkpoint)
     return (
-        "keep the query running: its backfill goes on; or stop it, and run "
-        f"statemigrate backfill {checkpoint}"
+        "run the query: its backfill goes on (to the end of it in one run with availableNow and "
+        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint} while it is "
+        "stopped"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,16 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.embedded.engine.batches import Batches, Engine, Sink
+from statemigrate.embedded.engine.drain import Drain, Held, drains
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
+from statemigrate.embedded.engine.offline import StoppedQuery
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.running import RunningQuery, release_ended
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.continuation import continued, next_batch
 from statemigrate.embedded.storage.epochs import Epoch, claim
+from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout, spark_path
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
+
+Planned = Callable[["Manifest | None"], dict[str, StorePlan]]
 
 
 class EmbeddedQuery:
@@ -106,14 +111,27 @@ class EmbeddedQuery:
         planned = partial(self._plans, declared, self._lineages(declared))
         stores = planned(committed)
         _use_this_python(self._stream)
-        batches = Batches(self._engine(schema, claim(self._layout)), planned)
+        epoch = claim(self._layout)
+        batches = Batches(self._engine(schema, epoch), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
         if committed is not None and any(plan.sources for plan in stores.values()):
             beat(self._layout, committed.version)
         writer = writer.trigger(**trigger) if trigger else writer
         writer = writer.queryName(name) if name else writer
-        return RunningQuery(writer.start(), batches, locks)
+        drain = self._drain(epoch, planned) if drains(self._options, trigger) else None
+        return RunningQuery(writer.start(), batches, locks, drain)
+
+    def _drain(self, epoch: Epoch, planned: Planned) -> Drain:
+        def held() -> Held | None:
+            # The run's own manifests too.
+            manifest = last_committed(self._layout, before=epoch.number + 1)
+            if manifest is None:
+                return None
+            stopped = StoppedQuery(epoch, manifest, self._working())
+            return Held(stopped, manifest, planned(manifest))
+
+        return Drain(held, self._options)
 
     def _engine(self, schema: BatchSchema, epoch: Epoch) -> Engine:
         return Engine(

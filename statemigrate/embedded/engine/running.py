@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from statemigrate.embedded.engine.batches import Batches
+from statemigrate.embedded.engine.drain import Drain
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.storage.lock import DirectoryLock
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from statemigrate.embedded.engine.offline import StoppedBackfill
 
 _running: set[RunningQuery] = set()
 
@@ -22,15 +26,25 @@ class RunningQuery:
     What Spark's ``StreamingQuery`` has goes by the same name here; ``query`` is that one.
     """
 
-    def __init__(self, query: StreamingQuery, batches: Batches, locks: list[DirectoryLock]) -> None:
+    def __init__(
+        self,
+        query: StreamingQuery,
+        batches: Batches,
+        locks: list[DirectoryLock],
+        drain: Drain | None = None,
+    ) -> None:
         from pyspark import InheritableThread
 
+        self._drain = drain
         self.query = query
         self._batches = batches
         self._locks = locks
         self._releasing = threading.Lock()
         _running.add(self)
-        InheritableThread(target=self._release_at_the_end, daemon=True).start()
+        # A program that waits for Spark's query alone is not to end in the middle of a drain.
+        daemon = drain is None
+        self._ending = InheritableThread(target=self._release_at_the_end, daemon=daemon)
+        self._ending.start()
 
     @property
     def id(self) -> str:
@@ -62,15 +76,26 @@ class RunningQuery:
         """The batches committed by this run, oldest first; the last ten thousand of them."""
         return list(self._batches.progress)
 
+    @property
+    def drained(self) -> StoppedBackfill | None:
+        """What was migrated after the last batch, with ``BackfillOptions(drain=True)``.
+
+        None before that, and where nothing was left to migrate.
+        """
+        return None if self._drain is None else self._drain.done
+
     def exception(self) -> BaseException | None:
         """The error it ended with: this package's own, or Spark's; None while there is none."""
-        return self._batches.error or self.query.exception()
+        drain = None if self._drain is None else self._drain.error
+        return self._batches.error or drain or self.query.exception()
 
     def awaitTermination(self, timeout: int | None = None) -> bool:
         """Wait for the end, at most ``timeout`` seconds; whether it came.
 
-        Raises the error that ended the query: this package's own, or Spark's.
+        A drain is part of the run. Raises the error that ended the query: this package's own, or
+        Spark's.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         try:
             ended = self.query.awaitTermination(timeout)
         except Exception:
@@ -78,10 +103,12 @@ class RunningQuery:
             if self._batches.error is not None:
                 raise self._batches.error from None
             raise
-        ended = ended is None or ended
-        if ended:
-            self.release()
-        return ended
+        if ended is False or not self._is_drained(deadline):
+            return False
+        self.release()
+        if self._drain is not None and self._drain.error is not None:
+            raise self._drain.error
+        return True
 
     def processAllAvailable(self) -> None:
         """Wait until all input that is there now is processed; raises as `awaitTermination`."""
@@ -94,12 +121,21 @@ class RunningQuery:
             raise
 
     def stop(self) -> None:
-        """Stop after the running batch is interrupted; what was not committed is run again."""
+        """Stop after the running batch is interrupted; what was not committed is run again.
+
+        A drain ends after the chunk it is at.
+        """
+        if self._drain is not None:
+            self._drain.cancel()
         self.query.stop()
+        self._is_drained()
         self.release()
 
     def has_ended(self) -> bool:
-        """Whether Spark runs it no longer."""
+        """Whether Spark runs it no longer, and nothing is being drained."""
+        return self._has_stopped() and (self._drain is None or not self._ending.is_alive())
+
+    def _has_stopped(self) -> bool:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
         try:
@@ -123,7 +159,16 @@ class RunningQuery:
             # Whoever waits for the query is told why it ended; here it only matters that it has.
             self.release()
             return
+        if self._drain is not None:
+            self._drain.run()
         self.release()
+
+    def _is_drained(self, deadline: float | None = None) -> bool:
+        """Wait for the end of a drain, if there is one; whether it came."""
+        if self._drain is None:
+            return True
+        self._ending.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not self._ending.is_alive()
 
 
 def release_ended() -> None:

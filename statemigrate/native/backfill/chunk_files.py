@@ -16,6 +16,7 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.opening import Place, open_files
 from statemigrate.files.shapes import VERSION, check_shape
+from statemigrate.native.live.control import MARKER
 
 CHUNKS = "statemigrate/control/chunks"
 """Where the control source looks for chunk files, below the checkpoint directory."""
@@ -24,6 +25,8 @@ MADE = "_made"
 ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
 _PLAN = "statemigrate/control/plan.json"
+_EMPTY = "empty"
+"""Where chunks without a key are, among the plans' directories."""
 _FORMAT = 1
 _PLAN_SHAPE = {"id": str, "keys": int, "chunks": int, "offset": VERSION}
 
@@ -86,10 +89,19 @@ class ChunkFiles:
         return SourceLog.read(self.files, CHUNKS)
 
     def written(self) -> set[str]:
-        """The chunk files that are there, as ``<plan>/<file>``."""
+        """The chunk files that are there, as ``<plan>/<file>``; none of those without a key."""
         found = self.files.list(CHUNKS, recursive=True)
         names = {e.name.removeprefix(f"{CHUNKS}/") for e in found if e.kind == "file"}
-        return {name for name in names if name.count("/") == 1 and _is_data(name)}
+        data = {name for name in names if name.count("/") == 1 and _is_data(name)}
+        return {name for name in data if not name.startswith(f"{_EMPTY}/")}
+
+    def ask_for_batch(self, last: int) -> None:
+        """Let the next run have a batch after ``last``, though no row comes: a chunk without a key.
+
+        Asking again is the same as asking once. A chunk that waits makes a batch by itself.
+        """
+        if not self.written() - self.log().taken.keys():
+            self.files.put(f"{CHUNKS}/{_EMPTY}/{last}.parquet", no_rows())
 
     def withdraw(self) -> int:
         """Remove the plan and every chunk file but those of a batch that is being processed.
@@ -129,6 +141,16 @@ class ChunkFiles:
         """Write the plan once all of its files are there."""
         document = {"format": _FORMAT, "plan": asdict(plan)}
         self.files.replace(_PLAN, json.dumps(document).encode())
+
+
+def no_rows() -> bytes:
+    """A Parquet file that says nothing: Spark makes a batch of it."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    written = pa.BufferOutputStream()
+    parquet.write_table(pa.table({MARKER: pa.array([], pa.string())}), written)
+    return bytes(written.getvalue())
 
 
 def _is_data(name: str) -> bool:

@@ -25,15 +25,21 @@ _LET_THROUGH = (
 )
 
 
-def gated(stream: DataFrame, control: DataFrame, check: Callable[[Any], None]) -> DataFrame:
+def gated(
+    stream: DataFrame,
+    control: DataFrame,
+    check: Callable[[Any], None],
+    welcome: Callable[[Any], None],
+) -> DataFrame:
     """The union of both, ``stream`` first.
 
-    ``check`` is given the processor or function where it is no migrated one, and may refuse it.
+    ``check`` is given the processor or function where it is no migrated one, and may refuse it;
+    ``welcome`` is given a migrated one.
     """
     from pyspark.sql import functions
 
     refused = control.where(functions.raise_error(_LET_THROUGH).isNull())
-    return _Gate(stream.union(control), check).on(stream.union(refused))
+    return _Gate(stream.union(control), check, welcome).on(stream.union(refused))
 
 
 def is_migrated(code: Any) -> bool:
@@ -44,9 +50,12 @@ def is_migrated(code: Any) -> bool:
 class _Gate:
     """The open stream, behind one that lets no control row pass."""
 
-    def __init__(self, stream: DataFrame, check: Callable[[Any], None]) -> None:
+    def __init__(
+        self, stream: DataFrame, check: Callable[[Any], None], welcome: Callable[[Any], None]
+    ) -> None:
         self.stream = stream
         self.check = check
+        self.welcome = welcome
 
     def on(self, closed: DataFrame) -> DataFrame:
         """``closed``, which opens where it is grouped for code that knows control rows."""
@@ -58,7 +67,7 @@ class _Gate:
 
     def then(self, change: Callable[[DataFrame], DataFrame]) -> _Gate:
         """The same gate on a changed stream."""
-        return _Gate(change(self.stream), self.check)
+        return _Gate(change(self.stream), self.check, self.welcome)
 
     def harmless(self) -> DataFrame:
         """The user's own columns and rows."""
@@ -67,6 +76,7 @@ class _Gate:
     def stream_for(self, code: Any) -> DataFrame:
         """What ``code`` gets to see."""
         if is_migrated(code):
+            self.welcome(code)
             return self.stream
         self.check(code)
         return self.harmless()

@@ -16,6 +16,7 @@ from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.gate import gated
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.live.control import MARKER
+from statemigrate.native.live.deployed import DEPLOYED, Deployed
 from statemigrate.native.spark_state.paths import check_source_path
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.forgetting import check_forgetting
@@ -80,7 +81,15 @@ def with_backfill(
     _check_checkpoint(stream, keys, files, operator)
     files.create()
     marked, control = _both(stream, keys, files.location)
-    return gated(marked, control, partial(check_forgetting, files.checkpoint, operator))
+    check = partial(check_forgetting, files.checkpoint, operator)
+    return gated(marked, control, check, partial(ask_to_retire, files))
+
+
+def ask_to_retire(files: ChunkFiles, code: Any) -> None:
+    """What is empty is dropped in a batch, and without input there would be none."""
+    deployed = vars(code).get(DEPLOYED)
+    if isinstance(deployed, Deployed) and deployed.retires and deployed.seen is not None:
+        files.ask_for_batch(deployed.seen.batch)
 
 
 def _both(stream: DataFrame, keys: tuple[str, ...], location: str) -> tuple[DataFrame, DataFrame]:

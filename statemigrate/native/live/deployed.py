@@ -47,6 +47,11 @@ class Deployed:
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, tuple(getattr(self, each.name) for each in fields(self))
 
+    @property
+    def retires(self) -> bool:
+        """Whether the next batch drops a family that was seen to be empty."""
+        return self.settings.retire_drained and any(self.drained.values())
+
     def plan(self, declared: Declared) -> StorePlan | None:
         """How a declared variable is accessed; None for a store without scripts."""
         lineage = self.lineages.get(declared.store)

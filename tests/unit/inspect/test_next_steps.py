@@ -42,16 +42,16 @@ def test_with_room_for_it_a_backfill_is_planned_once(root: str) -> None:
     assert next_step(LEFT, "native", root) == f"statemigrate backfill {root}"
     planned(root, 2)
     assert next_step(LEFT, "native", root) == (
-        "have the query running, with with_backfill around its stream and @migrated on its "
-        "processor: 2 chunks of its backfill wait to be taken; "
+        "run the query (one run with availableNow takes all chunks), with with_backfill around "
+        "its stream and @migrated on its processor: 2 chunks of its backfill wait to be taken; "
         f"statemigrate backfill {root} --status follows"
     )
 
 
 def test_the_embedded_engine_goes_on_by_itself(root: str) -> None:
     assert next_step(LEFT, "embedded", root) == (
-        "keep the query running: its backfill goes on; or stop it, and run "
-        f"statemigrate backfill {root}"
+        "run the query: its backfill goes on (to the end of it in one run with availableNow and "
+        f"BackfillOptions(drain=True)); or run statemigrate backfill {root} while it is stopped"
     )
 
 
