@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +11,17 @@ from typing import Any, TypeVar
 
 import click
 
+from statemigrate.configuration import Configuration, ConfigurationError, configured
 from statemigrate.errors import NO_VALUES, values_hidden
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+CHECKPOINT = "STATEMIGRATE_CHECKPOINT"
+"""The environment variable that names the checkpoint."""
+_CHECKPOINT_HELP = (
+    f"Checkpoint directory of the query.  [default: {CHECKPOINT}, else `checkpoint` in "
+    "[tool.statemigrate] of pyproject.toml]"
+)
+_PLACE = "statemigrate.place"
 
 
 @dataclass
@@ -44,9 +51,53 @@ def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
 def checkpoint_option(command: Command) -> Command:
     """Give a command --checkpoint, without which it cannot run."""
     option = click.option(
-        "--checkpoint", metavar="PATH", required=True, help="Checkpoint directory of the query."
+        "--checkpoint", metavar="PATH", callback=_some_checkpoint, help=_CHECKPOINT_HELP
     )
     return option(command)
+
+
+def _some_checkpoint(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str:
+    found = option or configured_checkpoint()
+    if found is None:
+        raise click.MissingParameter(ctx=ctx, param=parameter)
+    return found
+
+
+def checkpoint_named(command: Command) -> Command:
+    """Give a command --checkpoint, which may also be its one argument."""
+    argument = click.argument(
+        "place",
+        metavar="[CHECKPOINT]",
+        required=False,
+        expose_value=False,
+        is_eager=True,
+        callback=_place,
+    )
+    option = click.option(
+        "--checkpoint", metavar="PATH", callback=_one_checkpoint, help=_CHECKPOINT_HELP
+    )
+    return argument(option(command))
+
+
+def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:  # noqa: ARG001
+    ctx.meta[_PLACE] = value
+
+
+def _one_checkpoint(
+    ctx: click.Context,
+    parameter: click.Parameter,  # noqa: ARG001
+    option: str | None,
+) -> str:
+    argument = ctx.meta.get(_PLACE)
+    found = argument or option or configured_checkpoint()
+    if found is None or (argument and option):
+        raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
+    return found
+
+
+def configured_checkpoint() -> str | None:
+    """The checkpoint that commands are about where none is named."""
+    return os.environ.get(CHECKPOINT) or configuration().checkpoint
 
 
 def accept_edited_option(command: Command) -> Command:
@@ -81,7 +132,8 @@ def target_option(command: Command) -> Command:
         metavar="STORE=REVISION",
         multiple=True,
         callback=_targets,
-        help="Revision the code is written for, if not the head; may be repeated.",
+        help="Revision the code is written for, if not the head; may be repeated. Others are as "
+        "`targets` in [tool.statemigrate] of pyproject.toml says.",
     )
     return option(command)
 
@@ -95,7 +147,7 @@ def _targets(
     for store, _, revision in split:
         if not store or not revision:
             raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
-    return {store: revision for store, _, revision in split}
+    return {**configuration().targets, **{store: revision for store, _, revision in split}}
 
 
 def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
@@ -107,7 +159,8 @@ def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
             metavar="DIR",
             envvar=envvar,
             show_envvar=envvar is not None,
-            help="Folder of the migration scripts.  [default: migrations]",
+            help="Folder of the migration scripts.  [default: `migrations` in [tool.statemigrate] "
+            "of pyproject.toml, else migrations]",
         ),
         option("--json", is_flag=True, callback=_remember, help="Print JSON for machines."),
         option(
@@ -134,7 +187,7 @@ def require_values(verb: str) -> None:
 def _show_values(ctx: click.Context, parameter: click.Parameter, value: bool | None) -> None:  # noqa: ARG001
     root = ctx.find_root()
     if value is None and ctx is root and NO_VALUES not in os.environ:
-        value = _configured()
+        value = configuration().values
     if value is None:
         return
     # In the environment: what starts from here, Spark and its workers, knows it too.
@@ -143,19 +196,12 @@ def _show_values(ctx: click.Context, parameter: click.Parameter, value: bool | N
     _set_environment("0" if value else "1")
 
 
-def _configured() -> bool | None:
-    """What pyproject.toml of the working directory says."""
-    path = Path("pyproject.toml")
-    if not path.is_file():
-        return None
+def configuration() -> Configuration:
+    """What pyproject.toml of the working directory says; what is wrong with it is bad usage."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-        value = found.get("tool", {}).get("statemigrate", {}).get("values")
-    except (ValueError, AttributeError) as error:
-        raise click.UsageError(f"pyproject.toml cannot be read: {error}") from error
-    if value is not None and not isinstance(value, bool):
-        raise click.UsageError("values of [tool.statemigrate] in pyproject.toml is true or false.")
-    return value
+        return configured()
+    except ConfigurationError as error:
+        raise click.UsageError(error.summary) from error
 
 
 def _set_environment(value: str | None) -> None:
@@ -166,8 +212,11 @@ def _set_environment(value: str | None) -> None:
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
-    settings = ctx.find_root().ensure_object(Settings)
+    root = ctx.find_root()
+    settings = root.ensure_object(Settings)
     ctx.obj = settings
+    if ctx is root and parameter.name == "migrations" and value is None:
+        value = configuration().migrations
     if value is not None and value is not False and parameter.name is not None:
         setattr(settings, parameter.name, value)
 

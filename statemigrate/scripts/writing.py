@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
+from alembic.config import Config
 from alembic.script import Script as AlembicScript
 from alembic.script import ScriptDirectory
 from alembic.script.revision import RevisionMap
 from alembic.util import rev_id
 
+from statemigrate.configuration import configured
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
 from statemigrate.scripts.inference import Transforms
@@ -38,8 +41,11 @@ def write_script(
     """
     summary, details = _docstring(message)
     shown = (new,) if baseline else (old, new)
+    if transforms:
+        _check_complete(directory, transforms)
+    before = set((directory / "versions").glob("*"))
     try:
-        with _no_bytecode():
+        with _no_bytecode(), _output_aside():
             written = _alembic(directory, scripts).generate_revision(
                 rev_id(),
                 summary,
@@ -55,23 +61,27 @@ def write_script(
                 library_imports=transforms.imports if transforms else "",
             )
     except Exception as cause:
+        for half_written in set((directory / "versions").glob("*.py")) - before:
+            half_written.unlink()
         raise _not_written(directory, cause) from cause
     assert written is not None, "alembic names the file after the revision"  # noqa: S101
-    path = directory / "versions" / Path(written.path).name
-    if transforms:
-        _check_complete(directory, path, transforms)
-    return path
+    return directory / "versions" / Path(written.path).name
 
 
 def _alembic(directory: Path, scripts: Sequence[Script]) -> ScriptDirectory:
     # An absolute path, because alembic takes a colon in any other for a package's resource.
     versions = directory.absolute() / "versions"
     versions.mkdir(exist_ok=True)
-    alembic = ScriptDirectory(
-        str(directory.absolute()),
-        version_locations=[str(versions)],
-        messaging_opts={"quiet": True},
-    )
+    config = Config()
+    # The words of alembic's own table in pyproject.toml, where it fills in what follows a percent.
+    config.toml_alembic_config = {
+        **configured().of_alembic(),
+        "script_location": str(directory.absolute()).replace("%", "%%"),
+        "version_locations": [str(versions).replace("%", "%%")],
+    }
+    alembic = ScriptDirectory.from_config(config)
+    alembic.messaging_opts = {"quiet": True}
+    # Scripts that alembic alone would not get past: broken ones of this store are said before.
     alembic.revision_map = RevisionMap(
         lambda: [AlembicScript(s.module, s.get("revision"), s.path) for s in scripts]
     )
@@ -93,15 +103,14 @@ def _docstring(message: str) -> tuple[str, str]:
     return textwrap.shorten(text, 90, placeholder=" ..."), textwrap.fill(f"{text}.", 96)
 
 
-def _check_complete(directory: Path, path: Path, transforms: Transforms) -> None:
+def _check_complete(directory: Path, transforms: Transforms) -> None:
     # A template that was edited, or made by an older version, may not know of these parts.
-    text = path.read_text(encoding="utf-8")
+    template = directory / "script.py.mako"
+    text = template.read_text(encoding="utf-8")
     parts = {"${transforms}": transforms.source, "${library_imports}": transforms.imports}
-    missing = [name for name, part in parts.items() if part not in text]
+    missing = [name for name, part in parts.items() if part and name not in text]
     if not missing:
         return
-    path.unlink()
-    template = directory / "script.py.mako"
     raise ScriptError(
         "No script was written: the template leaves out the generated functions.",
         expected=f"{' and '.join(parts)} in {template}: the functions, and the imports they need",
@@ -122,12 +131,28 @@ def _no_bytecode() -> Iterator[None]:
         sys.dont_write_bytecode = before
 
 
+@contextmanager
+def _output_aside() -> Iterator[None]:
+    # What a team's formatter says is no part of a command's own output, which may be JSON.
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _not_written(directory: Path, cause: Exception) -> ScriptError:
     template = directory / "script.py.mako"
     return ScriptError(
         "No script could be written.",
         expected=f"a template in {template} that makes a script",
         found=f"{type(cause).__name__}: {cause}",
-        next_action=f"correct {template}; `statemigrate init` makes a fresh one in a new folder",
+        next_action=f"correct {template}, or file_template and post_write_hooks in "
+        "[tool.statemigrate] of pyproject.toml; `statemigrate init` makes a fresh one in a new "
+        "folder",
         path=str(template),
     )

@@ -16,7 +16,7 @@ from support.waiting import eventually
 
 from statemigrate.cli import main
 
-EXPORT = ["export", "items", "--to", "out.jsonl"]
+EXPORT = ["export", "items", "--output", "out.jsonl"]
 READING = [["status"], ["get", "items", "1"], EXPORT]
 
 
@@ -149,7 +149,7 @@ def test_status_goes_on_where_a_script_is_broken_and_names_what_shows_it(root: P
         (["get", "items", "one"], "id is not long"),
         (["get", "items", "99999999999999999999"], "'99999999999999999999' is not a key of col"),
         (["get", "others", "1"], "has no store others"),
-        (["export", "items", "--to", "missing/out.avro"], "cannot export to missing/out.avro"),
+        (["export", "items", "--output", "missing/out.avro"], "cannot export to missing/out.avro"),
         (["status", "--target", "items=nobody"], "Store 'items' has no revision 'nobody'."),
     ],
 )

@@ -31,7 +31,7 @@ def test_get_export_status_and_quarantine_go_on(checkpoint: str) -> None:
         "amount": "0.09",
         "name": "item 3",
     }
-    run("export", "items", "--to", "all.jsonl", "--checkpoint", checkpoint)
+    run("export", "items", "--output", "all.jsonl", "--checkpoint", checkpoint)
     assert len(Path("all.jsonl").read_text().splitlines()) == 10
     assert "items  value state" in run("status", "--checkpoint", checkpoint)
     assert run("quarantine", "items", "--checkpoint", checkpoint) == "Nothing was left behind\n"

@@ -124,7 +124,7 @@ def test_status_has_both_stores(deployed):
 
 def test_an_export_of_lists_has_arrays(deployed, tmp_path):
     path = tmp_path / "words.jsonl"
-    assert deployed.run("export", "words", "--to", str(path)).exit_code == 0
+    assert deployed.run("export", "words", "--output", str(path)).exit_code == 0
     found = [json.loads(line) for line in path.read_text().splitlines()]
     assert {
         each["key"]["key"]: [element["text"]["word"] for element in each["value"]] for each in found

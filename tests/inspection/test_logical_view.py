@@ -124,7 +124,7 @@ def exported(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("ending", ["parquet", "avro", "jsonl"])
 def test_an_export_has_every_key(half, tmp_path, ending):
     path = tmp_path / f"all.{ending}"
-    result = half.run("export", "tally", "--checkpoint", half.checkpoint, "--to", str(path))
+    result = half.run("export", "tally", "--checkpoint", half.checkpoint, "--output", str(path))
     assert result.exit_code == 0, result.output
     assert result.stdout == f"Wrote {KEYS} keys of tally, as of batch 1, to {path}\n"
     assert {each["key"]["key"]: each["value"] for each in exported(path)} == half.expected()
@@ -133,7 +133,7 @@ def test_an_export_has_every_key(half, tmp_path, ending):
 
 def test_an_export_of_another_kind_is_refused(half, tmp_path):
     to = str(tmp_path / "all.csv")
-    result = half.run("export", "tally", "--checkpoint", half.checkpoint, "--to", to)
+    result = half.run("export", "tally", "--checkpoint", half.checkpoint, "--output", to)
     assert result.exit_code == 1
     assert "expected: a file ending in .parquet, .avro, .jsonl" in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -141,7 +141,7 @@ def test_an_export_of_another_kind_is_refused(half, tmp_path):
 
 def test_an_export_can_be_tried_again(half, tmp_path):
     path = tmp_path / "old.avro"
-    to = ("--to", str(path), "--target", "tally=base")
+    to = ("--output", str(path), "--target", "tally=base")
     assert half.run("export", "tally", "--checkpoint", half.checkpoint, *to).exit_code == 0
     result = half.run("dry-run", "tally", "--from-file", str(path), "--json")
     report = json.loads(result.stdout)

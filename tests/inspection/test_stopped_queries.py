@@ -139,7 +139,7 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
         key: value for key, value in expected.stored(CENTS)["tally"].items() if value["cents"] % 2
     }
     path = tmp_path / "failed.jsonl"
-    assert run(folder, "quarantine", "tally", *where, "--to", path).exit_code == 1
+    assert run(folder, "quarantine", "tally", *where, "--output", path).exit_code == 1
     assert [json.loads(line) for line in path.read_text().splitlines()] == found
     scripts.write()
     # The script was applied to this checkpoint as it was, and is another now.

@@ -16,7 +16,9 @@ from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 from statemigrate import backfill, backfill_status, migrated, pause_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
+from statemigrate.native.backfill.plan import plan_backfill
 from statemigrate.native.live.control import MARKER
+from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark
 
@@ -184,7 +186,7 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
     ):
         for call in (
             lambda at=at: with_backfill(stream, "key", checkpoint=at),
-            lambda at=at: backfill(at, migrations=folder),
+            lambda at=at: plan_backfill(str(at), ScriptFolder(folder).survey(), {}),
         ):
             with pytest.raises(CheckpointError, match=match) as caught:
                 call()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, checkpoint_named, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _CHECKSUMS = {
 
 
 @click.command(epilog="Example: statemigrate adopt /data/checkpoints/auctions --apply")
-@click.argument("checkpoint")
+@checkpoint_named
 @click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
 @click.option("--undo", is_flag=True, help="Take the control source out again.")
 @click.option(

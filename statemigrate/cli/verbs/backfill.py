@@ -11,6 +11,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    checkpoint_named,
     operator_option,
     shared_options,
     target_option,
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate backfill /data/checkpoint --keys-per-chunk 20000")
-@click.argument("checkpoint", required=False)
-@click.option("--checkpoint", "named", metavar="PATH", help="The same, as other commands have it.")
+@checkpoint_named
 @click.option(
     "--keys-per-chunk",
     type=click.IntRange(min=1),
@@ -48,11 +48,10 @@ if TYPE_CHECKING:
 @operator_option
 @shared_options()
 @click.pass_obj
-def backfill(  # noqa: PLR0913 - one parameter an option
+def backfill(
     settings: Settings,
-    checkpoint: str | None,
     *,
-    named: str | None,
+    checkpoint: str,
     keys_per_chunk: int,
     targets: Mapping[str, str],
     pause: bool,
@@ -70,26 +69,23 @@ def backfill(  # noqa: PLR0913 - one parameter an option
     On the embedded engine a running query backfills by itself; this migrates everything while it is
     stopped. It may be interrupted, and goes on when it is run again.
     """
-    path = checkpoint or named
-    if path is None or (checkpoint and named):
-        raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
     if pause and status:
         raise click.UsageError("--pause and --status exclude each other.")
     from statemigrate.state.opening import is_embedded
 
-    if (pause or status) and is_embedded(path):
+    if (pause or status) and is_embedded(checkpoint):
         raise click.UsageError(
-            f"See `statemigrate status --checkpoint {path}`: on the embedded engine there is no "
-            "plan to pause or to follow."
+            f"See `statemigrate status --checkpoint {checkpoint}`: on the embedded engine there is "
+            "no plan to pause or to follow."
         )
     if pause:
-        _pause(settings, path)
+        _pause(settings, checkpoint)
     elif status:
-        _status(settings, path, targets)
+        _status(settings, checkpoint, targets)
     else:
         _run(
             settings,
-            path,
+            checkpoint,
             targets=targets,
             keys_per_chunk=keys_per_chunk,
             on_error=on_error,

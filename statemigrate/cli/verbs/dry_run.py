@@ -11,6 +11,7 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    configured_checkpoint,
     file_to_write,
     operator_option,
     shared_options,
@@ -97,6 +98,8 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.inspect.trial.estimate import Pace
 
+    if file is None:
+        checkpoint = checkpoint or configured_checkpoint()
     if (checkpoint is None) == (file is None):
         raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
     shared: dict[str, Any] = {

@@ -13,7 +13,7 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    checkpoint_option,
+    checkpoint_named,
     operator_option,
     shared_options,
     target_option,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
-@checkpoint_option
+@checkpoint_named
 @click.option("--watch", is_flag=True, help="Look again and again until nothing is left.")
 @click.option(
     "--interval",

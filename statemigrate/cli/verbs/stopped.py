@@ -12,6 +12,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    checkpoint_named,
     checkpoint_option,
     file_to_write,
     operator_option,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate retire --checkpoint /data/checkpoint")
-@checkpoint_option
+@checkpoint_named
 @target_option
 @accept_edited_option
 @operator_option
@@ -70,7 +71,7 @@ def retire(
 @click.argument("store")
 @checkpoint_option
 @click.option(
-    "--to",
+    "--output",
     "path",
     metavar="FILE",
     callback=file_to_write,
@@ -99,7 +100,7 @@ def quarantine(
     from statemigrate.commands.quarantine import quarantine as left_behind
 
     if path is not None:
-        require_values("quarantine --to")
+        require_values("quarantine --output")
     failing = 0
     with spark_when_needed() as spark:
         found = left_behind(

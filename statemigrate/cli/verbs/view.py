@@ -67,12 +67,16 @@ def get(
 
 
 @click.command(
-    epilog="Example: statemigrate export auctions --checkpoint /data/cp --to all.parquet"
+    epilog="Example: statemigrate export auctions --checkpoint /data/cp --output all.parquet"
 )
 @click.argument("store")
 @checkpoint_option
 @click.option(
-    "--to", "path", required=True, metavar="FILE", help="File ending in .parquet, .avro or .jsonl."
+    "--output",
+    "path",
+    required=True,
+    metavar="FILE",
+    help="File ending in .parquet, .avro or .jsonl.",
 )
 @target_option
 @accept_edited_option

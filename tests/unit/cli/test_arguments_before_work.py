@@ -35,7 +35,7 @@ def native(run, tmp_path, monkeypatch) -> str:
 NOWHERE = [
     ["dry-run", "auctions", "--html", "no/such/report.html"],
     ["dry-run", "auctions", "--junit", "no/such/report.xml"],
-    ["quarantine", "auctions", "--to", "no/such/values.jsonl"],
+    ["quarantine", "auctions", "--output", "no/such/values.jsonl"],
 ]
 
 
@@ -51,13 +51,13 @@ def test_a_file_that_is_a_folder(run, native):
 
 
 def test_a_file_to_export_to_in_a_folder_that_does_not_exist(run, native):
-    to = ["--to", "no/such/values.jsonl"]
+    to = ["--output", "no/such/values.jsonl"]
     error = run("export", "auctions", *to, "--checkpoint", native, code=1).stderr
     assert "found: no no/such" in error
 
 
 @pytest.mark.parametrize(
-    "words", [["get", "other", "1"], ["export", "other", "--to", "x.avro"], ["dry-run", "other"],
+    "words", [["get", "other", "1"], ["export", "other", "--output=x.avro"], ["dry-run", "other"],
               ["quarantine", "other"]], ids=lambda words: words[0],
 )  # fmt: skip
 def test_a_store_that_the_checkpoint_does_not_have(run, native, words):

@@ -154,8 +154,8 @@ def test_a_project_file_that_does_not_say_it_is_bad_usage(folder: Path, text: st
     "words",
     [
         ["get", "items", "1", "--checkpoint", "checkpoint"],
-        ["export", "items", "--checkpoint", "checkpoint", "--to", "items.avro"],
-        ["quarantine", "items", "--checkpoint", "checkpoint", "--to", "items.jsonl"],
+        ["export", "items", "--checkpoint", "checkpoint", "--output", "items.avro"],
+        ["quarantine", "items", "--checkpoint", "checkpoint", "--output", "items.jsonl"],
     ],
 )
 def test_what_is_there_to_show_values_is_refused(folder: Path, words: list[str]) -> None:

@@ -46,7 +46,7 @@ VERBS = {
     "check a checkpoint": ["check", *AT],
     "status": ["status", *AT],
     "get": ["get", "items", "1", *AT],
-    "export": ["export", "items", *AT, "--to", "items.jsonl"],
+    "export": ["export", "items", *AT, "--output", "items.jsonl"],
     "dry-run": ["dry-run", "items", *AT],
     "dry-run to a target": ["dry-run", "items", *AT, "--target", "items=head"],
     "dry-run of a file": ["dry-run", "items", "--from-file", "values.jsonl"],

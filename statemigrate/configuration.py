@@ -1,0 +1,99 @@
+"""What a project says of itself once: ``[tool.statemigrate]`` in its pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from statemigrate.errors import StatemigrateError
+
+TABLE = "[tool.statemigrate]"
+
+
+class ConfigurationError(StatemigrateError):
+    """A pyproject.toml that cannot be read, or says what nobody understands. Data: ``path``."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The settings of ``[tool.statemigrate]``; None or nothing where it does not say.
+
+    The folder of ``migrations``, the ``checkpoint`` that commands are about, by store the
+    ``targets``, and whether ``values`` of state are shown. The others are alembic's own, under its
+    own names, and hold for scripts that are written.
+    """
+
+    migrations: str | None = None
+    checkpoint: str | None = None
+    targets: Mapping[str, str] = field(default_factory=dict)
+    values: bool | None = None
+    file_template: str | None = None
+    truncate_slug_length: int | None = None
+    timezone: str | None = None
+    post_write_hooks: tuple[Mapping[str, str], ...] = ()
+
+    def of_alembic(self) -> dict[str, Any]:
+        """What alembic is told, by its own names."""
+        found = {
+            "file_template": self.file_template,
+            "truncate_slug_length": self.truncate_slug_length,
+            "timezone": self.timezone,
+            "post_write_hooks": [dict(each) for each in self.post_write_hooks] or None,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def configured(directory: Path | None = None) -> Configuration:
+    """The configuration of a project, by default the one of the working directory.
+
+    Paths in it are relative to that directory. Raises `ConfigurationError`.
+    """
+    path = (directory or Path()) / "pyproject.toml"
+    if not path.is_file():
+        return Configuration()
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        said = table.get("statemigrate", {})
+        given = dict(said)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _wrong(path, f"pyproject.toml cannot be read: {error}") from error
+    for name, value in given.items():
+        _check(path, name, value)
+    if "post_write_hooks" in given:
+        given["post_write_hooks"] = tuple(given["post_write_hooks"])
+    return Configuration(**given)
+
+
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "migrations": (str, "the path of a folder"),
+    "checkpoint": (str, "the path of a checkpoint"),
+    "targets": (dict, "a table of revisions by store"),
+    "values": (bool, "true or false"),
+    "file_template": (str, "a text"),
+    "truncate_slug_length": (int, "a number"),
+    "timezone": (str, "the name of a time zone"),
+    "post_write_hooks": (list, "a list of tables, each with a name and a type"),
+}
+
+
+def _check(path: Path, name: str, value: Any) -> None:
+    if name not in _KINDS:
+        known = ", ".join(each.name for each in fields(Configuration))
+        raise _wrong(path, f"{TABLE} in pyproject.toml has no setting {name}: it has {known}.")
+    kind, words = _KINDS[name]
+    parts = value.values() if isinstance(value, dict) else ()
+    hooks = value if isinstance(value, list) else ()
+    if (
+        not isinstance(value, kind)
+        or (kind is int and isinstance(value, bool))
+        or not all(isinstance(each, str) for each in parts)
+        or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in hooks)
+    ):
+        raise _wrong(path, f"{name} of {TABLE} in pyproject.toml is {words}.")
+
+
+def _wrong(path: Path, summary: str) -> ConfigurationError:
+    return ConfigurationError(summary, path=str(path))

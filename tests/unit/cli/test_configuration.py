@@ -1,0 +1,83 @@
+"""`[tool.statemigrate]` in pyproject.toml says once what commands are about."""
+
+from pathlib import Path
+
+import pytest
+from support import checkpoints
+from support.script_files import script
+
+from statemigrate.configuration import Configuration, ConfigurationError, configured
+
+
+def project(text: str) -> None:
+    Path("pyproject.toml").write_text(f"[tool.statemigrate]\n{text}\n")
+
+
+def test_the_folder_of_scripts(run):
+    project('migrations = "state/scripts"')
+    assert "state/scripts/versions" in run("init").stdout
+    script(Path("state/scripts"), "r1", store="auctions")
+    assert "r1" in run("history").stdout
+    assert (
+        "No migration scripts yet"
+        in run("--migrations", "other", "init").stdout
+        + run("--migrations", "other", "history").stdout
+    )
+
+
+def test_an_option_outranks_the_environment_and_that_the_file(run, monkeypatch):
+    project('migrations = "file"')
+    monkeypatch.setenv("STATEMIGRATE_MIGRATIONS", "environment")
+    assert "option/versions" in run("--migrations", "option", "init").stdout
+    assert "verb/versions" in run("init", "--migrations", "verb").stdout
+    assert "environment/versions" in run("init").stdout
+    monkeypatch.delenv("STATEMIGRATE_MIGRATIONS")
+    assert "file/versions" in run("init").stdout
+
+
+def test_the_checkpoint_and_the_targets(run, tmp_path, monkeypatch):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    missing = "Name one checkpoint: CHECKPOINT, or --checkpoint PATH."
+    assert missing in run("status", code=2).stderr
+    assert "Missing option '--checkpoint'" in run("get", "items", "3", code=2).stderr
+    project('checkpoint = "checkpoint"\n[tool.statemigrate.targets]\nitems = "base"')
+    assert "checkpoint: embedded, batch 0" in run("status").stdout
+    assert '"cents": 9' in run("get", "items", "3").stdout
+    assert '"amount": "0.09"' in run("get", "items", "3", "--target", "items=head").stdout
+    monkeypatch.setenv("STATEMIGRATE_CHECKPOINT", str(tmp_path / "elsewhere"))
+    assert "elsewhere is not the checkpoint" in run("status", code=1).stderr
+    assert "batch 0" in run("status", "--checkpoint", "checkpoint").stdout
+
+
+@pytest.mark.parametrize("verb", ["status", "retire", "backfill", "adopt"])
+def test_a_checkpoint_is_an_option_or_the_one_argument(run, verb):
+    for words in (["nowhere"], ["--checkpoint", "nowhere"]):
+        error = run(verb, *words, code=1).stderr
+        assert "nowhere" in error
+    both = run(verb, "nowhere", "--checkpoint", "elsewhere", code=2).stderr
+    assert "Name one checkpoint" in both
+
+
+WRONG = {
+    'migration = "x"': "has no setting migration: it has migrations, checkpoint, targets",
+    "migrations = 3": "migrations of [tool.statemigrate] in pyproject.toml is the path of a folder",
+    'targets = "head"': "targets of [tool.statemigrate] in pyproject.toml is a table",
+    "targets = {a = 1}": "targets of [tool.statemigrate] in pyproject.toml is a table",
+    "truncate_slug_length = true": "is a number",
+    'post_write_hooks = [{name = "ruff"}]': "a list of tables, each with a name and a type",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_nobody_understands_is_bad_usage(run, text):
+    project(text)
+    assert WRONG[text] in run("history", code=2).stderr
+    with pytest.raises(ConfigurationError):
+        configured()
+
+
+def test_without_a_table_nothing_is_said(tmp_path):
+    assert configured(tmp_path) == Configuration()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\n')
+    assert configured(tmp_path) == Configuration()
