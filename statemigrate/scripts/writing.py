@@ -43,11 +43,11 @@ def write_script(
     shown = (new,) if baseline else (old, new)
     if transforms:
         _check_complete(directory, transforms)
-    before = set((directory / "versions").glob("*"))
+    revision = rev_id()
     try:
         with _no_bytecode(), _output_aside():
             written = _alembic(directory, scripts).generate_revision(
-                rev_id(),
+                revision,
                 summary,
                 head=f"{store}@head" if scripts else "base",
                 branch_labels=None if scripts else [store],
@@ -61,8 +61,7 @@ def write_script(
                 library_imports=transforms.imports if transforms else "",
             )
     except Exception as cause:
-        for half_written in set((directory / "versions").glob("*.py")) - before:
-            half_written.unlink()
+        _remove(directory / "versions", revision)
         raise _not_written(directory, cause) from cause
     assert written is not None, "alembic names the file after the revision"  # noqa: S101
     return directory / "versions" / Path(written.path).name
@@ -86,6 +85,13 @@ def _alembic(directory: Path, scripts: Sequence[Script]) -> ScriptDirectory:
         lambda: [AlembicScript(s.module, s.get("revision"), s.path) for s in scripts]
     )
     return alembic
+
+
+def _remove(versions: Path, revision: str) -> None:
+    """Remove the script of a revision, which alembic writes before it looks at it."""
+    for path in versions.glob("*.py"):
+        if revision in path.read_text(encoding="utf-8", errors="replace"):
+            path.unlink()
 
 
 def _docstring(message: str) -> tuple[str, str]:
