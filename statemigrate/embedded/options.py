@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from statemigrate.budget import BackfillOptions
 from statemigrate.embedded.observer import BatchObserver
@@ -24,7 +25,7 @@ class EmbeddedOptions:
     retain: int = 100
     backfill: BackfillOptions = field(default_factory=BackfillOptions)
     retire_drained: bool = True
-    working_directory: str | None = None
+    working_directory: str | Path | None = None
     metrics: BatchObserver | None = None
 
     def __post_init__(self) -> None:

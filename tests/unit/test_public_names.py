@@ -66,9 +66,16 @@ def test_what_several_verbs_take_has_one_default(name):
         assert each.name not in ("tick", "version", "reference")
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "checkpoint" in parameters(name)])
-def test_a_checkpoint_is_a_text_or_a_path(name):
-    assert str(parameters(name)["checkpoint"].annotation).startswith("str | Path")
+PLACES = ("checkpoint", "migrations", "path", "working_directory")
+TAKING = [*FUNCTIONS, "BackfillListener", "EmbeddedOptions", "EmbeddedQuery", "NativeMetrics",
+          "StateReader", "migrated", "with_backfill"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_a_place_is_a_text_or_a_path(name):
+    for each in parameters(name).values():
+        if each.name in PLACES:
+            assert str(each.annotation).startswith("str | Path")
 
 
 def test_a_path_serves_where_a_text_does(tmp_path):
