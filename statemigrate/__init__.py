@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.scripts import heads, history, init, show
-    from statemigrate.commands.status import FamilyStatus, Status, StoreStatus, status
+    from statemigrate.commands.status import Status, status
+    from statemigrate.commands.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.embedded.engine.query import EmbeddedQuery
@@ -79,7 +80,8 @@ _NAMES = {
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.scripts": "heads history init show",
-    "statemigrate.commands.status": "FamilyStatus Status StoreStatus status",
+    "statemigrate.commands.status": "Status status",
+    "statemigrate.commands.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
     "statemigrate.embedded.engine.offline": "StoppedBackfill",
     "statemigrate.embedded.engine.query": "EmbeddedQuery",

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from statemigrate.commands.store_status import StoreStatus
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
-
-if TYPE_CHECKING:
-    from statemigrate.commands.status import StoreStatus
 
 RUNNING = (
     "run the query (one run with availableNow takes all chunks), with with_backfill around its "

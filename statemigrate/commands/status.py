@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.next_steps import next_step
-from statemigrate.deployment import Kind, StoredStore
+from statemigrate.commands.store_status import FamilyStatus, StoreStatus
+from statemigrate.deployment import StoredStore
 from statemigrate.migration import Lineage
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.opening import open_state
@@ -19,58 +20,6 @@ from statemigrate.state.protocol import State
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
     from statemigrate.scripts.survey import Survey
-
-
-@dataclass(frozen=True)
-class FamilyStatus:
-    """A family: its values, by partition too, and how many of them a backfill could not migrate.
-
-    ``quarantined`` is None where the engine does not note it.
-    """
-
-    name: str
-    revision: str
-    values: int
-    partitions: Mapping[int, int]
-    quarantined: int | None
-
-
-@dataclass(frozen=True)
-class StoreStatus:
-    """A store: the deployed target, the lineage's head, and the families.
-
-    ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
-    values that are in the target's, None on the embedded engine. ``head`` is None for a store
-    without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
-    second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
-    both None while unknown.
-    """
-
-    store: str
-    kind: Kind
-    target: str
-    head: str | None
-    in_target: int | None
-    families: tuple[FamilyStatus, ...]
-    next_action: str
-    rate: float | None = None
-    seconds: float | None = None
-    is_broken: bool = False
-
-    @property
-    def left(self) -> int:
-        """The values that are not in the target's format yet."""
-        return sum(each.values for each in self.families)
-
-    @property
-    def quarantined(self) -> int:
-        """The values that a backfill could not migrate."""
-        return sum(each.quarantined or 0 for each in self.families)
-
-    @property
-    def is_dual(self) -> bool:
-        """Whether reads look into more than the target's family."""
-        return bool(self.families)
 
 
 @dataclass(frozen=True)

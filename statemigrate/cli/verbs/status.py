@@ -21,7 +21,8 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from statemigrate.commands.status import Status, StoreStatus
+    from statemigrate.commands.status import Status
+    from statemigrate.commands.store_status import StoreStatus
 
 
 @click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
