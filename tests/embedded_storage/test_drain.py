@@ -8,7 +8,8 @@ import pytest
 
 from statemigrate import BackfillOptions, EmbeddedOptions
 from statemigrate.embedded.engine.drain import Drain, Held, drains
-from statemigrate.embedded.engine.running import RunningQuery, release_ended
+from statemigrate.embedded.engine.ending import release_ended
+from statemigrate.embedded.engine.running import RunningQuery
 
 PLAN = SimpleNamespace(sources=(SimpleNamespace(name="old"),))
 

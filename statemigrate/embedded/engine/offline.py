@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from statemigrate.budget import BackfillOptions, OnError
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.engine.batches import has_worked, tuned, tuner_of
+from statemigrate.embedded.engine.ending import release_ended
 from statemigrate.embedded.engine.plan import BatchPlan
 from statemigrate.embedded.engine.report import PartitionReport
-from statemigrate.embedded.engine.running import release_ended
 from statemigrate.embedded.engine.stores import OpenStores
 from statemigrate.embedded.engine.task import retire_families, working_copy
 from statemigrate.embedded.storage.epochs import Epoch, claim

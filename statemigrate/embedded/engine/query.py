@@ -19,11 +19,12 @@ from statemigrate.deployment import (
 )
 from statemigrate.embedded.engine.batches import Batches, Engine, Sink
 from statemigrate.embedded.engine.drain import Drain, Held, drains
+from statemigrate.embedded.engine.ending import release_ended
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
 from statemigrate.embedded.engine.offline import StoppedQuery
 from statemigrate.embedded.engine.plan import BatchSchema
-from statemigrate.embedded.engine.running import RunningQuery, release_ended
+from statemigrate.embedded.engine.running import RunningQuery
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.continuation import continued, next_batch
 from statemigrate.embedded.storage.epochs import Epoch, claim

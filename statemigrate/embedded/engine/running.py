@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.embedded.engine.batches import Batches
 from statemigrate.embedded.engine.drain import Drain
+from statemigrate.embedded.engine.ending import holds, holds_nothing
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.storage.lock import DirectoryLock
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from statemigrate.embedded.engine.offline import StoppedBackfill
-
-_running: set[RunningQuery] = set()
 
 
 class RunningQuery:
@@ -40,7 +39,7 @@ class RunningQuery:
         self._batches = batches
         self._locks = locks
         self._releasing = threading.Lock()
-        _running.add(self)
+        holds(self)
         # A program that waits for Spark's query alone is not to end in the middle of a drain.
         daemon = drain is None
         self._ending = InheritableThread(target=self._release_at_the_end, daemon=daemon)
@@ -146,7 +145,7 @@ class RunningQuery:
 
     def release(self) -> None:
         """Let the next query in; once this returns it may come, whoever else releases too."""
-        _running.discard(self)
+        holds_nothing(self)
         # A file that two threads close at once raises in one of them.
         with self._releasing:
             for lock in self._locks:
@@ -169,14 +168,3 @@ class RunningQuery:
             return True
         self._ending.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
         return not self._ending.is_alive()
-
-
-def release_ended() -> None:
-    """Release what queries of this process hold that have ended, whoever waited for that.
-
-    Each releases its locks by itself, a moment after its end; who starts the next one at once, as
-    after ``awaitAnyTermination``, must not depend on which is faster.
-    """
-    for each in list(_running):
-        if each.has_ended():
-            each.release()
