@@ -66,9 +66,9 @@ def open_state(
         return EmbeddedState(checkpoint, None if callable(spark) else spark)
     from statemigrate.native.spark_state.reader import SparkCheckpoint
     from statemigrate.native.spark_state.session import session_of
-    from statemigrate.state.envelopes import Envelopes
-    from statemigrate.state.spark import SparkState, committed_batch
-    from statemigrate.state.variables import Variables
+    from statemigrate.state.native.envelopes import Envelopes
+    from statemigrate.state.native.state import SparkState, committed_batch
+    from statemigrate.state.native.variables import Variables
 
     session = session_of(spark, checkpoint)
     batch = committed_batch(SparkCheckpoint(checkpoint, session))

@@ -9,9 +9,9 @@ from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.errors import CheckpointError
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.state.logical import arranged, in_target
+from statemigrate.state.native.reading import Read, Reading, Readings
+from statemigrate.state.native.rows import Keys
 from statemigrate.state.protocol import Entry, Suspect
-from statemigrate.state.reading import Read, Reading, Readings
-from statemigrate.state.spark_rows import Keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

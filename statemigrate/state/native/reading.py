@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
+from statemigrate.state.native.rows import Keys, arrow_rows
 from statemigrate.state.protocol import Entry
-from statemigrate.state.spark_rows import Keys, arrow_rows
 from statemigrate.state.ticks import Ticks, ticking
 from statemigrate.state.values import ALL, Document, Part, Share, Shares, Task, Tick, no_tick
 

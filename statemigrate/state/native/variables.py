@@ -12,7 +12,7 @@ from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.spark_state.listing import check_listed
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.stored import read_stores
-from statemigrate.state.spark_rows import StructValues
+from statemigrate.state.native.rows import StructValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Variables:
-    """See `statemigrate.state.spark.Kept`; ``reader`` reads the last committed ``batch``."""
+    """See `statemigrate.state.native.state.Kept`; ``reader`` reads the last committed ``batch``."""
 
     def __init__(
         self,

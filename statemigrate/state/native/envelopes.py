@@ -11,7 +11,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.backfill.envelope_leftovers import lineage_of, revisions_in
 from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.startup.envelopes import stored_envelopes
-from statemigrate.state.spark_rows import EnvelopeValues
+from statemigrate.state.native.rows import EnvelopeValues
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Envelopes:
-    """See `statemigrate.state.spark.Kept`; a family is the envelopes of its revision."""
+    """See `statemigrate.state.native.state.Kept`; a family is the envelopes of its revision."""
 
     def __init__(
         self,
