@@ -14,9 +14,13 @@ from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.layout import HEARTBEAT, Layout, spark_path
 from statemigrate.files import whole_number
+from statemigrate.processor.named_sources import reader_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+NAME = "statemigrate_heartbeat"
+"""The source's name in a query whose sources have names."""
 
 
 def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
@@ -27,7 +31,7 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
         confined(layout.heartbeat).mkdir()
     # As a pattern, since Spark refuses to go on with a directory that was moved, but not with this.
     pattern = f"{_literally(spark_path(layout.heartbeat))}/*.txt"
-    beats = stream.sparkSession.readStream.text(pattern)
+    beats = reader_named(stream.sparkSession, NAME).text(pattern)
     nothing = [lit(None).cast(field.dataType).alias(field.name) for field in stream.schema.fields]
     return stream.unionAll(beats.where(lit(False)).select(*nothing))
 

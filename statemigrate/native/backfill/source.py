@@ -20,6 +20,7 @@ from statemigrate.native.live.deployed import DEPLOYED, Deployed
 from statemigrate.native.spark_state.paths import check_source_path
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.forgetting import check_forgetting
+from statemigrate.processor.named_sources import reader_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 NAME = "statemigrate_control"
 """The control source's name in a query whose sources have names."""
 
-_NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _WATERMARK = "spark.watermarkDelayMs"
 _FILLED = {"boolean": False, "byte": 0, "short": 0, "integer": 0, "long": 0}
 _OPTIONS = {
@@ -116,14 +116,7 @@ def _blank(field: StructField) -> Any:
 
 
 def _source(spark: SparkSession, schema: StructType, location: str) -> DataFrame:
-    reader = spark.readStream
-    if _has_named_sources(spark):
-        reader = reader.name(NAME)
-    return reader.schema(schema).options(**_OPTIONS).parquet(location)
-
-
-def _has_named_sources(spark: SparkSession) -> bool:
-    return (spark.conf.get(_NAMED, "false") or "").lower() == "true"
+    return reader_named(spark, NAME).schema(schema).options(**_OPTIONS).parquet(location)
 
 
 def _quoted(name: str) -> str:
