@@ -1,12 +1,13 @@
 # `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+;
-# `make test` also Chromium and a C compiler. On Debian as root what is missing is installed, which is said before;
-# NO_INSTALL=1 declines that.
+# `make test` also Chromium and a C compiler, `make integration` PostgreSQL. On Debian as root what is
+# missing is installed, which is said before; NO_INSTALL=1 declines that.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test systems integration soak fuzz lint docs bench compat java chromium compiler clean
+.PHONY: demo test systems integration soak fuzz lint docs bench compat java chromium compiler \
+	postgres clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -18,8 +19,12 @@ test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
-systems: $(STAMP) java
+systems: $(VENV)/.integration java postgres
 	@PYTHONPATH=tests $(BIN)/python -m systems fetch
+
+$(VENV)/.integration: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[integration]'
+	touch $@
 
 integration: systems $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m integration tests/integration $(ARGS)
@@ -81,6 +86,9 @@ chromium:
 
 compiler:
 	@sh scripts/ensure-compiler.sh
+
+postgres:
+	@sh scripts/ensure-postgres.sh
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py

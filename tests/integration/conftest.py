@@ -5,15 +5,20 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sessions import use_folders
+from support.sessions import scripts, use_folders
 from systems.hdfs import Hdfs
-from systems.packages import Missing
+from systems.kafka import Kafka
+from systems.packages import Missing, jars
+from systems.postgres import Postgres
 from systems.s3 import S3
 from systems.sessions import session, settings
+
+__all__ = ["scripts"]
 
 use_folders("integration", "native", "spark")
 
@@ -38,9 +43,31 @@ def s3(systems_folder: Path) -> Iterator[S3]:
 
 
 @pytest.fixture(scope="session")
+def kafka(systems_folder: Path) -> Iterator[Kafka]:
+    """A broker."""
+    yield from _running(Kafka, systems_folder)
+
+
+@pytest.fixture(scope="session")
+def postgres(systems_folder: Path) -> Iterator[Postgres]:
+    """A database server."""
+    yield from _running(Postgres, systems_folder)
+
+
+@contextmanager
+def _saying_what_is_missing() -> Iterator[None]:
+    try:
+        yield
+    except Missing as missing:
+        pytest.fail(str(missing), pytrace=False)
+
+
+@pytest.fixture(scope="session")
 def spark(s3: S3, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The folder's session, with every connector on its class path."""
-    told = settings(tmp_path_factory.mktemp("warehouse"), s3.jars, {**s3.conf, **Hdfs.conf})
+    with _saying_what_is_missing():
+        fetched = [*s3.jars, *jars("connector")]
+    told = settings(tmp_path_factory.mktemp("warehouse"), fetched, {**s3.conf, **Hdfs.conf})
     made = session(told)
     yield made
     made.stop()
@@ -53,9 +80,7 @@ def remote(request: pytest.FixtureRequest) -> str:
 
 
 def _running(system: Any, folder: Path) -> Iterator[Any]:
-    try:
+    with _saying_what_is_missing():
         started = system(folder)
-    except Missing as missing:
-        pytest.fail(str(missing), pytrace=False)
     yield started
     started.stop()

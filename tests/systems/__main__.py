@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from systems.hdfs import Hdfs
+from systems.kafka import Kafka
 from systems.packages import Missing, fetch
+from systems.postgres import Postgres
 from systems.s3 import S3
 
 _say = partial(print, flush=True)
-_SYSTEMS = {"hdfs": Hdfs, "s3": S3}
+_SYSTEMS = {"hdfs": Hdfs, "kafka": Kafka, "postgres": Postgres, "s3": S3}
 
 
 def main(names: list[str]) -> None:
@@ -23,7 +25,8 @@ def main(names: list[str]) -> None:
         return
     if not names or set(names) - set(_SYSTEMS):
         sys.exit(f"usage: python -m systems fetch | {' | '.join(_SYSTEMS)} ...")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sent, signal.default_int_handler)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="systems-")))
         for name in names:
@@ -34,7 +37,7 @@ def main(names: list[str]) -> None:
             signal.pause()
 
 
-def _show(system: Hdfs | S3) -> None:
+def _show(system: Hdfs | Kafka | Postgres | S3) -> None:
     _say(system.uri)
     for name, value in system.conf.items():
         _say(f"  --conf {name}={value}")

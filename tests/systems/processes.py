@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,14 +17,24 @@ _PATIENCE = 120.0  # seconds
 
 
 class Process:
-    """A command whose output goes to ``log``. ``user`` is who it runs as, when root starts it."""
+    """A command whose output goes to ``log``, with ``variables`` added to the environment.
 
-    def __init__(self, command: list[str], log: Path, user: str | None = None) -> None:
+    ``user`` is who it runs as, when root starts it.
+    """
+
+    def __init__(
+        self,
+        command: list[str],
+        log: Path,
+        user: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 cwd=log.parent,
+                env={**os.environ, **(variables or {})},
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -16,17 +16,19 @@ class S3:
     """Started with its construction, its log in ``folder``; it keeps what it has in memory.
 
     ``uri`` is a bucket, ``conf`` what a Spark session must be told, ``jars`` what it needs beside
-    PySpark's own.
+    PySpark's own. One that is ``refusing`` knows nobody's credentials, and has no bucket.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, refusing: bool = False) -> None:
         self.jars = tuple(jars("s3a"))
         port = free_port()
         command = [str(moto_python()), str(_SERVER), "-H", "127.0.0.1", "-p", str(port)]
-        self._process = Process(command, folder / "s3.log")
+        # How many requests moto answers without asking who it is.
+        strict = {"INITIAL_NO_AUTH_ACTION_COUNT": "0"} if refusing else {}
+        self._process = Process(command, folder / "s3.log", variables=strict)
         self._process.wait_until(lambda: answers(port))
         self.endpoint = f"http://127.0.0.1:{port}"
-        self.uri = self.bucket(_BUCKET)
+        self.uri = f"s3a://{_BUCKET}" if refusing else self.bucket(_BUCKET)
         self.conf = {
             f"spark.hadoop.fs.s3a.{name}": value
             for name, value in {
