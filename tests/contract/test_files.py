@@ -6,8 +6,10 @@ import pytest
 from support.files_contract import FilesContract
 from support.object_store import MemoryFiles
 
+from statemigrate.errors import StorageError
 from statemigrate.files.local import LocalFiles
 from statemigrate.files.protocol import Files
+from statemigrate.files.served import ServedFiles, served
 
 
 class TestLocalFiles(FilesContract):
@@ -20,3 +22,20 @@ class TestMemoryFiles(FilesContract):
     @pytest.fixture
     def files(self) -> Files:
         return MemoryFiles()
+
+
+class TestServedFiles(FilesContract):
+    @pytest.fixture
+    def files(self, tmp_path: Path) -> Files:
+        return served(LocalFiles(tmp_path / "checkpoint"))
+
+
+def test_the_way_that_is_lent_is_this_users_alone(tmp_path: Path) -> None:
+    lent = served(LocalFiles(tmp_path))
+    lent.put("a", b"x")
+    assert Path(lent.address).parent.stat().st_mode & 0o077 == 0
+    with pytest.raises(StorageError, match="is gone"):
+        ServedFiles(lent.location, lent.address, b"guessed").get("a")
+    assert lent.get("a") == b"x"
+    with pytest.raises(StorageError, match="start the query from the process"):
+        ServedFiles(lent.location, "/nowhere/socket", lent.token).get("a")

@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.deployment import is_family_of
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
-from statemigrate.native.seen.seen import Seen, directory_of
+from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.listing import begun_schemas, read_listing
 
 Records = Mapping[str, StoreRecord]
@@ -39,13 +40,13 @@ def begin_run(seen: Seen, records: Records, families: Families) -> None:
     moved = seen.is_something and committed != seen.batch
     if moved and not _ran_alone(seen, records, families, committed):
         raise seen.outdated(committed)
-    record = read_record(seen.checkpoint)
-    begun = begun_schemas(seen.checkpoint, committed)
+    record = read_record(seen.files)
+    begun = begun_schemas(seen.files, committed)
     mine = {
         store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
         for store, each in records.items()
     }
-    write_record(seen.checkpoint, {**record, **mine})
+    write_record(seen.files, {**record, **mine})
 
 
 def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ def is_next_batch(seen: Seen, handle: Any) -> bool:
     Raises `StartupError` where the check is not good for this task.
     """
     if _plans(handle):
-        return directory_of(seen.checkpoint).last_commit() == seen.batch
+        return CheckpointDirectory(seen.files).last_commit() == seen.batch
     return seen.compare_in_task()
 
 
@@ -79,7 +80,7 @@ def _ran_alone(seen: Seen, records: Records, families: Families, committed: int)
     """
     if committed < seen.batch:
         return False
-    record, listing = read_record(seen.checkpoint), read_listing(seen.checkpoint, committed)
+    record, listing = read_record(seen.files), read_listing(seen.files, committed)
     for store, mine in records.items():
         noted = record.get(store)
         listed = {name for name in listing.variables if is_family_of(store, name)}

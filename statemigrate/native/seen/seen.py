@@ -14,7 +14,9 @@ from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import StartupError
+from statemigrate.files import Files, LocalFiles
 from statemigrate.files.opening import open_files
+from statemigrate.files.served import ServedFiles, served
 
 if TYPE_CHECKING:
     pass
@@ -31,13 +33,15 @@ class Seen:
     """The checkpoint that was looked at, its query's id, and its last committed batch.
 
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
-    every revision may have values. ``deployment`` names this one check among all others.
+    every revision may have values. ``deployment`` names this one check among all others. ``lent``
+    is the way to the files for the process beside the driver, where they are on no local disk.
     """
 
     checkpoint: str
     query: str | None
     batch: int
     deployment: str = field(default_factory=lambda: uuid4().hex)
+    lent: ServedFiles | None = None
 
     @classmethod
     def at(cls, checkpoint: str) -> Seen:
@@ -48,7 +52,13 @@ class Seen:
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()
-        return cls(path, query, directory.last_commit())
+        lent = None if isinstance(files, LocalFiles) else served(files)
+        return cls(path, query, directory.last_commit(), lent=lent)
+
+    @property
+    def files(self) -> Files:
+        """The checkpoint's files, on the driver and beside it."""
+        return self.lent or open_files(self.checkpoint)
 
     @property
     def is_something(self) -> bool:
@@ -60,7 +70,7 @@ class Seen:
 
         Raises `StartupError` where ``checkpoint`` is not where a query runs.
         """
-        directory = directory_of(self.checkpoint)
+        directory = CheckpointDirectory(self.files, self.checkpoint)
         query = directory.query_id()
         if query is None:
             raise _elsewhere(self.checkpoint, "no file metadata, so no query runs there")

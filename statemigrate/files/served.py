@@ -1,0 +1,182 @@
+"""The driver's way to files, lent to the Python process that Spark starts beside the driver.
+
+That process plans a query, and has neither the session nor its settings. It asks the driver through
+a socket in a directory that only this user can enter; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from statemigrate.errors import StatemigrateError, StorageError
+from statemigrate.files.protocol import LARGEST, Entry, Files
+
+_VERBS = frozenset(
+    "get fetch put create replace list find delete delete_folder".split()  # noqa: SIM905
+)
+_OPENING = threading.Lock()
+_ways: dict[str, _Way] = {}
+_BUILT_IN = {each.__name__: each for each in (FileNotFoundError, FileExistsError, ValueError)}
+
+
+@dataclass(frozen=True)
+class ServedFiles:
+    """`Files` below ``location`` that the driver of this machine reaches at ``address``."""
+
+    location: str
+    address: str
+    token: bytes
+
+    def get(self, name: str, *, most: int = LARGEST) -> bytes:
+        """As `Files.get`."""
+        content: bytes = self._ask("get", name, most=most)[1]
+        return content
+
+    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+        """As `Files.fetch`: the driver writes the file, which is of the same machine."""
+        self._ask("fetch", name, target=str(target), most=most, shared=shared)
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """As `Files.put`."""
+        self._ask("put", name, data=data.read_bytes() if isinstance(data, Path) else data)
+
+    def create(self, name: str, data: bytes) -> None:
+        """As `Files.create`."""
+        self._ask("create", name, data=data)
+
+    def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
+        """As `Files.replace`."""
+        self._ask("replace", name, data=data, like=like)
+
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+        """As `Files.list`."""
+        found, _ = self._ask("list", folder, recursive=recursive)
+        return tuple(Entry(**each) for each in found)
+
+    def find(self, name: str = "") -> Entry | None:
+        """As `Files.find`."""
+        found, _ = self._ask("find", name)
+        return None if found is None else Entry(**found)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """As `Files.delete`."""
+        self._ask("delete", list(names))
+
+    def delete_folder(self, folder: str) -> None:
+        """As `Files.delete_folder`."""
+        self._ask("delete_folder", folder)
+
+    def _ask(self, verb: str, *names: Any, data: bytes | None = None, **how: Any) -> Any:
+        head = {"verb": verb, "names": names, "how": how, "has_data": data is not None}
+        try:
+            with Client(self.address, "AF_UNIX", authkey=self.token) as connection:
+                connection.send_bytes(json.dumps(head).encode())
+                if data is not None:
+                    connection.send_bytes(data)
+                answer = json.loads(connection.recv_bytes())
+                content = connection.recv_bytes() if answer.get("has_data") else b""
+        except (OSError, EOFError, AuthenticationError) as error:
+            raise self._gone(error) from error
+        if "error" in answer:
+            raise StatemigrateError.from_json(answer["error"])
+        if "built_in" in answer:
+            raise _BUILT_IN[answer["built_in"]](*answer["parts"])
+        return answer["found"], content
+
+    def _gone(self, error: Exception) -> StorageError:
+        return StorageError(
+            f"the driver's way to {self.location} is gone",
+            expected="the process that made the processor, on the same machine",
+            found=str(error) or type(error).__name__,
+            next_action="start the query from the process in which migrated was called",
+            path=self.location,
+        )
+
+
+def served(files: Files) -> ServedFiles:
+    """What a process beside this one reaches the same files by, as long as this one lives."""
+    with _OPENING:
+        way = _ways.get(files.location)
+        if way is None or way.process != os.getpid():
+            way = _ways[files.location] = _Way(files)
+        # The session that they were reached by first may have been stopped.
+        way.files = files
+    return way.lent
+
+
+class _Way:
+    """A socket in a directory of its own, which goes when the process ends."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.process = os.getpid()
+        self._directory = tempfile.mkdtemp(prefix="statemigrate-files-")
+        token = secrets.token_bytes(32)
+        self._listener = Listener(f"{self._directory}/socket", "AF_UNIX", backlog=16, authkey=token)
+        self.lent = ServedFiles(files.location, f"{self._directory}/socket", token)
+        self._is_open = True
+        atexit.register(self._close)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while self._is_open:
+            # Who does not know the token is refused, and others are served on.
+            with suppress(OSError, EOFError, AuthenticationError):
+                connection = self._listener.accept()
+                answer = threading.Thread(
+                    target=_answer, args=(connection, self.files), daemon=True
+                )
+                answer.start()
+
+    def _close(self) -> None:
+        if self.process == os.getpid():
+            self._is_open = False
+            self._listener.close()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _answer(connection: Connection, files: Files) -> None:
+    with connection, suppress(OSError, EOFError):
+        head = json.loads(connection.recv_bytes())
+        data = [connection.recv_bytes()] if head["has_data"] else []
+        try:
+            found = _done(files, head, data)
+        except StatemigrateError as error:
+            answer: dict[str, Any] = {"error": error.to_json()}
+        except tuple(_BUILT_IN.values()) as error:
+            answer = {"built_in": type(error).__name__, "parts": error.args}
+        else:
+            is_data = isinstance(found, bytes)
+            answer = {"found": None if is_data else _plain(found), "has_data": is_data}
+            data = [found] if is_data else []
+        connection.send_bytes(json.dumps(answer).encode())
+        if answer.get("has_data"):
+            connection.send_bytes(data[0])
+
+
+def _done(files: Files, head: dict[str, Any], data: list[bytes]) -> Any:
+    how = dict(head["how"])
+    if "target" in how:
+        how["target"] = Path(how["target"])
+    if head["verb"] not in _VERBS:
+        raise ValueError(head["verb"])
+    return getattr(files, head["verb"])(*head["names"], *data, **how)
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return [asdict(each) for each in found]
+    return asdict(found) if isinstance(found, Entry) else None
