@@ -61,10 +61,11 @@ class SourceLog:
         an offset log that cannot be.
         """
         committed = committed_offsets(files)
+        newest = newest_offsets(files)
         for source in _file_sources(files):
             taken = {
                 rest: offset
-                for path, offset in files_taken(files, source).items()
+                for path, offset in taken_of(files, source, newest).items()
                 for _, found, rest in (path.rpartition(f"/{below}/"),)
                 if found
             }
@@ -86,7 +87,11 @@ def file_offset(text: str | None) -> int | None:
 
 def files_taken(files: Files, source: str) -> dict[str, int]:
     """The log offset of each file that a source has taken, by its path; none of another source."""
-    newest = newest_offsets(files)
+    return taken_of(files, source, newest_offsets(files))
+
+
+def taken_of(files: Files, source: str, newest: Offsets | None) -> dict[str, int]:
+    """`files_taken`, where the ``newest`` offsets are known."""
     text = None if newest is None else newest.by_source.get(source)
     if file_offset(text) is None:
         return {}

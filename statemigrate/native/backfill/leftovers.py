@@ -66,7 +66,7 @@ def _of_store(
     batch = checkpoint.last_batch()
     for name in revisions.keys() - variables.keys():
         if batch is not None and revisions[name] != target:
-            check_listed(checkpoint.path, batch, name)
+            check_listed(checkpoint.files, batch, name)
     sources = [name for name in mine if revisions[name] != target]
     kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
     paths = [lineage.path(revisions[name], target) for name in kept]

@@ -16,6 +16,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import StartupError
 from statemigrate.files import Files, LocalFiles
 from statemigrate.files.opening import open_files
+from statemigrate.files.remembered import Remembered
 from statemigrate.files.served import ServedFiles, served
 
 if TYPE_CHECKING:
@@ -44,11 +45,12 @@ class Seen:
     lent: ServedFiles | None = None
 
     @classmethod
-    def at(cls, checkpoint: str) -> Seen:
+    def at(cls, checkpoint: str, look: Remembered | None = None) -> Seen:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
-        files = open_files(checkpoint)
+        look = look or Remembered(open_files(checkpoint))
+        files = look.now
         path = checkpoint if _has_scheme(checkpoint) else files.location
-        directory = CheckpointDirectory(files, path)
+        directory = CheckpointDirectory(look, path)
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()

@@ -105,20 +105,21 @@ class Listing:
         return hidden | self.before[began]
 
 
-def check_listed(checkpoint: str, batch: int, variable: str, operator: int | None = None) -> None:
+def check_listed(checkpoint: Place, batch: int, variable: str, operator: int | None = None) -> None:
     """Raise `CheckpointError` if a variable that Spark does not list for ``batch`` may be full.
 
     Spark's reader finds nothing of such a variable, which is not to say that nothing is there.
     """
-    if read_listing(checkpoint, batch, operator, begun=False).may_have(variable):
+    files = open_files(checkpoint)
+    if read_listing(files, batch, operator, begun=False).may_have(variable):
         raise CheckpointError(
-            f"family {variable} in {checkpoint} cannot be read yet: a killed batch was run again "
-            "by other code than had begun it",
+            f"family {variable} in {files.location} cannot be read yet: a killed batch was run "
+            "again by other code than had begun it",
             expected=f"{variable} among the variables that Spark lists for batch {batch}",
             found="it is in a schema file alone, where Spark's reader does not look",
             next_action="stop the query and start it again: the next batch that it commits lists "
             "the family; its values are in the state meanwhile, and the query reads them",
-            path=checkpoint,
+            path=files.location,
             family=variable,
         )
 

@@ -13,6 +13,7 @@ from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_f
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
+from statemigrate.files.remembered import Remembered
 from statemigrate.native.spark_state.operators import (
     FUNCTION,
     Operator,
@@ -42,8 +43,9 @@ class SparkCheckpoint:
 
     ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
     unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
-    Spark's number of the stateful operator that is meant, where several could be. Raises
-    `CheckpointError` for what is not such a checkpoint.
+    Spark's number of the stateful operator that is meant, where several could be. ``files`` are
+    those of the checkpoint, where they were looked at before: one of these is for one moment.
+    Raises `CheckpointError` for what is not such a checkpoint.
     """
 
     def __init__(
@@ -53,11 +55,12 @@ class SparkCheckpoint:
         *,
         batch: int | None = None,
         operator: int | None = None,
+        files: Remembered | None = None,
     ) -> None:
         check_readable(path)
         self.path = path
         self._spark = spark or active_session(path)
-        self._files = open_files(path, self._spark)
+        self.files = files or Remembered(open_files(path, self._spark))
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
         self._spark.streams  # noqa: B018
         self._batch = batch
@@ -65,7 +68,7 @@ class SparkCheckpoint:
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
-        return max(batches_in(names_in(self._files, "commits")), default=None)
+        return max(batches_in(names_in(self.files, "commits")), default=None)
 
     def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
         """The query's stateful operators, as of the last batch or of an earlier one still kept."""
@@ -91,7 +94,7 @@ class SparkCheckpoint:
 
     def _place(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
-        return readable_place(self._files, self.path, self._spark)
+        return readable_place(self.files, self.path, self._spark)
 
     @cached_property
     def _processor_id(self) -> int:
@@ -143,7 +146,9 @@ class SparkCheckpoint:
 
     def at(self, batch: int) -> SparkCheckpoint:
         """The same as of an earlier batch."""
-        return SparkCheckpoint(self.path, self._spark, batch=batch, operator=self._operator)
+        return SparkCheckpoint(
+            self.path, self._spark, batch=batch, operator=self._operator, files=self.files
+        )
 
     def is_empty(self, variable: str) -> bool:
         """Whether no key has a value in the variable."""
@@ -185,7 +190,7 @@ class SparkCheckpoint:
     def check_place(self) -> None:
         """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
         newest: dict[str, OperatorFile] = {}
-        for file in operator_files(self._files):
+        for file in operator_files(self.files):
             newest[file.path.rpartition("/")[0]] = file
         for file in newest.values():
             # Nothing is asked of a remote place that a file in the checkpoint names.

@@ -14,6 +14,8 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.errors import StartupError
+from statemigrate.files.opening import open_files
+from statemigrate.files.remembered import Remembered
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
@@ -37,10 +39,10 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    seen = Seen.at(path)
-    path = seen.checkpoint
-    checkpoint = SparkCheckpoint(path, operator=settings.operator)
-    record = read_record(path)
+    files = Remembered(open_files(path))
+    seen = Seen.at(path, files)
+    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator, files=files)
+    record = read_record(checkpoint.files)
     known = record.get(lineage.store, StoreRecord())
     revisions = _revisions(checkpoint) if seen.is_something else []
     stored = stored_envelopes(lineage, revisions, known)
@@ -48,7 +50,7 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     applied = {**known.applied, **plan.stored().applied}
     mine = StoreRecord((), seen.batch, applied, seen.deployment)
     if seen.query is not None:
-        write_record(path, {**record, lineage.store: mine})
+        write_record(files, {**record, lineage.store: mine})
     return seen
 
 

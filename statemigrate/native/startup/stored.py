@@ -66,7 +66,7 @@ class _Reading:
         self._batch = batch
         self._accepted = accepted
         self.variables = checkpoint.variables()
-        self._listing = read_listing(checkpoint.path, batch)
+        self._listing = read_listing(checkpoint.files, batch)
 
     def facts(self, store: str, scripted: Lineage | None, record: StoreRecord) -> StoreFacts:
         listed = [each for name, each in self.variables.items() if is_family_of(store, name)]

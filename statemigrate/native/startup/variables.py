@@ -18,6 +18,8 @@ from statemigrate.deployment import (
     check_targets,
     plan_store,
 )
+from statemigrate.files.opening import open_files
+from statemigrate.files.remembered import Remembered
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.live.deployed import Deployed
@@ -40,8 +42,9 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
-    seen = Seen.at(path)
-    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator)
+    files = Remembered(open_files(path))
+    seen = Seen.at(path, files)
+    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator, files=files)
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
@@ -52,7 +55,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
         unseen = Deployed(settings, lineages, counts=counts, seen=seen)
         plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
         return replace(unseen, records=_records(plans, {}, {}, seen, settings))
-    record = read_record(seen.checkpoint)
+    record = read_record(files)
     migrating = {each.store: each for each in declared if each.store in lineages}
     state = read_stores(checkpoint, migrating, lineages, record, settings.accept_edited)
     for each in declared:

@@ -43,7 +43,7 @@ class Variables:
     @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`."""
-        record = read_record(self._reader.path)
+        record = read_record(self._reader.files)
         names = dict.fromkeys(map(store_of, self._variables))
         found = read_stores(self._reader, names, self._lineages, record).stores
         stores = {store: stored for store, each in found.items() if (stored := each.stored())}
@@ -59,7 +59,7 @@ class Variables:
         """
         variable = self._variables.get(family.name)
         if variable is None:
-            check_listed(self._reader.path, self._batch, family.name, self._operator)
+            check_listed(self._reader.files, self._batch, family.name, self._operator)
             return None
         return self._reader.entries(variable)
 
