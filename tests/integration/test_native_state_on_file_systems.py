@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import pytest
-from control_pipeline import ControlPipeline
 from native_pipeline import NativePipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, Scripts, batch
 
@@ -17,6 +16,7 @@ from statemigrate import (
     migrated,
     retire,
     status,
+    with_backfill,
 )
 from statemigrate.files.opening import open_files
 
@@ -36,7 +36,10 @@ class Remote(NativePipeline):
 
 @dataclass
 class RemoteControl(Remote):
-    stream = ControlPipeline.stream
+    """With the control source."""
+
+    def stream(self):
+        return with_backfill(super().stream(), self.by, checkpoint=self.place)
 
 
 def test_an_existing_query_is_adopted_migrated_and_drained(spark, remote, tmp_path):
