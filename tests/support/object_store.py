@@ -9,6 +9,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -80,7 +81,8 @@ class ObjectStore:
             if fault is None:
                 return answer()
             if fault.done:
-                answer()
+                with suppress(FileNotFoundError, FileExistsError):
+                    answer()
             raise _AnsweredError(fault.status)
 
     def write(self, key: str, data: bytes) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from statemigrate.errors import StorageError
+from statemigrate.files.opening import Place
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
 from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, State
@@ -19,7 +19,7 @@ from statemigrate.native.adoption.steps import adopting, undoing
 
 
 def adopt(
-    checkpoint: str | Path, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
 ) -> Adoption:
     """Make room for the control source behind the sources of a query that was stopped.
 
@@ -38,11 +38,11 @@ def adopt(
     if relocation.files and has_room(log):
         return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
     verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
-    return verb.run(str(checkpoint), apply=apply, stopped=stopped, wait=wait)
+    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
 
 
 def undo_adoption(
-    checkpoint: str | Path, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
 ) -> Adoption:
     """Take the control source out again, whether or not it has run since.
 
@@ -50,7 +50,7 @@ def undo_adoption(
     to the backup, so that a later adoption starts afresh. Arguments and errors as of `adopt`.
     """
     verb = _Verb(plan_undoing, undoing, "would undo", "undone")
-    return verb.run(str(checkpoint), apply=apply, stopped=stopped, wait=wait)
+    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
 
 
 def _relocate(
@@ -81,7 +81,7 @@ class _Verb:
     before: State
     after: State
 
-    def run(self, checkpoint: str, *, apply: bool, stopped: bool, wait: float) -> Adoption:
+    def run(self, checkpoint: Place, *, apply: bool, stopped: bool, wait: float) -> Adoption:
         log = native_log(checkpoint)
         if has_named_sources(log):
             return Adoption(log.checkpoint, "nothing needed")
