@@ -1,6 +1,9 @@
 """What a run does after its last batch, and when whoever waits for it is told that it has ended."""
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,6 +128,28 @@ def test_a_run_that_was_stopped_is_not_drained() -> None:
     running = started(stopped, Lock())
     running.stop()
     assert (stopped.chunks, running.drained) == (0, None)
+
+
+PROGRAM = """
+import atexit, sys, threading
+sys.path.insert(0, sys.argv[1])
+from test_drain import Lock, Stopped, started
+
+stopped = Stopped(waits=True)
+atexit.register(lambda: print(stopped.chunks, stopped.retired))
+running = started(stopped, Lock())
+running.query.stop()
+assert stopped.entered.wait(60)
+later = threading.Timer(0.5, stopped.may_go_on.set)
+later.daemon = True
+later.start()
+"""
+
+
+def test_a_program_that_waits_for_sparks_query_alone_does_not_end_in_a_drain() -> None:
+    command = [sys.executable, "-c", PROGRAM, str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "3 True\n"
 
 
 @pytest.mark.parametrize("retires", [True, False])

@@ -203,7 +203,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
 def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     folder = scripts.write()
     pipeline.deploy_natively(CentsTally())
-    with pytest.raises(CheckpointError, match="which only its query can write"):
+    with pytest.raises(CheckpointError, match="has run without the control source"):
         backfill(pipeline.checkpoint, migrations=folder)
     kept = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
     assert (kept.exit_code, kept.stdout.splitlines()[0]) == (
@@ -215,7 +215,7 @@ def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
         migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
     )
     later = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
-    expected = "tally is empty: the query's next start drops it\n"
+    expected = "tally is empty: the first batch after the query's next start drops it\n"
     assert (later.exit_code, later.stdout) == (0, expected)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from control_pipeline import ControlPipeline
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from support.waiting import eventually
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
@@ -203,3 +203,11 @@ def test_spark_goes_on_in_processing_time_unless_batches_without_data_are_off(
     finally:
         spark.conf.unset(WITHOUT_DATA)
     assert nightly.all_state() == nightly.expected.stored(AMOUNTS)
+
+
+def test_a_continuous_query_with_state_is_refused_by_spark(nightly, code):
+    writer = nightly.result(code(nightly)).writeStream.format("noop").outputMode("update")
+    writer = writer.option("checkpointLocation", str(nightly.checkpoint))
+    with pytest.raises(AnalysisException, match="ontinuous"):
+        writer.trigger(continuous="1 second").start()
+    assert nightly.all_state() == nightly.expected.stored(CENTS)

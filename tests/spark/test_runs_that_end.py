@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from pyspark.errors import AnalysisException
 from stored_state import manifest_of
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
@@ -95,3 +96,13 @@ def test_a_value_that_fails_ends_the_run_with_its_error_and_keeps_what_was_commi
     expected.drain(AMOUNTS)
     assert pipeline.stored() == expected.stored(AMOUNTS)
     assert pipeline.handed_rows == expected.output
+
+
+def test_a_continuous_run_is_refused_by_spark_and_leaves_nothing_behind(pipeline, expected):
+    with pytest.raises(AnalysisException, match="continuous"):
+        pipeline.query(CentsTally()).start(continuous="1 second")
+    more = batch("more", range(3))
+    pipeline.feed(more)
+    run(pipeline, CentsTally())
+    expected.process(more, CENTS)
+    assert pipeline.stored() == expected.stored(CENTS)

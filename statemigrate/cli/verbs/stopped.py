@@ -127,7 +127,7 @@ def _print_retirement(found: Retirement, checkpoint: str) -> None:
     for name in found.dropped:
         screen.print(f"Dropped {name}: it was empty")
     for name in found.later:
-        screen.print(f"{name} is empty: the query's next start drops it")
+        screen.print(f"{name} is empty: the first batch after the query's next start drops it")
     for name, values in found.kept.items():
         screen.print(f"Kept {name}: it holds {values:,} values")
     if found.kept:
