@@ -21,7 +21,7 @@ def offline_plans(
 ) -> dict[str, StorePlan]:
     """By store, how code written for the targets would access it."""
     lineages = ScriptFolder(migrations).lineages()
-    with closing(EmbeddedState(str(layout.checkpoint))) as state:
+    with closing(EmbeddedState(layout.files.location)) as state:
         return {
             store: planned(state, store, lineages, targets, accept_edited) for store in state.stores
         }

@@ -84,7 +84,7 @@ def _values(
     layout: Layout, plans: Mapping[str, StorePlan], *, but: tuple[str, ...]
 ) -> dict[str, int]:
     """By family other than the targets', the exact number of values."""
-    with closing(EmbeddedState(str(layout.checkpoint))) as state:
+    with closing(EmbeddedState(layout.files.location)) as state:
         counts = {store: state.counts(store, but=plan.target.name) for store, plan in plans.items()}
         return {
             family.name: sum(counts[store].get(family.name, {}).values())

@@ -31,7 +31,7 @@ class EmbeddedState:
 
     def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
         layout = Layout.of(checkpoint)
-        self.checkpoint = str(layout.checkpoint)
+        self.checkpoint = layout.files.location
         self._spark = spark
         self.held = hold(layout)
         self._open = ExitStack()

@@ -20,13 +20,13 @@ from statemigrate.errors import CheckpointInUseError, CorruptFileError, StorageE
 @pytest.fixture(params=["local", "object store"])
 def layout(request, tmp_path):
     place = Layout.of(tmp_path / "checkpoint")
-    return place if request.param == "local" else place.elsewhere(MemoryFiles())
+    return place if request.param == "local" else Layout(place.checkpoint, MemoryFiles())
 
 
 @pytest.fixture
 def stored(tmp_path):
     """In an object store."""
-    return Layout.of(tmp_path / "checkpoint").elsewhere(MemoryFiles())
+    return Layout(tmp_path, MemoryFiles())
 
 
 def manifest(version, epoch, state="s"):
@@ -90,7 +90,7 @@ def test_one_failed_request_anywhere_neither_loses_nor_doubles_an_epoch(stored, 
         claim(stored)
         files = MemoryFiles()
         files.store.faults[number] = Fault(status, done)
-        place = stored.elsewhere(files)
+        place = Layout(stored.checkpoint, files)
         assert [claim(place).number for _ in range(3)] == [1, 2, 3]
 
 

@@ -93,7 +93,7 @@ class Time:
 
 
 def started(tmp_path, random, jumps=0.0):
-    layout = Layout(tmp_path).elsewhere(MemoryFiles())
+    layout = Layout(tmp_path, MemoryFiles())
     layout.files.store.clock = Time(random, jumps)
     return Writer(layout, 1, Manifest(-1, {}, (PartitionState(),), {}, {}), random)
 

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from support.histories.lives import Deployment, backfill, look, prepare, run
+from support.histories.lives import Deployment, backfill, look, run
 from support.histories.scenes import changes
 from support.histories.story import Story
 
@@ -23,7 +23,6 @@ STORES = ("lists", "notes")
 
 @pytest.fixture
 def root(tmp_path):
-    prepare()
     with tarfile.open(RELEASE) as archive:
         archive.extractall(tmp_path, filter="data")
     (tmp_path / "working").mkdir()

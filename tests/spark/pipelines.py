@@ -66,7 +66,7 @@ class Pipeline:
     by: str | tuple[str, ...] = "key"
     handed: list[tuple[int, list[Any]]] = field(default_factory=list)
     fail_on: set[int] = field(default_factory=set)
-    checkpoint_directory: Path | None = None
+    checkpoint_directory: Any = None
 
     def __post_init__(self) -> None:
         self.input.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,8 @@ class Pipeline:
         return self.root / "input"
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> Any:
+        """A path, or a URI as text."""
         return self.checkpoint_directory or self.root / "checkpoint"
 
     @property

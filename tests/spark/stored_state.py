@@ -11,6 +11,7 @@ from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.mirror import Mirror
 from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
@@ -19,33 +20,37 @@ from statemigrate.processor.keys import KeyCodec
 Contents = dict[str, dict[Any, Any]]
 
 
-def manifest_of(checkpoint: Path) -> Manifest:
+def manifest_of(checkpoint: Path | str) -> Manifest:
     manifest = last_committed(Layout.of(checkpoint))
     assert manifest is not None
     return manifest
 
 
-def families(checkpoint: Path) -> Contents:
+def families(checkpoint: Path | str) -> Contents:
     """Every family's values by key, rebuilt from the durable files alone.
 
     Checks the invariants on the way: every family in the database is one the manifest knows, its
     count is exact where there is one, and a key is in one family of its store at most.
     """
     manifest = manifest_of(checkpoint)
+    mirror = Path(tempfile.mkdtemp(prefix="mirror-"))
+    layout = Layout.of(checkpoint).within(mirror)
+    Mirror(layout).bring(manifest.partitions)
     found: Contents = {
         family.name: {} for store in manifest.stores.values() for family in store.families
     }
     for number in range(len(manifest.partitions)):
-        for name, entries in _partition(checkpoint, manifest, number).items():
+        for name, entries in _partition(layout, manifest, number).items():
             assert not found[name].keys() & entries.keys(), "a key is in two partitions"
             found[name].update(entries)
+    shutil.rmtree(mirror)
     for store in manifest.stores.values():
         keys = [key for family in store.families for key in found[family.name]]
         assert len(keys) == len(set(keys)), "a key is in two families"
     return found
 
 
-def _partition(checkpoint: Path, manifest: Manifest, number: int) -> Contents:
+def _partition(layout: Layout, manifest: Manifest, number: int) -> Contents:
     state = manifest.partitions[number]
     known = {
         family.name: (store, family)
@@ -53,7 +58,7 @@ def _partition(checkpoint: Path, manifest: Manifest, number: int) -> Contents:
         for family in store.families
     }
     place = Path(tempfile.mkdtemp(prefix="stored-state-"))
-    database = open_at(state, Layout.of(checkpoint).partition(number), place / "copy")
+    database = open_at(state, layout.partition(number), place / "copy")
     try:
         assert database.families <= known.keys(), "a family is left that the manifest has not"
         contents: Contents = {}

@@ -73,9 +73,10 @@ class ObjectStore:
 
     def ask(self, verb: Verb, name: str, answer: Callable[[], Answer]) -> Answer:
         """Answer a request, unless a fault waits for it."""
+        request = Request(verb, name)
+        # Not under the lock: it may be another driver's whole life.
+        self.watch(request)
         with self._lock:
-            request = Request(verb, name)
-            self.watch(request)
             self.requests.append(request)
             fault = self.faults.pop(len(self.requests) - 1, None)
             if fault is None:

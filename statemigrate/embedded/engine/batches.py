@@ -26,6 +26,8 @@ from statemigrate.embedded.storage.continuation import batch_time, continued
 from statemigrate.embedded.storage.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.storage.mirror import Mirror
+from statemigrate.embedded.storage.needs import Needs
 from statemigrate.embedded.storage.retention import remove_old_versions
 from statemigrate.embedded.storage.versions import publish_manifest
 
@@ -58,6 +60,8 @@ class Batches:
         self._planned = planned
         self._stores: Plans = {}
         self._held: Manifest | None = None
+        self._needs: dict[tuple[int, int], Needs] = {}
+        self._mirror = Mirror(engine.layout)
         self._first = True
         self._batch_ms = 0.0
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
@@ -80,6 +84,8 @@ class Batches:
         if self._first:
             self._stores = self._planned(committed)
         before = self._empty() if committed is None else committed
+        if before is not self._held:
+            self._mirror.bring(before.partitions)
         plan = self._plan(before, batch)
         with _stored(self._stage(rows, plan)) as computed:
             reports = _reports(computed, self._engine.options.partitions)
@@ -95,6 +101,7 @@ class Batches:
         """The version before ``batch``: this writer's own, or else the one that is found."""
         if self._held is not None and self._held.version == batch - 1:
             return self._held
+        self._engine.epoch.require_newest()
         return continued(self._engine.layout, batch, before=self._engine.epoch.number)
 
     def _empty(self) -> Manifest:
@@ -105,7 +112,7 @@ class Batches:
         retired = self._retirable(before)
         return BatchPlan(
             version=batch,
-            layout=self._engine.layout,
+            layout=self._engine.layout.here,
             working=self._engine.working,
             partitions=before.partitions,
             stores={name: store.without(retired) for name, store in self._stores.items()},
@@ -143,16 +150,18 @@ class Batches:
 
     def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
         stores = {name: store.stored() for name, store in plan.stores.items()}
+        states = [PartitionState.from_json(report["state"]) for report in reports]
+        self._engine.epoch.require_newest()
         manifest = Manifest(
             plan.version,
             self._engine.schema.key.jsonValue(),
-            tuple(PartitionState.from_json(report["state"]) for report in reports),
+            self._mirror.hand_over(plan.version, before.partitions, states),
             {**before.stores, **stores},
             tuned(plan, reports),
             self._engine.epoch.number,
         )
-        self._engine.epoch.require_newest()
         publish_manifest(self._engine.layout, manifest)
+        self._needs[manifest.version, manifest.epoch] = Needs.of(manifest)
         # Again: whoever has begun an epoch since may not have seen this version, and hands over
         # the batch's output itself.
         self._engine.epoch.require_newest()
@@ -189,13 +198,16 @@ class Batches:
             return True
         try:
             held = (before, manifest)
-            remove_old_versions(self._engine.layout, version, options.retain, held)
+            self._mirror.prune(each.partitions for each in held)
+            last = version - options.retain - options.snapshot_every
+            self._needs = {each: needs for each, needs in self._needs.items() if each[0] > last}
+            remove_old_versions(self._engine.layout, version, options.retain, held, self._needs)
             remove_old_beats(self._engine.layout, version, options.retain)
         except Exception:
             _log.warning(
                 "old versions of %s cannot be removed; the query goes on, the next batches try "
                 "again, and meanwhile more is kept than asked for",
-                self._engine.layout.checkpoint, exc_info=True,
+                self._engine.layout.files.location, exc_info=True,
             )  # fmt: skip
             return False
         return True

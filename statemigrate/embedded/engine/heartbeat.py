@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import unwritable
-from statemigrate.embedded.storage.layout import HEARTBEAT, Layout, spark_path
+from statemigrate.embedded.storage.layout import HEARTBEAT, Layout
 from statemigrate.files import whole_number
 from statemigrate.processor.named_sources import reader_named
 
@@ -27,10 +27,11 @@ def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
     """``stream`` with the heartbeat source beside it; its rows are those of ``stream`` alone."""
     from pyspark.sql.functions import lit
 
-    with unwritable(layout.heartbeat):
-        confined(layout.heartbeat).mkdir()
+    if layout.remote is None:
+        with unwritable(layout.heartbeat):
+            confined(layout.heartbeat).mkdir()
     # As a pattern, since Spark refuses to go on with a directory that was moved, but not with this.
-    pattern = f"{_literally(spark_path(layout.heartbeat))}/*.txt"
+    pattern = f"{_literally(layout.location)}/{HEARTBEAT}/*.txt"
     beats = reader_named(stream.sparkSession, NAME).text(pattern)
     nothing = [lit(None).cast(field.dataType).alias(field.name) for field in stream.schema.fields]
     return stream.unionAll(beats.where(lit(False)).select(*nothing))

@@ -27,6 +27,7 @@ from statemigrate.embedded.storage.last import require_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.storage.mirror import Mirror
 from statemigrate.embedded.storage.versions import publish_manifest
 from statemigrate.embedded.working.directory import (
     given_directory,
@@ -61,7 +62,9 @@ class StoppedQuery:
     """
 
     def __init__(self, epoch: Epoch, manifest: Manifest, working: Path) -> None:
-        self._layout = epoch.layout
+        self._layout = epoch.layout.within(working)
+        self._mirror = Mirror(self._layout)
+        self._mirror.bring(manifest.partitions)
         self._epoch = epoch
         self._manifest = manifest
         self._working = working
@@ -113,7 +116,7 @@ class StoppedQuery:
     def _plan(self, plans: Plans, options: BackfillOptions) -> BatchPlan:
         return BatchPlan(
             version=self._manifest.version,
-            layout=self._layout,
+            layout=self._layout.here,
             working=str(self._working),
             partitions=self._manifest.partitions,
             stores=dict(plans),
@@ -134,16 +137,18 @@ class StoppedQuery:
             reports = [self._partition(plan, n, snapshot, backfill) for n in numbers]
         if self._manifest.epoch >= self._epoch.number:
             self._epoch = self._epoch.following()
+        self._epoch.require_newest()
+        before = self._manifest
+        states = [PartitionState.from_json(report.state) for report in reports]
         self._manifest = replace(
-            self._manifest,
+            before,
             epoch=self._epoch.number,
-            partitions=tuple(PartitionState.from_json(report.state) for report in reports),
+            partitions=self._mirror.hand_over(before.version, before.partitions, states),
             stores={
                 **self._manifest.stores,
                 **{name: store.stored() for name, store in plan.stores.items()},
             },
         )
-        self._epoch.require_newest()
         publish_manifest(self._layout, self._manifest)
         self._epoch.require_newest()
         return reports

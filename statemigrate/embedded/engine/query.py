@@ -29,7 +29,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.continuation import continued, next_batch
 from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.last import last_committed
-from statemigrate.embedded.storage.layout import Layout, spark_path
+from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest
 from statemigrate.embedded.working.directory import (
@@ -80,7 +80,7 @@ class EmbeddedQuery:
         self._by = _columns_of(groupBy, by)
         self._processor = processor
         self._output = _output_struct(outputStructType)
-        self._layout = Layout.of(checkpoint)
+        self._layout = Layout.of(checkpoint, stream.sparkSession)
         self._sink = sink
         self._options = options or EmbeddedOptions()
         self._settings: Settings = getattr(processor, SETTINGS, Settings())
@@ -115,7 +115,7 @@ class EmbeddedQuery:
         epoch = claim(self._layout)
         batches = Batches(self._engine(schema, epoch), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
-        writer = writer.option("checkpointLocation", spark_path(self._layout.checkpoint))
+        writer = writer.option("checkpointLocation", self._layout.location)
         if committed is not None and any(plan.sources for plan in stores.values()):
             beat(self._layout, committed.version)
         writer = writer.trigger(**trigger) if trigger else writer
@@ -135,9 +135,10 @@ class EmbeddedQuery:
         return Drain(held, self._options)
 
     def _engine(self, schema: BatchSchema, epoch: Epoch) -> Engine:
+        working = self._working()
         return Engine(
-            layout=self._layout,
-            working=str(self._working()),
+            layout=self._layout.within(working),
+            working=str(working),
             processor=self._processor,
             schema=schema,
             settings=self._settings,
@@ -193,7 +194,7 @@ class EmbeddedQuery:
         found = len(committed.partitions)
         if found != self._options.partitions:
             raise StartupError(
-                f"the checkpoint {self._layout.checkpoint} has another number of partitions",
+                f"the checkpoint {self._layout.files.location} has another number of partitions",
                 expected=f"{found} partitions, as it was made with",
                 found=f"{self._options.partitions} in the options",
                 next_action=f"start with EmbeddedOptions(partitions={found}); the number is fixed "
@@ -202,7 +203,7 @@ class EmbeddedQuery:
         expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
         if key != expected:
             raise StartupError(
-                f"the checkpoint {self._layout.checkpoint} has another grouping key",
+                f"the checkpoint {self._layout.files.location} has another grouping key",
                 expected=expected,
                 found=key,
                 next_action="group by the same columns, with the same names and types",

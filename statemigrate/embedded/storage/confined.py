@@ -14,7 +14,7 @@ from statemigrate.files import ConfinedPath
 # As `Layout` has them. The checkpoint before it is the user's own, and may have links in it.
 _BELOW = re.compile(
     r"(?P<checkpoint>.*)/(?P<below>statemigrate/"
-    r"(versions|heartbeat|lock|partitions/[0-9]+(/files)?)(/[^/]+)?)"
+    r"(versions|heartbeat|lock|partitions(/[0-9]+(/files)?)?)(/[^/]+)?)"
 )
 
 

@@ -9,9 +9,13 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from statemigrate.errors import CheckpointError
-from statemigrate.files import Files, LocalFiles, local_path
+from statemigrate.files import Files, LocalFiles
+from statemigrate.files.opening import open_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 VERSIONS = "statemigrate/versions"
 """The manifests: ``<n>-<e>.json`` is the commit point of state version n, by epoch e."""
@@ -21,6 +25,7 @@ PARTITIONS = "statemigrate/partitions"
 """A folder for each partition, with what the manifests refer to."""
 HEARTBEAT = "statemigrate/heartbeat"
 """The files that make an idle stream run batches while a backfill is under way."""
+_MIRROR = "mirror"
 _FILE = re.compile(r"([0-9]{12})-[0-9a-f]{32}\.(changelog|snapshot|content|pack)")
 
 
@@ -38,29 +43,35 @@ class Layout:
     remote: Files | None = None
 
     @classmethod
-    def of(cls, checkpoint: str | Path) -> Layout:
-        """The layout of a checkpoint given as a path or a ``file:`` URI."""
-        text = str(checkpoint)
-        path = local_path(text)
-        if path is not None:
-            return cls(path)
-        raise CheckpointError(
-            f"the embedded engine cannot keep state in {text}",
-            expected="a directory of a file system that every worker sees",
-            found=f"a {text.partition(':')[0]} URI",
-            next_action="use a local or mounted directory as the checkpoint, "
-            "or run the processor on Spark's own state store",
-            path=text,
-        )
+    def of(cls, checkpoint: str | Path, spark: SparkSession | None = None) -> Layout:
+        """The layout of a checkpoint given as a path or URI, as `open_files` takes it."""
+        return cls.over(open_files(checkpoint, spark))
+
+    @classmethod
+    def over(cls, files: Files) -> Layout:
+        """The layout of the checkpoint at a place; of a remote one this machine has a mirror."""
+        if isinstance(files, LocalFiles):
+            return cls(files.root)
+        return cls(_of_this_machine(files.location) / _MIRROR, files)
+
+    def within(self, working: Path) -> Layout:
+        """The same, what this machine has of a remote checkpoint in a working directory."""
+        return self if self.remote is None else Layout(working / _MIRROR, self.remote)
+
+    @property
+    def here(self) -> Layout:
+        """What tasks know of it: the directory on this machine."""
+        return Layout(self.checkpoint)
+
+    @property
+    def location(self) -> str:
+        """The checkpoint as Spark takes it, which takes the escapes of a proper URI literally."""
+        return f"file://{self.checkpoint}" if self.remote is None else self.remote.location
 
     @property
     def files(self) -> Files:
         """The checkpoint, by the one way to its files."""
         return LocalFiles(self.checkpoint) if self.remote is None else self.remote
-
-    def elsewhere(self, files: Files) -> Layout:
-        """The layout of a checkpoint that is elsewhere, of which tasks find their part here."""
-        return Layout(self.checkpoint, files)
 
     def place(self, name: str) -> str:
         """The whole path or URI of a file, for messages."""
@@ -96,8 +107,13 @@ class Layout:
 
     def default_working_directory(self) -> Path:
         """A directory of this machine and user for the disposable working copies."""
-        name = hashlib.sha256(str(self.checkpoint.resolve()).encode()).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"statemigrate-{os.getuid()}" / name
+        local = str(self.checkpoint.resolve())
+        return _of_this_machine(local if self.remote is None else self.remote.location)
+
+
+def _of_this_machine(checkpoint: str) -> Path:
+    name = hashlib.sha256(checkpoint.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"statemigrate-{os.getuid()}" / name
 
 
 def file_name(version: int, ending: str) -> str:
@@ -109,8 +125,3 @@ def version_of(name: str) -> int | None:
     """The version of a file that `file_name` named; None of any other."""
     found = _FILE.fullmatch(name)
     return None if found is None else int(found[1])
-
-
-def spark_path(path: Path) -> str:
-    """A local path as Spark takes it: it would take the escapes of a proper URI literally."""
-    return f"file://{path}"

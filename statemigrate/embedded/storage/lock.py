@@ -69,10 +69,12 @@ class DirectoryLock:
 
 
 def checkpoint_locks(layout: Layout) -> list[DirectoryLock]:
-    """The lock of a checkpoint, held; none where its disk has no locks.
+    """The lock of a checkpoint on a local disk, held; none where the disk has no locks.
 
     Raises `CheckpointInUseError` while another query of this or another machine holds it.
     """
+    if layout.remote is not None:
+        return []
     try:
         return [DirectoryLock(layout.lock, "the checkpoint")]
     except NoLocksError:

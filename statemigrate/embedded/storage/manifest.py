@@ -8,7 +8,8 @@ partitions have made their files durable; without it the batch never happened.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.deployment import Holds, StoredStore
@@ -17,7 +18,8 @@ from statemigrate.files.shapes import OBJECT, Maybe, OneOf, Table, check_shape
 
 EMPTY_STATE = "empty"
 
-_CHANGELOG = {"file": FILE, "state": str}
+_PACK = {"name": str, "offset": int}
+_CHANGELOG = {"file": FILE, "state": str, "pack": Maybe(_PACK, missing=True)}
 _SNAPSHOT = {"file": FILE, "state": str, "records": Maybe(Table(int), missing=True)}
 _CHAIN = {"snapshot": Maybe(_SNAPSHOT), "changelogs": [_CHANGELOG]}
 _STATE = {
@@ -47,11 +49,28 @@ _MANIFEST = {
 
 
 @dataclass(frozen=True)
+class Pack:
+    """Where a changelog is in a file that has those of several partitions: from which byte on."""
+
+    name: str
+    offset: int
+
+
+@dataclass(frozen=True)
 class ChangelogReference:
-    """A changelog in the chain, and the state's identity once it is applied."""
+    """A changelog in the chain, and the state's identity once it is applied.
+
+    In the checkpoint it is a file of its own, or part of a ``pack``.
+    """
 
     file: FileReference
     state: str
+    pack: Pack | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that a manifest has."""
+        found = {"file": vars(self.file), "state": self.state}
+        return found if self.pack is None else {**found, "pack": vars(self.pack)}
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,10 @@ class SnapshotReference:
     file: FileReference
     state: str
     records: dict[str, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form that a manifest has."""
+        return {"file": vars(self.file), "state": self.state, "records": self.records}
 
 
 @dataclass(frozen=True)
@@ -112,7 +135,39 @@ class PartitionState:
 
     def to_json(self) -> dict[str, Any]:
         """The form that manifests and reports of tasks have."""
-        return asdict(self)
+        return {
+            "state": self.state,
+            **_chain(self.snapshot, self.changelogs),
+            "entries": self.entries,
+            "quarantined": self.quarantined,
+            "base": {
+                **_chain(self.base.snapshot, self.base.changelogs),
+                "written": self.base.written,
+            },
+        }
+
+    @property
+    def all_changelogs(self) -> tuple[ChangelogReference, ...]:
+        """Those since either snapshot."""
+        return tuple({each.file.name: each for each in self._chains}.values())
+
+    @property
+    def all_snapshots(self) -> tuple[SnapshotReference, ...]:
+        """The newest one, and the newest that was read back."""
+        found = (self.snapshot, self.base.snapshot)
+        return tuple({each.file.name: each for each in found if each is not None}.values())
+
+    @property
+    def _chains(self) -> tuple[ChangelogReference, ...]:
+        return (*self.changelogs, *self.base.changelogs)
+
+    def packed(self, packs: Mapping[str, Pack]) -> PartitionState:
+        """The same, some of its changelogs, by name, in a pack."""
+        return replace(
+            self,
+            changelogs=_packed(self.changelogs, packs),
+            base=replace(self.base, changelogs=_packed(self.base.changelogs, packs)),
+        )
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
@@ -188,6 +243,24 @@ class Manifest:
         return "nothing" if self.is_empty(family) else "something"
 
 
+def _chain(
+    snapshot: SnapshotReference | None, changelogs: tuple[ChangelogReference, ...]
+) -> dict[str, Any]:
+    return {
+        "snapshot": None if snapshot is None else snapshot.to_json(),
+        "changelogs": [each.to_json() for each in changelogs],
+    }
+
+
+def _packed(
+    changelogs: tuple[ChangelogReference, ...], packs: Mapping[str, Pack]
+) -> tuple[ChangelogReference, ...]:
+    return tuple(
+        replace(each, pack=packs[each.file.name]) if each.file.name in packs else each
+        for each in changelogs
+    )
+
+
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
     if document is None:
         return None
@@ -195,7 +268,14 @@ def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
 
 
 def _changelogs(documents: list[dict[str, Any]]) -> tuple[ChangelogReference, ...]:
-    return tuple(ChangelogReference(_file(each["file"]), each["state"]) for each in documents)
+    return tuple(
+        ChangelogReference(_file(each["file"]), each["state"], _pack(each.get("pack")))
+        for each in documents
+    )
+
+
+def _pack(document: dict[str, Any] | None) -> Pack | None:
+    return None if document is None else Pack(document["name"], document["offset"])
 
 
 def _file(document: dict[str, Any]) -> FileReference:

@@ -35,22 +35,16 @@ class Needs:
 
 
 def changelog_names(number: int, state: PartitionState) -> set[str]:
-    """The changelogs that a partition's state names."""
+    """The changelogs that a partition's state names, also those that were taken from a pack."""
+    packs = {f"{PARTITIONS}/{each.pack.name}" for each in state.all_changelogs if each.pack}
+    names = {f"{PARTITIONS}/{number}/{each.file.name}" for each in state.all_changelogs}
     # Most versions have most of their names in common.
-    return {
-        intern(f"{PARTITIONS}/{number}/{each.file.name}")
-        for chain in (state.changelogs, state.base.changelogs)
-        for each in chain
-    }
+    return set(map(intern, packs | names))
 
 
 def listing_names(number: int, state: PartitionState) -> set[tuple[str, FileReference]]:
     """The listings of snapshots that a partition's state names."""
-    return {
-        (f"{PARTITIONS}/{number}/{each.file.name}", each.file)
-        for each in (state.snapshot, state.base.snapshot)
-        if each is not None
-    }
+    return {(f"{PARTITIONS}/{number}/{each.file.name}", each.file) for each in state.all_snapshots}
 
 
 def needs_of(layout: Layout, found: Published) -> Needs:
@@ -65,7 +59,7 @@ def content_names(layout: Layout, name: str, listing: FileReference) -> frozense
     """The files of content that a snapshot's listing names. Raises as `Files.get` and `listed`."""
     folder = name.rpartition("/")[0]
     found = _listed(_At(layout.files.location, layout), name, listing)
-    return frozenset(f"{folder}/files/{each.content.name}" for each in found)
+    return frozenset(f"{folder}/files/{each.stored.name}" for each in found if each.stored)
 
 
 @dataclass(frozen=True)

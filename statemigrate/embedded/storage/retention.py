@@ -18,7 +18,9 @@ stamps that are compared are all the store's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 
 from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
 from statemigrate.embedded.storage.manifest import Manifest
@@ -28,44 +30,58 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files import Entry
 
 DAY = 86_400
+_NOTHING: Mapping[tuple[int, int], Needs] = MappingProxyType({})
+Find = Callable[[Published], Needs]
 _UNFINISHED = re.compile(r"\.(.+?)(\.[0-9a-f]{32})?\.tmp")
 _BY_HASH = re.compile(r"[0-9a-f]{64}")
 """Content of snapshots had its hash as its name once."""
 
 
 def remove_old_versions(
-    layout: Layout, newest: int, retain: int, held: Sequence[Manifest] = ()
+    layout: Layout,
+    newest: int,
+    retain: int,
+    held: Sequence[Manifest] = (),
+    known: Mapping[tuple[int, int], Needs] = _NOTHING,
 ) -> int:
     """Keep the ``retain`` newest versions up to ``newest``; returns the number of files removed.
 
-    ``held`` are the version that the writer has just committed, and the one before. Raises
-    `CorruptFileError` where a retained manifest does not say what it needs; then nothing is
+    ``held`` are the version that the writer has just committed, and the one before; ``known`` is
+    what it knows of manifests, by version and epoch, and need not read. Raises `CorruptFileError`
+    where a retained manifest does not say what it needs; then nothing is
     removed.
     """
     manifests = published(layout)
-    retained = _retained(layout, manifests, newest - retain)
+    find = partial(_needs, layout, known)
+    retained = _retained(find, manifests, newest - retain)
     if not retained:
         return 0
     keep = {(each.version, each.epoch) for each in retained}
     old = [each for each in manifests if (each.version, each.epoch) not in keep]
-    needed = _names(layout, [needs_of(layout, each) for each in retained])
+    needed = _names(layout, map(find, retained))
     needed |= _names(layout, [Needs.of(manifest) for manifest in held])
-    named = _named_by_old(layout, old)
+    named = _named_by_old(layout, find, old)
     now = max(each.entry.modified for each in manifests)
-    lost = _Lost(retained[0], now, needed | named).among(layout)
+    files = layout.files.list(PARTITIONS, recursive=True)
+    lost = _Lost(retained[0], now, needed | named).among((*files, *layout.files.list(VERSIONS)))
+    done = (named - needed).intersection(entry.name for entry in files)
     # Last come the manifests, and before them the listings: interrupted, it is done again.
-    doomed = sorted((named - needed) | lost, key=lambda name: (-name.count("/"), name))
+    doomed = sorted(done | lost, key=lambda name: (-name.count("/"), name))
     doomed += [each.entry.name for each in old]
     layout.files.delete(doomed)
     return len(doomed)
 
 
-def _retained(layout: Layout, manifests: list[Published], past: int) -> list[Published]:
+def _needs(layout: Layout, known: Mapping[tuple[int, int], Needs], manifest: Published) -> Needs:
+    return known.get((manifest.version, manifest.epoch)) or needs_of(layout, manifest)
+
+
+def _retained(find: Find, manifests: list[Published], past: int) -> list[Published]:
     """The versions after ``past``; before it, down to one that was read back whole."""
     counting = list(newest_only(manifests))
     retained = [each for each in counting if each.version > past]
     for each in reversed([each for each in counting if each.version <= past]):
-        if retained and needs_of(layout, retained[0]).is_counted:
+        if retained and find(retained[0]).is_counted:
             break
         retained.insert(0, each)
     return retained
@@ -80,12 +96,12 @@ def _names(layout: Layout, needs: Iterable[Needs]) -> set[str]:
     return names
 
 
-def _named_by_old(layout: Layout, old: Iterable[Published]) -> set[str]:
+def _named_by_old(layout: Layout, find: Find, old: Iterable[Published]) -> set[str]:
     """What old manifests name, as far as it can be read; nobody needs it any more."""
     names: set[str] = set()
     for each in old:
         try:
-            needs = needs_of(layout, each)
+            needs = find(each)
             names |= needs.names
             names |= _names(layout, [needs])
         except (FileNotFoundError, CheckpointError):
@@ -102,16 +118,14 @@ class _Lost:
         self._before = min(oldest.entry.modified, now - DAY)
         self._named = named
 
-    def among(self, layout: Layout) -> set[str]:
+    def among(self, entries: Iterable[Entry]) -> set[str]:
         """Their names."""
-        files = layout.files.list(PARTITIONS, recursive=True)
-        found = [entry for entry in files if self._is_past(entry)]
-        unfinished = layout.files.list(VERSIONS)
-        found += [entry for entry in unfinished if _UNFINISHED.fullmatch(entry.base_name)]
         return {
             entry.name
-            for entry in found
-            if entry.modified < self._before and entry.name not in self._named
+            for entry in entries
+            if self._is_past(entry)
+            and entry.modified < self._before
+            and entry.name not in self._named
         }
 
     def _is_past(self, entry: Entry) -> bool:

@@ -2,14 +2,17 @@
 
 RocksDB never changes an SST file once written. A snapshot is a listing of files by SHA-256; a file
 that the snapshots before it have is not stored again. Only what these name is shared, never what
-just lies there: it may be about to be removed. On one file system storing is a hard link.
+just lies there: it may be about to be removed. On one file system storing is a hard link. Small
+files that are no SST files (CURRENT, manifest, options) lie in the listing itself.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import shutil
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,25 +40,40 @@ from statemigrate.files.documents import RESTORE_COPY, understood, unsealed
 from statemigrate.files.shapes import OBJECT, Maybe, check_shape
 
 _HASHES = "statemigrate-hashes.json"
-_LISTED = {**FILE, "stored": Maybe(str, missing=True)}
+_LISTED = {**FILE, "stored": Maybe(str, missing=True), "content": Maybe(str, missing=True)}
+_SMALL = 256 << 10
+"""Bytes up to which a file that is no SST file lies in the listing."""
 
 
 @dataclass(frozen=True)
 class SnapshotFile:
-    """A file of a snapshot: its name in the database, and the content as it is stored."""
+    """A file of a snapshot: its name in the database, and the content.
+
+    ``stored`` is the file that has it. Without one it is ``small``.
+    """
 
     name: str
-    content: FileReference
+    stored: FileReference | None
+    small: bytes = b""
 
     def to_json(self) -> dict[str, Any]:
         """The form that a listing has."""
-        content = self.content
-        found = {"name": self.name, "sha256": content.sha256, "size": content.size}
-        return {**found, "stored": content.name}
+        if self.stored is None:
+            packed = base64.b85encode(zlib.compress(self.small)).decode()
+            digest = hashlib.sha256(self.small).hexdigest()
+            found = {"name": self.name, "sha256": digest, "size": len(self.small)}
+            return {**found, "content": packed}
+        file = self.stored
+        found = {"name": self.name, "sha256": file.sha256, "size": file.size}
+        return {**found, "stored": file.name}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SnapshotFile:
-        """Read what `to_json` gave; content had its hash as its name once."""
+        """Read what `to_json` gave. Raises ValueError for anything else."""
+        packed = document.get("content")
+        if packed is not None:
+            return cls(document["name"], None, _unpacked(packed, document))
+        # Content had its hash as its name once.
         stored = document.get("stored") or document["sha256"]
         return cls(document["name"], FileReference(stored, document["sha256"], document["size"]))
 
@@ -71,11 +89,7 @@ def store_snapshot(
 
     ``before`` are the listings of which unchanged files are shared.
     """
-    shared = {
-        each.content.sha256: each.content
-        for listing in before
-        for each in snapshot_files(listing, directory)
-    }
+    shared = {each.sha256: each for listing in before for each in stored_files(listing, directory)}
     moment = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
     try:
         database.copy_to(moment)
@@ -93,10 +107,20 @@ def restore_snapshot(reference: FileReference, directory: Path, contents: Path, 
     """Lay out a snapshot's files in the empty directory ``into``, each verified."""
     into.mkdir(parents=True)
     for each in snapshot_files(reference, directory):
-        source = each.content.within(contents)
-        verify(source, each.content)
-        target = FileReference(each.name, each.content.sha256, each.content.size)
-        _link_or_copy(source, target.within(into))
+        target = FileReference(each.name, "", 0).within(into)
+        if each.stored is None:
+            with confined(target).open("xb") as file:
+                file.write(each.small)
+            continue
+        source = each.stored.within(contents)
+        verify(source, each.stored)
+        _link_or_copy(source, target)
+
+
+def stored_files(reference: FileReference, directory: Path) -> list[FileReference]:
+    """The files of content of a snapshot whose listing is in ``directory``."""
+    files = snapshot_files(reference, directory)
+    return [each.stored for each in files if each.stored is not None]
 
 
 def snapshot_files(reference: FileReference, directory: Path) -> list[SnapshotFile]:
@@ -117,15 +141,32 @@ def listed(data: bytes, reference: FileReference, place: str) -> list[SnapshotFi
             path=place,
         )
     document = unsealed(data, place)
-    understood(place, "a listing", lambda: check_shape(document, {"files": [_LISTED]}))
+    return understood(place, "a listing", lambda: _files(document))
+
+
+def _files(document: dict[str, Any]) -> list[SnapshotFile]:
+    check_shape(document, {"files": [_LISTED]})
     return [SnapshotFile.from_json(each) for each in document["files"]]
+
+
+def _unpacked(packed: str, document: dict[str, Any]) -> bytes:
+    try:
+        # Bounded: what is packed may claim to be anything.
+        content = zlib.decompressobj().decompress(base64.b85decode(packed), _SMALL + 1)
+    except zlib.error as error:
+        raise ValueError(f"{document['name']} is not packed as a small file is") from error
+    if hashlib.sha256(content).hexdigest() != document["sha256"]:
+        raise ValueError(f"{document['name']} has another checksum than it should")
+    return content
 
 
 def _store(
     path: Path, contents: Path, version: int, shared: Mapping[str, FileReference], known: _Hashes
 ) -> SnapshotFile:
-    digest = known.of(path) if path.suffix == ".sst" else sha256_of(path)
     size = path.stat().st_size
+    if path.suffix != ".sst" and size <= _SMALL:
+        return SnapshotFile(path.name, None, path.read_bytes())
+    digest = known.of(path) if path.suffix == ".sst" else sha256_of(path)
     content = shared.get(digest)
     if content is None or not _is_there(content.within(contents), size):
         content = FileReference(file_name(version, "content"), digest, size)

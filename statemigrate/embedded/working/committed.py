@@ -12,16 +12,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.last import require_committed
-from statemigrate.embedded.storage.layout import PARTITIONS, Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.snapshots import snapshot_files
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.storage.manifest import CountedBase, Manifest, PartitionState
+from statemigrate.embedded.storage.mirror import Mirror
 from statemigrate.embedded.storage.versions import newest_only, published, read_published
 from statemigrate.embedded.working.families import RocksFamily, count, family_class, records
 from statemigrate.embedded.working.partition import quarantine_prefix
@@ -29,25 +29,27 @@ from statemigrate.embedded.working.readers import make_directory, remove_directo
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span
-from statemigrate.files.documents import RESTORE_COPY
 
 DEADLINE = 20.0
 """Seconds for which a version is looked for that stays long enough to be linked."""
-_SPARE = 1 << 20
-"""Bytes more than a file should have, with which it is still read and its checksum told."""
 
 
 @dataclass(frozen=True)
 class CommittedState:
     """The version ``manifest`` describes, its files in ``layout``; it can travel to workers.
 
-    ``origin`` is the checkpoint they come from, which errors name.
+    They come from the checkpoint at ``location``, which errors name; only the driver has
+    ``origin``, since a remote one is reached from there alone.
     """
 
     manifest: Manifest
     layout: Layout
     origin: Layout
     working: Path
+    location: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "origin": self.origin.here}
 
     @contextmanager
     def partition(self, number: int) -> Iterator[CommittedPartition]:
@@ -98,8 +100,7 @@ class CommittedState:
         try:
             yield
         except CorruptFileError as error:
-            held, origin = self.layout.files.location, self.origin.files.location
-            raise _moved(error, held, origin) from error
+            raise _moved(error, self.layout.files.location, self.location) from error
 
     def _count(self, number: int, family: str) -> int:
         with self.partition(number) as opened:
@@ -178,38 +179,14 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
 
 def _held(layout: Layout, working: Path) -> CommittedState:
     manifest = require_committed(layout)
-    held = Layout(working / "held")
-    for number, state in enumerate(manifest.partitions):
-        _hold_partition(layout, held, number, state)
-    return CommittedState(manifest, held, layout, working)
-
-
-def _hold_partition(layout: Layout, held: Layout, number: int, state: PartitionState) -> None:
-    for changelog in state.changelogs:
-        _hold(layout, held, f"{PARTITIONS}/{number}", changelog.file)
-    if state.snapshot is not None:
-        _hold(layout, held, f"{PARTITIONS}/{number}", state.snapshot.file)
-        files = snapshot_files(state.snapshot.file, held.partition(number))
-        for content in {each.content for each in files}:
-            _hold(layout, held, f"{PARTITIONS}/{number}/files", content)
-
-
-def _hold(layout: Layout, held: Layout, folder: str, file: FileReference) -> None:
-    path = file.within(held.checkpoint / folder)
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    name = f"{folder}/{file.name}"
+    held = Layout(working / "held", layout.files)
+    # What is kept for a snapshot that was never read back is not looked at.
+    states = [replace(state, base=CountedBase()) for state in manifest.partitions]
     try:
-        layout.files.fetch(name, path, most=file.size + _SPARE, shared=True)
-    except FileNotFoundError as error:
-        raise CorruptFileError(
-            f"{layout.place(name)} is missing",
-            expected=f"a file of {file.size} bytes with SHA-256 {file.sha256}",
-            found="no such file",
-            next_action=RESTORE_COPY,
-            path=layout.place(name),
-        ) from error
+        Mirror(held, shared=True).bring(states)
+    except CorruptFileError as error:
+        raise _moved(error, str(held.checkpoint), layout.files.location) from error
+    return CommittedState(manifest, held.here, layout, working, layout.files.location)
 
 
 def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:

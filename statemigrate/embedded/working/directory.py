@@ -57,7 +57,8 @@ def _close_to_others(directory: Path, found: os.stat_result) -> None:
 
 def _holds_others(directory: Path) -> bool:
     names = [path.name for path in directory.iterdir()]
-    return not all(name == "lock" or name.startswith(("partition-", ".")) for name in names)
+    own = ("lock", "mirror")
+    return not all(name in own or name.startswith(("partition-", ".")) for name in names)
 
 
 def _not_private(directory: Path, found: os.stat_result, advice: str) -> CheckpointError:

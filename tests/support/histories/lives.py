@@ -27,8 +27,9 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.last import last_committed, require_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.mirror import Mirror
 from statemigrate.embedded.working.directory import remove_leftovers
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
@@ -78,8 +79,12 @@ def prepare() -> None:
 
 def run(root: str, deployed: dict[str, Any]) -> None:
     """Start the query, let it finish what is in its input, stop it."""
-    place, deployment = Path(root), Deployment.from_json(deployed)
-    layout = Layout.of(place / "checkpoint")
+    place = Path(root)
+    run_at(Layout.of(place / "checkpoint"), place, Deployment.from_json(deployed))
+
+
+def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
+    """As `run`, of a checkpoint that may be elsewhere; ``place`` has all but the checkpoint."""
     with _locked(layout, place / "working"):
         engine = _engine(place, deployment, claim(layout))
         batches = Batches(engine, partial(_planned, deployment))
@@ -87,9 +92,7 @@ def run(root: str, deployed: dict[str, Any]) -> None:
         for batch in range(_next(layout), len(list((place / "input").iterdir()))):
             _log(layout, batch)
             batches.run(_rows(place, session, batch), batch)
-            (layout.checkpoint / "commits" / str(batch)).write_text(
-                'v1\n{"nextBatchWatermarkMs":0}'
-            )
+            layout.files.create(f"commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')
 
 
 def run_believing(root: str, deployed: dict[str, Any]) -> None:
@@ -121,8 +124,14 @@ def backfill(root: str, deployed: dict[str, Any]) -> None:
 
 def look(root: str, where: str) -> dict[str, Any]:
     """The last committed version, and every entry of every family, through copies in ``where``."""
-    layout = Layout.of(Path(root) / "checkpoint")
+    return look_at(Layout.of(Path(root) / "checkpoint"), where)
+
+
+def look_at(layout: Layout, where: str) -> dict[str, Any]:
+    """As `look`, at a checkpoint that may be elsewhere."""
     manifest = require_committed(layout)
+    layout = layout.within(Path(where))
+    Mirror(layout).bring(manifest.partitions)
     found = []
     for number, state in enumerate(manifest.partitions):
         database = open_at(state, layout.partition(number), working_copy(where, number))
@@ -154,15 +163,14 @@ def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
 
 def _log(layout: Layout, batch: int) -> None:
     """Spark's own record of a batch, written before it is run and kept when it is run again."""
-    path = layout.checkpoint / "offsets" / str(batch)
-    if not path.exists():
-        metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1_000 + batch, "conf": {}}
-        path.write_text(f'v1\n{json.dumps(metadata)}\n{{"logOffset":{batch}}}')
+    metadata = {"batchWatermarkMs": 0, "batchTimestampMs": 1_000 + batch, "conf": {}}
+    text = f'v1\n{json.dumps(metadata)}\n{{"logOffset":{batch}}}'
+    layout.files.create(f"offsets/{batch}", text.encode())
 
 
 def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
     return Engine(
-        layout=Layout.of(place / "checkpoint"),
+        layout=epoch.layout.within(place / "working"),
         working=str(place / "working"),
         processor=Obedient(deployment.kinds, deployment.revision),
         schema=BatchSchema(ROWS, KEY, (0,), OUTPUT),
@@ -193,9 +201,7 @@ def _settings(deployment: Deployment) -> Settings:
 
 def _next(layout: Layout) -> int:
     """The batch that Spark runs next: the last one again where it was not committed."""
-    return 1 + max(
-        (int(each.name) for each in (layout.checkpoint / "commits").iterdir()), default=-1
-    )
+    return 1 + max((int(each.base_name) for each in layout.files.list("commits")), default=-1)
 
 
 def _plans(deployment: Deployment, layout: Layout) -> dict[str, StorePlan]:
@@ -225,10 +231,11 @@ def _sink(place: Path, frame: Any, batch: int) -> None:
 
 @contextmanager
 def _locked(layout: Layout, working: Path) -> Iterator[None]:
-    locks = [DirectoryLock(layout.lock, "the checkpoint")]
+    locks = checkpoint_locks(layout)
     locks.append(DirectoryLock(working / "lock", "the working directory"))
     remove_leftovers(working)
-    layout.heartbeat.mkdir(parents=True, exist_ok=True)
+    if layout.remote is None:
+        layout.heartbeat.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:

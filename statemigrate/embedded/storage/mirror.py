@@ -1,0 +1,229 @@
+"""Copies on this machine of the partitions' files of a checkpoint that is elsewhere.
+
+Tasks only know a directory, and the engine runs on one machine: what they write there the driver
+brings to the checkpoint, by the credentials and connectors that Spark has, and what they need and
+this machine has not it fetches. Only then is a manifest published. A mirror is worth nothing by
+itself; it may be removed while no query uses it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property, partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.durable import FileReference, unwritable, verify
+from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
+from statemigrate.embedded.storage.manifest import Pack, PartitionState
+from statemigrate.embedded.storage.packs import take, write_pack
+from statemigrate.embedded.storage.snapshots import stored_files
+from statemigrate.errors import CorruptFileError
+from statemigrate.files.documents import RESTORE_COPY
+
+_AT_ONCE = 8
+"""Requests that wait for the store at the same time."""
+_SPARE = 1 << 20
+"""Bytes more than a file should have, with which it is still fetched and its checksum told."""
+_LARGEST_PACK = 1 << 40
+Jobs = list[Callable[[], Any]]
+States = Sequence[PartitionState]
+
+
+class Mirror:
+    """The mirror of one checkpoint, kept by its one driver; of a local one the checkpoint itself.
+
+    With ``shared`` it is a reader's: nothing is compared with its checksum, which is done when it
+    is used, and files may be second names of those in the checkpoint.
+    """
+
+    def __init__(self, layout: Layout, *, shared: bool = False) -> None:
+        self._layout = layout
+        self._is_proven = self._shared = shared
+
+    def bring(self, states: States) -> None:
+        """Fetch what tasks need to start from ``states``.
+
+        What is here already is compared with its checksum the first time, and fetched anew if it
+        is another. Raises `CorruptFileError` for what is missing or altered in the checkpoint.
+        """
+        jobs = self._unpacking(states)
+        if self._is_remote:
+            for number, state in enumerate(states):
+                folder = f"{PARTITIONS}/{number}"
+                files = [each.file for each in state.all_changelogs if each.pack is None]
+                jobs += [partial(self._have, folder, file) for file in files]
+                listings = [each.file for each in state.all_snapshots]
+                jobs += [partial(self._have_snapshot, folder, listing) for listing in listings]
+        self._do(jobs)
+        self._is_proven = True
+
+    def hand_over(self, version: int, before: States, after: States) -> tuple[PartitionState, ...]:
+        """Bring to the checkpoint what tasks have written since; the states as they are there.
+
+        The new changelogs of all partitions become one file.
+        """
+        if not self._is_remote:
+            return tuple(after)
+        pairs = enumerate(zip(before, after, strict=True))
+        names = [name for pair in pairs for name in sorted(self._new_content(*pair))]
+        changelogs = _new_changelogs(before, after)
+        packs: dict[str, Pack] = {}
+        if changelogs:
+            pack = f"{PARTITIONS}/{file_name(version, 'pack')}"
+            files = [(self._layout.partition(number), file) for number, file in changelogs]
+            packs = write_pack(self._path(pack), files)
+            names.append(pack)
+        self._do([partial(self._layout.files.put, name, self._path(name)) for name in names])
+        if changelogs:
+            confined(self._path(pack)).unlink()
+        return tuple(state.packed(packs) for state in after)
+
+    def prune(self, versions: Iterable[States]) -> None:
+        """Remove what none of these versions needs: it is in the checkpoint, if anywhere."""
+        if not self._is_remote:
+            return
+        needed: dict[Path, set[str]] = {}
+        for number, state in ((n, state) for states in versions for n, state in enumerate(states)):
+            directory = self._layout.partition(number)
+            names = needed.setdefault(directory, set())
+            names |= {each.file.name for each in state.all_changelogs}
+            names |= {each.file.name for each in state.all_snapshots}
+            needed.setdefault(directory / "files", set()).update(self._content(number, state))
+        for directory, names in needed.items():
+            for path in confined(directory).glob("*"):
+                if path.name not in names and path.is_file():
+                    path.unlink(missing_ok=True)
+
+    def _do(self, jobs: Jobs) -> None:
+        """Do them all, several at a time; raises the first error."""
+        for each in [self._pool.submit(job) for job in jobs]:
+            each.result()
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        # Kept: each thread has a thread of the JVM, which does not end with it.
+        return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="statemigrate-mirror")
+
+    @property
+    def _is_remote(self) -> bool:
+        return self._layout.remote is not None
+
+    def _path(self, name: str) -> Path:
+        return self._layout.checkpoint / name
+
+    def _content(self, number: int, state: PartitionState) -> set[str]:
+        """The names of the content of a state's snapshots."""
+        directory = self._layout.partition(number)
+        listings = [stored_files(each.file, directory) for each in state.all_snapshots]
+        return {file.name for listing in listings for file in listing}
+
+    def _new_content(self, number: int, states: tuple[PartitionState, PartitionState]) -> set[str]:
+        """The names in the checkpoint of new snapshots, and of the content they do not share."""
+        before, after = states
+        folder = f"{PARTITIONS}/{number}"
+        known = {each.file.name for each in before.all_snapshots}
+        names = {each.file.name for each in after.all_snapshots} - known
+        if not names:
+            return set()
+        content = self._content(number, after) - self._content(number, before)
+        return {f"{folder}/{name}" for name in names} | {f"{folder}/files/{n}" for n in content}
+
+    def _lacks(self, path: Path, file: FileReference) -> bool:
+        if not confined(path).is_file():
+            return True
+        if self._is_proven:
+            return False
+        try:
+            verify(path, file)
+        except CorruptFileError:
+            # This machine's copy is not what counts.
+            confined(path).unlink()
+            return True
+        return False
+
+    def _have(self, folder: str, file: FileReference) -> None:
+        path = file.within(self._path(folder))
+        if self._lacks(path, file):
+            name = f"{folder}/{file.name}"
+            with self._appearing(path, name, file) as unfinished:
+                self._fetch(name, unfinished, file.size + _SPARE)
+
+    def _have_snapshot(self, folder: str, listing: FileReference) -> None:
+        self._have(folder, listing)
+        for file in stored_files(listing, self._path(folder)):
+            self._have(f"{folder}/files", file)
+
+    def _unpacking(self, states: States) -> Jobs:
+        """What takes the changelogs from packs that are not here."""
+        found = [
+            (each.pack.name, each.pack.offset, each.file, self._layout.partition(number))
+            for number, state in enumerate(states)
+            for each in state.all_changelogs
+            if each.pack is not None
+            and self._lacks(each.file.within(self._layout.partition(number)), each.file)
+        ]
+        groups = groupby(sorted(found, key=itemgetter(0, 1)), key=itemgetter(0))
+        return [partial(self._unpack, name, list(parts)) for name, parts in groups]
+
+    def _unpack(self, pack: str, parts: list[tuple[str, int, FileReference, Path]]) -> None:
+        name = f"{PARTITIONS}/{pack}"
+        local = FileReference(f"{pack}.{uuid.uuid4().hex}", "", 0).within(self._path(PARTITIONS))
+        try:
+            with unwritable(local.parent):
+                confined(local).parent.mkdir()
+            self._fetch(name, local, _LARGEST_PACK)
+            for _, offset, file, directory in parts:
+                with self._appearing(file.within(directory), name, file) as unfinished:
+                    take(local, offset, file, unfinished)
+        finally:
+            confined(local).unlink(missing_ok=True)
+
+    def _fetch(self, name: str, path: Path, most: int) -> None:
+        try:
+            self._layout.files.fetch(name, path, most=most, shared=self._shared)
+        except FileNotFoundError as error:
+            place = self._layout.place(name)
+            raise CorruptFileError(
+                f"{place} is missing",
+                expected="the file that a manifest names",
+                found="no such file",
+                next_action=RESTORE_COPY,
+                path=place,
+            ) from error
+
+    @contextmanager
+    def _appearing(self, path: Path, name: str, file: FileReference) -> Iterator[Path]:
+        """A name beside ``path`` whose file, if it is what ``name`` should hold, gets that name."""
+        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        with unwritable(path.parent):
+            confined(path).parent.mkdir()
+            try:
+                yield unfinished
+                self._check(unfinished, name, file)
+                confined(unfinished).rename_to(confined(path))
+            finally:
+                confined(unfinished).unlink(missing_ok=True)
+
+    def _check(self, path: Path, name: str, file: FileReference) -> None:
+        try:
+            if not self._shared:
+                verify(path, file)
+        except CorruptFileError as error:
+            place = self._layout.place(name)
+            raise error.but(summary=f"{place} is not what was written", path=place) from error
+
+
+def _new_changelogs(before: States, after: States) -> list[tuple[int, FileReference]]:
+    """Those that only the later states name, by partition."""
+    found = []
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        known = {each.file.name for each in old.all_changelogs}
+        found += [(number, each.file) for each in new.all_changelogs if each.file.name not in known]
+    return found
