@@ -20,7 +20,7 @@ from statemigrate.scripts.source.expressions import (
     list_of,
     unless_none,
 )
-from statemigrate.scripts.source.layout import Doc, flat
+from statemigrate.scripts.source.layout import Doc, render
 from statemigrate.scripts.source.zeros import default_of, zero_item, zero_of
 
 _Pairs = Mapping[Path, Pair]
@@ -142,7 +142,7 @@ class Converter:
 
     def _on_one_line(self, value: Doc, label: str) -> Doc:
         """Return a value that can stand within an expression."""
-        text = flat(value)
+        text = render(value)
         if "\n" not in text:
             return value
         name = self.functions.reserve(f"{label}.default")

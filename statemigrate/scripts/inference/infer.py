@@ -10,7 +10,6 @@ from statemigrate.formats import Format
 from statemigrate.scripts.inference.converter import Converter
 from statemigrate.scripts.inference.functions import Functions
 from statemigrate.scripts.inference.questions import MARK
-from statemigrate.scripts.source.layout import WIDTH
 from statemigrate.scripts.source.literals import quoted
 
 _MODULES = {
@@ -55,8 +54,6 @@ def infer_transforms(old: Format, new: Format) -> Transforms:
 def _drops(fields: Sequence[str]) -> str:
     names = [quoted(field) for field in fields]
     line = f"drops = ({', '.join(names)}{',' if len(names) == 1 else ''})"
-    if len(line) > WIDTH:
-        line = "\n".join(["drops = (", *(f"    {name}," for name in names), ")"])
     return f"# Fields of `new` that `downgrade` has no place for.\n{line}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statemigrate.formats.schema.nodes import Node, type_name
-from statemigrate.scripts.source.layout import Comment, Doc, flat
+from statemigrate.scripts.source.layout import Comment, Doc, render
 
 MARK = "# QUESTION:"
 
@@ -61,7 +61,7 @@ def _type(node: Node) -> str:
 
 def _short(filling: Doc) -> str:
     # A dict or a list with something in it is more than a line can say.
-    text = flat(filling)
+    text = render(filling)
     return "this" if "\n" in text else _cut(text, 40)
 
 

@@ -1,11 +1,11 @@
-"""Python expressions as documents, with the line breaks that ``ruff format`` would choose."""
+"""Python expressions as documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from statemigrate.scripts.source.layout import STEP, WIDTH, Break, Doc, Group, Indent, Line, flat
+from statemigrate.scripts.source.layout import Break, Doc, Indent
 from statemigrate.scripts.source.literals import quoted
 
 
@@ -20,39 +20,33 @@ class Entry:
 
 def item_of(base: Doc, name: str) -> Doc:
     """``base["name"]``."""
-    return (base, _within("[", quoted(name), "]"))
+    return (base, "[", quoted(name), "]")
 
 
 def call(function: Doc, *arguments: Doc) -> Doc:
     """``function(argument, ...)``."""
-    if not arguments:
-        return (function, "()")
-    rest = tuple(part for each in arguments[1:] for part in (",", Line(), each))
-    return (function, _within("(", Group((arguments[0], *rest)), ")"))
+    parted = tuple(part for each in arguments for part in (", ", each))
+    return (function, "(", *parted[1:], ")")
 
 
 def unless_none(subject: Doc, instead: Doc, value: Doc) -> Doc:
     """``instead if subject is None else value``."""
-    return Group((instead, Line(), "if ", subject, " is None", Line(), "else ", value))
+    return (instead, " if ", subject, " is None else ", value)
 
 
 def list_of(value: Doc, each: str, items: Doc) -> Doc:
     """``[value for each in items]``."""
-    return _within("[", Group((value, Line(), f"for {each} in ", items)), "]")
+    return ("[", value, f" for {each} in ", items, "]")
 
 
 def assigned_or_empty(variable: str, value: Doc) -> Doc:
     """``variable = value or {}``, a line of a function's own body."""
-    line = (variable, " = ", value, " or {}")
-    if STEP + len(flat(line)) <= WIDTH:
-        return line
-    return (variable, " = (", Indent((Break(), value, " or {}")), Break(), ")")
+    return (variable, " = ", value, " or {}")
 
 
 def dict_of(value: Doc, each: str, items: Doc) -> Doc:
     """``{key: value for key, each in items.items()}``."""
-    loop = Group(("key: ", value, Line(), f"for key, {each} in ", items, ".items()"))
-    return _within("{", loop, "}")
+    return ("{key: ", value, f" for key, {each} in ", items, ".items()}")
 
 
 def dict_literal(entries: Sequence[Entry], remarks: Sequence[Doc] = ()) -> Doc:
@@ -68,10 +62,6 @@ def list_literal(items: Sequence[Doc]) -> Doc:
 
 def _entry(entry: Entry) -> list[Doc]:
     return [*entry.questions, (f"{quoted(entry.name)}: ", entry.value, ",")]
-
-
-def _within(start: str, body: Doc, end: str) -> Doc:
-    return Group((start, Indent((Line(""), body)), Line(""), end))
 
 
 def _lines(start: str, lines: Iterable[Doc], end: str) -> Doc:

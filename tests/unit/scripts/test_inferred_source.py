@@ -1,5 +1,6 @@
 """The functions that are written for telling changes, as a person reads them."""
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -72,9 +73,7 @@ def downgrade(value: Value) -> Value:
 LIST_OF_STRUCTS = """
 def upgrade(value: Value) -> Value:
     return {
-        "bids": None
-        if value["bids"] is None
-        else [None if each is None else _upgrade_bids(each) for each in value["bids"]],
+        "bids": None if value["bids"] is None else [None if each is None else _upgrade_bids(each) for each in value["bids"]],
     }
 
 
@@ -88,9 +87,7 @@ def _upgrade_bids(value: Value) -> Value:
 
 def downgrade(value: Value) -> Value:
     return {
-        "bids": None
-        if value["bids"] is None
-        else [None if each is None else _downgrade_bids(each) for each in value["bids"]],
+        "bids": None if value["bids"] is None else [None if each is None else _downgrade_bids(each) for each in value["bids"]],
     }
 
 
@@ -103,7 +100,7 @@ def _downgrade_bids(value: Value) -> Value:
 
 # Fields of `new` that `downgrade` has no place for.
 drops = ("bids[].at",)
-"""
+"""  # noqa: E501
 
 MAP_OF_TYPES = """
 def upgrade(value: Value) -> Value:
@@ -325,9 +322,16 @@ def test_defaults_with_any_character_are_written_as_the_formatter_would(folder) 
 
 
 LONG = "a_name_of_thirty_characters_xx"
+HOOK = """
+[[tool.statemigrate.post_write_hooks]]
+name = "format"
+type = "module"
+module = "ruff"
+options = "format --line-length 100 REVISION_SCRIPT_FILENAME"
+"""
 
 
-def test_long_names_are_broken_as_the_formatter_would(folder) -> None:
+def test_long_names_are_broken_by_the_teams_formatter(folder, tmp_path, monkeypatch) -> None:
     longer = f"{LONG}_and_twenty_eight_more_of_it"
     item = f"STRUCT<{longer}: DOUBLE, x: INT>"
     old = f"{LONG} ARRAY<{item}>, {longer} MAP<STRING, {item}> NOT NULL, {longer}_folded {item}"
@@ -335,6 +339,8 @@ def test_long_names_are_broken_as_the_formatter_would(folder) -> None:
         f"{LONG} ARRAY<STRUCT<{longer}: DECIMAL(9,2)>>, "
         f"{longer} MAP<STRING, STRUCT<x: STRING>>, x INT"
     )
+    monkeypatch.chdir(tmp_path)
+    Path("pyproject.toml").write_text(HOOK)
     path = folder.new("auctions", "x", old=Struct(old), new=Struct(new), infer=True)
     assert ruff(path, "format", "--diff") == ""
     text = path.read_text().partition("def upgrade")[2]
