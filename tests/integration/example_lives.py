@@ -61,6 +61,7 @@ class Lives:
         """A life that ends by itself; what it said."""
         life = self._start(program)
         eventually(lambda: life.exit_code() is not None)
+        life.kill()
         assert life.exit_code() == 1
         return (self.folder / f"life-{len(self._began) - 1}.log").read_text(encoding="utf-8")
 
