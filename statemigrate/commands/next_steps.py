@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from statemigrate.commands.store_status import StoreStatus
+from statemigrate.files.remembered import Remembered
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
 
@@ -53,10 +54,11 @@ def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
 
 def _native_backfill(checkpoint: str) -> str:
     files = ChunkFiles(checkpoint)
-    offsets = files.offsets()
-    if offsets is not None and is_untold(files, offsets):
+    look = ChunkFiles(Remembered(files.files))
+    offsets = look.offsets()
+    if offsets is not None and is_untold(look, offsets):
         return untold_advice(checkpoint)
-    if lacks_control_source(files):
+    if lacks_control_source(look):
         return (
             f"stop the query, run statemigrate adopt {checkpoint} --apply, put with_backfill "
             "around its stream and start it again"

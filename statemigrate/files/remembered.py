@@ -34,6 +34,8 @@ class Remembered:
                 self._contents[name] = self.now.get(name, most=most)
             except FileNotFoundError:
                 self._contents[name] = None
+                # Who lists again wants to see what there is instead.
+                self._lists.pop((name.rpartition("/")[0], False), None)
         content = self._contents[name]
         if content is None:
             raise FileNotFoundError(f"{self.location}/{name}")

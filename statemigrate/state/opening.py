@@ -71,8 +71,9 @@ def open_state(
     from statemigrate.state.native.variables import Variables
 
     session = session_of(spark, checkpoint)
-    batch = committed_batch(SparkCheckpoint(checkpoint, session))
-    reader = SparkCheckpoint(checkpoint, session, batch=batch, operator=operator)
+    newest = SparkCheckpoint(checkpoint, session, operator=operator)
+    batch = committed_batch(newest)
+    reader = newest.at(batch)
     envelopes = reader.envelopes()
     if envelopes is not None:
         kept = Envelopes(checkpoint, envelopes, lineages, targets or {})
