@@ -14,6 +14,7 @@ from statemigrate.embedded.engine.offline import StoppedBackfill, stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
+from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.backfill.progress import BackfillStatus
 from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
@@ -74,7 +75,9 @@ def backfill(  # noqa: PLR0913 - all but one by name
             return query.backfill(plans, on_error=on_error, tick=progress)
     path = str(checkpoint)
     # Said before Spark takes its time to start.
-    ChunkFiles(path).directory.require_query()
+    files = ChunkFiles(path)
+    files.directory.require_query()
+    require_control_source(files)
     scripts = ScriptFolder(migrations).survey()
     session = session_of(spark, path)
     _check_start(path, scripts.every(), targets or {}, accept_edited, operator, session)

@@ -180,7 +180,7 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
     before = contents(tmp_path) | contents(without.checkpoint)
     for at, match in (
         (without.checkpoint, "without the control source|no control source"),
-        (embedded, "embedded engine"),
+        (embedded, "embedded engine|nothing is committed"),
         (foreign, "not the checkpoint"),
         (a_file, "not the checkpoint"),
     ):
