@@ -59,7 +59,7 @@ def backfill_status(
 ) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
 
-    The parameters and errors are those of `plan_backfill`.
+    The parameters and errors are those of `backfill`.
     """
     files = ChunkFiles(path)
     files.directory.require_query()
