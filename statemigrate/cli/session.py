@@ -77,6 +77,8 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 @contextmanager
 def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
     """A function that starts a session when it is called first; stopped at the end of the block."""
+    from statemigrate.files.hadoop.jvm import started_by
+
     started: list[SparkSession] = []
     with ExitStack() as stack:
 
@@ -85,6 +87,8 @@ def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
                 started.append(stack.enter_context(local_session()))
             return started[0]
 
+        # A remote checkpoint is reached through its JVM, and not through a second one.
+        stack.enter_context(started_by(session))
         yield session
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("core-site.xml", "hdfs-site.xml", "spark-defaults.conf")
 _STARTING = threading.Lock()
 _started: list[Java] = []
+_makers: list[Callable[[], SparkSession]] = []
 
 
 @dataclass(frozen=True)
@@ -58,12 +61,22 @@ def java_of(spark: SparkSession | None = None) -> Java | None:
     return Java(context._gateway, made)
 
 
+@contextmanager
+def started_by(make: Callable[[], SparkSession]) -> Iterator[None]:
+    """Within the block a JVM that is needed is that of the session which ``make`` makes."""
+    _makers.append(make)
+    try:
+        yield
+    finally:
+        _makers.remove(make)
+
+
 def any_java(spark: SparkSession | None = None) -> Java:
     """The JVM of a session, or else one that is started now, once a process.
 
     Raises `StatemigrateError` where none can be started.
     """
-    found = java_of(spark)
+    found = java_of(spark) or (java_of(_makers[-1]()) if _makers else None)
     if found is not None:
         return found
     with _STARTING:

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import StartupError
-from statemigrate.files import Files, LocalFiles
+from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
 from statemigrate.files.served import ServedFiles, served
@@ -60,7 +60,9 @@ class Seen:
     @property
     def files(self) -> Files:
         """The checkpoint's files, on the driver and beside it."""
-        return self.lent or open_files(self.checkpoint)
+        # Without a scheme too: what is on a default file system elsewhere is lent.
+        local = local_path(self.checkpoint)
+        return self.lent or (open_files(self.checkpoint) if local is None else LocalFiles(local))
 
     @property
     def is_something(self) -> bool:

@@ -48,3 +48,14 @@ def test_where_settings_speak_of_a_default_they_are_read(
     with pytest.raises(StorageError, match="a JVM is asked"):
         open_files("/x")
     assert open_files("file:/x") == LocalFiles(Path("/x"))
+
+
+def test_a_command_s_own_session_is_the_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(jvm, "java_of", lambda spark=None: spark and f"JVM of {spark}")
+    monkeypatch.setattr(jvm, "_start", lambda: "another JVM")
+    monkeypatch.setattr(jvm, "_started", [])
+    with jvm.started_by(lambda: "the command"):  # type: ignore[arg-type, return-value]
+        assert jvm.any_java() == "JVM of the command"
+        assert jvm.any_java("given") == "JVM of given"  # type: ignore[arg-type, comparison-overlap]
+    assert jvm.any_java() == "another JVM"  # type: ignore[comparison-overlap]
