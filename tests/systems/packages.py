@@ -89,7 +89,6 @@ def _fetch_jars() -> None:
 
 
 def _fetch_moto() -> None:
-    # A virtual environment of its own: it wants other versions of what the project has.
     place = FOLDER / "moto"
     shutil.rmtree(place, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(place)], "a virtual environment")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ class Postgres:
         self.jars: tuple[Path, ...] = ()
         place = folder / "postgres"
         place.mkdir()
-        user = _USER if os.geteuid() == 0 else None
+        user = _user()
         if user is not None:
             folder.chmod(0o711)
             shutil.chown(place, user)
@@ -51,6 +52,16 @@ class Postgres:
     def stop(self) -> None:
         """End it, and its sessions."""
         self._process.end(signal.SIGINT)
+
+
+def _user() -> str | None:
+    """Who it runs as where not as this process's own user."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam(_USER).pw_name
+    except KeyError:
+        raise Missing(f"no user {_USER}, who a server started by root runs as") from None
 
 
 def _initialise(data: str, place: Path, user: str | None) -> None:
