@@ -143,7 +143,7 @@ CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] =
     "a backup": (
         "statemigrate/adoption/1/record.json",
         lambda _: documents(BACKUP),
-        last_backup,
+        lambda at: last_backup(LocalFiles(at)),
     ),
     "applied.json": ("applied.json", lambda _: documents(APPLIED), read_applied),
     "offsets": ("offsets/3", lambda _: altered(OFFSETS), lambda at: ChunkFiles(str(at)).offsets()),
@@ -226,7 +226,7 @@ LISTINGS: dict[str, Read] = {
     "log": lambda at: ChunkFiles(str(at)).log(),
     "written": lambda at: ChunkFiles(str(at)).written(),
     "withdraw": lambda at: ChunkFiles(str(at)).withdraw(),
-    "backup": last_backup,
+    "backup": lambda at: last_backup(LocalFiles(at)),
     "offsets": lambda at: OffsetLog(str(at)).read_on_restart(),
 }
 
