@@ -50,13 +50,13 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
         by="k",
         processor=Counting(),
         outputStructType=KEY,
-        checkpoint=tmp_path / "cp",
+        checkpoint=f"file:{tmp_path}/cp",
         sink=MagicMock(),
         options=EmbeddedOptions(working_directory=str(tmp_path / "work")),
     )
     read.clear()
     query.start()
-    _, batches, locks = started.call_args.args
+    _, batches, locks, *_ = started.call_args.args
     for lock in locks:
         lock.release()
     (tmp_path / "migrations/versions/aaaa00000001_base.py").write_text("another release's")

@@ -28,6 +28,7 @@ from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest, PartitionState
 from statemigrate.embedded.storage.mirror import Mirror
+from statemigrate.embedded.storage.presence import require_stopped
 from statemigrate.embedded.storage.versions import publish_manifest
 from statemigrate.embedded.working.directory import (
     given_directory,
@@ -193,6 +194,7 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
     """
     require_committed(layout)
     release_ended()
+    require_stopped(layout)
     locks = checkpoint_locks(layout)
     try:
         given = working_directory

@@ -30,8 +30,9 @@ from statemigrate.embedded.storage.continuation import continued, next_batch
 from statemigrate.embedded.storage.epochs import Epoch, claim
 from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
+from statemigrate.embedded.storage.lock import DirectoryLock, Releasable, checkpoint_locks
 from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.storage.presence import Presence
 from statemigrate.embedded.working.directory import (
     given_directory,
     private_directory,
@@ -100,7 +101,7 @@ class EmbeddedQuery:
             raise
 
     def _start(
-        self, locks: list[DirectoryLock], name: str | None, trigger: dict[str, Any]
+        self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
         committed = continued(self._layout, next_batch(self._layout))
@@ -113,6 +114,8 @@ class EmbeddedQuery:
         stores = planned(committed)
         _use_this_python(self._stream)
         epoch = claim(self._layout)
+        if self._layout.remote is not None:
+            locks.append(Presence(epoch))
         batches = Batches(self._engine(schema, epoch), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", self._layout.location)
@@ -151,8 +154,8 @@ class EmbeddedQuery:
         given = self._options.working_directory
         return given_directory(Path(given)) if given else private_directory(self._layout)
 
-    def _lock(self) -> list[DirectoryLock]:
-        locks = checkpoint_locks(self._layout)
+    def _lock(self) -> list[Releasable]:
+        locks: list[Releasable] = [*checkpoint_locks(self._layout)]
         try:
             working = self._working()
             locks.append(DirectoryLock(working / "lock", "the working directory"))

@@ -10,7 +10,7 @@ from statemigrate.embedded.engine.batches import Batches
 from statemigrate.embedded.engine.drain import Drain
 from statemigrate.embedded.engine.ending import holds, holds_nothing
 from statemigrate.embedded.progress import BatchProgress
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.storage.lock import Releasable
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -29,7 +29,7 @@ class RunningQuery:
         self,
         query: StreamingQuery,
         batches: Batches,
-        locks: list[DirectoryLock],
+        locks: list[Releasable],
         drain: Drain | None = None,
     ) -> None:
         from pyspark import InheritableThread

@@ -11,11 +11,19 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError, CheckpointInUseError
+
+
+class Releasable(Protocol):
+    """What a query holds until it ends."""
+
+    def release(self) -> None:
+        """Let the next query in."""
 
 
 class NoLocksError(CheckpointError):

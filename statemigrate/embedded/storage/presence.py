@@ -1,0 +1,88 @@
+"""A sign of life of the query that runs on a remote checkpoint, for commands that need it stopped.
+
+A lock on a local disk says whether a query runs; elsewhere there is none. The sign decides nothing
+about state, which epochs protect: it only keeps a command from stopping a query by taking its
+checkpoint over. Its age is told by the store's own clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+
+from statemigrate.embedded.storage.epochs import Epoch
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.errors import CheckpointInUseError
+
+SIGN, NOW = "statemigrate/held", "statemigrate/now"
+EVERY = 30.0
+"""Seconds from one sign to the next."""
+GONE = 120.0
+"""Seconds without a sign after which a query is not there any more."""
+_log = logging.getLogger("statemigrate.embedded")
+
+
+class Presence:
+    """The sign of the writer of an epoch, given until it is released."""
+
+    def __init__(self, epoch: Epoch) -> None:
+        self._files = epoch.layout.files
+        self._sign = f"epoch {epoch.number}, process {os.getpid()} on {socket.gethostname()}"
+        self._ended = threading.Event()
+        self._give()
+        threading.Thread(target=self._go_on, daemon=True).start()
+
+    def release(self) -> None:
+        """Take the sign away, unless it is another's by now."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        try:
+            if self._files.get(SIGN) == self._sign.encode():
+                self._files.delete([SIGN])
+        except FileNotFoundError:
+            return
+        except Exception:
+            # With the session that ended the query its way to the files may have ended too.
+            _log.warning("the sign of a query that has ended is left; it counts for two minutes")
+
+    def _go_on(self) -> None:
+        while not self._ended.wait(EVERY):
+            self._give()
+
+    def _give(self) -> None:
+        try:
+            self._files.replace(SIGN, self._sign.encode())
+        except Exception:
+            # What fails a sign fails the next commit too, and that is told.
+            _log.warning("no sign of life in %s", self._files.location, exc_info=True)
+
+
+def require_stopped(layout: Layout) -> None:
+    """Raise `CheckpointInUseError` where a query has given a sign within the last two minutes."""
+    if layout.remote is None:
+        return
+    sign = layout.files.find(SIGN)
+    if sign is None:
+        return
+    layout.files.replace(NOW, b"")
+    now = layout.files.find(NOW)
+    age = now.modified - sign.modified if now is not None else 0.0
+    if age >= GONE:
+        return
+    raise CheckpointInUseError(
+        f"the checkpoint {layout.files.location} is in use",
+        expected="no running query",
+        found=f"a sign of life from {age:.0f} seconds ago: {_holder(layout)}",
+        next_action="stop that query first; where it was killed, wait for two minutes",
+        path=layout.files.location,
+    )
+
+
+def _holder(layout: Layout) -> str:
+    try:
+        return layout.files.get(SIGN, most=1_000).decode(errors="replace")
+    except FileNotFoundError:
+        return "it has just ended"
