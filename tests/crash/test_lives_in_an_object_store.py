@@ -7,7 +7,7 @@ machine and compared with the model, and a query there goes on to the end.
 
 import json
 import shutil
-from contextlib import suppress
+from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,7 +22,9 @@ from support.histories.scenes import changes, first_values
 from support.object_store import Fault, MemoryFiles, ObjectStore
 
 from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.working.committed import hold
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
+from statemigrate.files import LocalFiles
 
 STORES = ("lists", "notes")
 OLD = Deployment(STORES, "base", partitions=2, snapshot_every=2, retain=2)
@@ -223,6 +225,33 @@ def _takes_over(first, second, number):
 
     first.store.watch = watch
     return handed
+
+
+def test_a_checkpoint_is_copied_from_a_bucket_to_a_disk_and_back(staged, places):
+    """What is packed in a bucket is taken apart on the disk, and read there too."""
+    place = staged.copied(places / "run")
+    place.run()
+    place.compare()
+    disk = LocalFiles(places / "disk")
+    for name, data in MemoryFiles(place.store).content.items():
+        disk.put(name, data)
+    with closing(hold(Layout.over(disk))) as held:
+        assert held.manifest.version == 3
+        assert sum(held.counts("notes@r1").values()) > 0
+    place.feed(changes(STORES))
+    place.lose_machine()
+    (place.root / "working").mkdir()
+    run_at(Layout.over(disk), place.root, NEW)
+    place.store = ObjectStore()
+    for entry in disk.list(recursive=True):
+        MemoryFiles(place.store).put(entry.name, disk.get(entry.name))
+    place.compare()
+    assert place.version == 4
+    place.feed(changes(STORES))
+    place.lose_machine()
+    place.run()
+    place.compare()
+    assert place.version == 5
 
 
 def test_a_batch_of_eight_partitions_makes_few_requests(places):
