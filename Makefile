@@ -27,7 +27,7 @@ $(VENV)/.integration: $(STAMP)
 	touch $@
 
 integration: systems $(VENV)/java/bin/java
-	$(BIN)/python -m pytest -m integration tests/integration $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
