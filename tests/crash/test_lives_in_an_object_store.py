@@ -21,9 +21,10 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.object_store import Fault, MemoryFiles, ObjectStore
 
+from statemigrate.embedded.storage.epochs import claim
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.working.committed import hold
-from statemigrate.errors import CheckpointInUseError, StatemigrateError
+from statemigrate.errors import CheckpointError, CheckpointInUseError, StatemigrateError
 from statemigrate.files import LocalFiles
 
 STORES = ("lists", "notes")
@@ -214,6 +215,51 @@ def test_of_two_drivers_on_one_bucket_the_first_is_fenced_and_nothing_is_lost(
         second.compare()
 
 
+def test_whoever_is_overtaken_while_its_sink_writes_leaves_the_commit_to_the_other(
+    staged, places, monkeypatch
+):
+    """Spark's commit of the one would end the other, which runs the batch again."""
+    place = staged.copied(places / "run")
+    original, overtaken = lives._sink, []
+
+    def sink(where, frame, batch):
+        original(where, frame, batch)
+        if not overtaken:
+            overtaken.append(claim(place.layout()).number)
+
+    monkeypatch.setattr(lives, "_sink", sink)
+    with pytest.raises(CheckpointInUseError, match="is in use"):
+        place.run()
+    assert place.outputs().count("1") == 1
+    assert "commits/1" not in MemoryFiles(place.store).content
+    place.compare()
+    assert place.version == 0
+    place.lose_machine()
+    place.run()
+    place.compare()
+    assert place.version == 3
+
+
+def test_a_checkpoint_brought_back_under_a_running_query_gets_nothing_from_it(staged, places):
+    place = staged.copied(places / "run")
+    objects = deepcopy(place.store.objects)
+    brought_back = []
+
+    def watch(request):
+        if request.name == "offsets/2" and not brought_back:
+            brought_back.append(request)
+            place.store.objects = deepcopy(objects)
+            second = Place(places / "second", place.store, place.model, place.version)
+            brought_back.append(claim(second.layout()).number)
+
+    place.store.watch = watch
+    with pytest.raises(CheckpointError, match="is another one than this query has started on"):
+        place.run()
+    assert brought_back[1] == 2
+    manifests = [name for name in MemoryFiles(place.store).content if "versions/2" in name]
+    assert manifests == []
+
+
 def _takes_over(first, second, number):
     """What the first had handed to its sink when the second has come."""
     handed = []
@@ -270,12 +316,13 @@ def test_a_batch_of_eight_partitions_makes_few_requests(places):
     of_engine = [[each for each in batch if each.verb != "create" or ("offsets" not in each.name
                   and "commits" not in each.name)] for batch in batches]  # fmt: skip
     counts = [len(batch) for batch in of_engine]
-    # The time from Spark's log, the epoch twice, a pack, a manifest; now and then one partition's
-    # snapshot, with a request for each of RocksDB's files that it does not share.
-    assert min(counts) == 5
+    # The time from Spark's log, the own epoch, the next one three times, a pack, a manifest; now
+    # and then one partition's snapshot, with a request for each of RocksDB's files that it does
+    # not share.
+    assert min(counts) == 7
     assert sum(counts) <= 3 * 8 * len(counts)
-    plain = [[each.verb for each in batch] for batch in of_engine if len(batch) == 5]
-    assert {tuple(sorted(each)) for each in plain} == {("create", "get", "get", "get", "put")}
+    plain = [[each.verb for each in batch] for batch in of_engine if len(batch) == 7]
+    assert {tuple(sorted(each)) for each in plain} == {("create", *["get"] * 5, "put")}
 
 
 def _unlagged(layout, call):

@@ -14,7 +14,12 @@ from statemigrate.embedded.storage.versions import (
     publish_manifest,
     read_manifest,
 )
-from statemigrate.errors import CheckpointInUseError, CorruptFileError, StorageError
+from statemigrate.errors import (
+    CheckpointError,
+    CheckpointInUseError,
+    CorruptFileError,
+    StorageError,
+)
 
 
 @pytest.fixture(params=["local", "object store"])
@@ -50,6 +55,25 @@ def test_a_writer_of_an_older_epoch_is_told_who_has_the_newer_one(layout):
     with pytest.raises(CheckpointInUseError):
         first.following()
     assert second.following().number == 3
+
+
+@pytest.mark.parametrize("starts", [0, 1, 4], ids="{} starts".format)
+def test_a_checkpoint_begun_anew_or_brought_back_under_a_writer_is_not_its_own(layout, starts):
+    """The next epoch's being missing says nothing there."""
+    claim(layout)
+    before = layout.files.get(epoch_name(1))
+    writer = [claim(layout) for _ in range(3)][-1]
+    writer.require_own()
+    # As by whoever removed it, or brought back a copy that had one epoch, and starts a query.
+    layout.files.delete([epoch_name(number) for number in range(1, 5)])
+    if starts > 1:
+        layout.files.put(epoch_name(1), before)
+    others = [claim(layout) for _ in range(starts)]
+    with pytest.raises(CheckpointError, match="is another one than this query") as raised:
+        writer.require_own()
+    assert raised.value.data["path"].endswith(epoch_name(4))
+    for each in others[-1:]:
+        each.require_own()
 
 
 def test_of_two_that_start_at_one_moment_one_is_told(layout):
@@ -135,6 +159,15 @@ def test_whoever_goes_on_finds_the_manifest_that_a_lagging_listing_hides(stored,
     if lag == 1000:
         assert kept_versions(stored) == []
         assert read_manifest(stored, 6).epoch == 2
+
+
+def test_a_start_after_a_thousand_that_failed_makes_few_requests(stored):
+    claim(stored)
+    publish_manifest(stored, manifest(6, 1))
+    last = [claim(stored) for _ in range(1000)][-1]
+    before = len(stored.files.store.requests)
+    assert read_manifest(stored, 6, before=last.number).epoch == 1
+    assert len(stored.files.store.requests) - before < 10
 
 
 def test_a_manifest_under_the_name_of_another_epoch_is_refused(layout):

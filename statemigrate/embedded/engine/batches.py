@@ -91,6 +91,9 @@ class Batches:
             reports = _reports(computed, self._engine.options.partitions)
             manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
+        # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
+        # and runs this batch again.
+        self._engine.epoch.require_newest()
         self._first, self._held = False, manifest
         elapsed = (time.monotonic() - began) * 1000
         cores = rows.sparkSession.sparkContext.defaultParallelism
@@ -101,7 +104,7 @@ class Batches:
         """The version before ``batch``: this writer's own, or else the one that is found."""
         if self._held is not None and self._held.version == batch - 1:
             return self._held
-        self._engine.epoch.require_newest()
+        self._engine.epoch.require_own()
         return continued(self._engine.layout, batch, before=self._engine.epoch.number)
 
     def _empty(self) -> Manifest:
@@ -151,7 +154,7 @@ class Batches:
     def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
         stores = {name: store.stored() for name, store in plan.stores.items()}
         states = [PartitionState.from_json(report["state"]) for report in reports]
-        self._engine.epoch.require_newest()
+        self._engine.epoch.require_own()
         manifest = Manifest(
             plan.version,
             self._engine.schema.key.jsonValue(),
@@ -207,7 +210,7 @@ class Batches:
             _log.warning(
                 "old versions of %s cannot be removed; the query goes on, the next batches try "
                 "again, and meanwhile more is kept than asked for",
-                self._engine.layout.files.location, exc_info=True,
+                errors.without_credentials(self._engine.layout.files.location), exc_info=True,
             )  # fmt: skip
             return False
         return True

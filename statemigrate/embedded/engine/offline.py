@@ -136,9 +136,9 @@ class StoppedQuery:
         numbers = range(len(plan.partitions))
         with few_collections():
             reports = [self._partition(plan, n, snapshot, backfill) for n in numbers]
+        self._epoch.require_own()
         if self._manifest.epoch >= self._epoch.number:
             self._epoch = self._epoch.following()
-        self._epoch.require_newest()
         before = self._manifest
         states = [PartitionState.from_json(report.state) for report in reports]
         self._manifest = replace(

@@ -12,10 +12,10 @@ import datetime
 import os
 import socket
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from statemigrate.embedded.storage.layout import EPOCHS, VERSIONS, Layout
-from statemigrate.errors import CheckpointInUseError, CorruptFileError
+from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files import Files, whole_number
 from statemigrate.files.documents import sealed, unsealed
 
@@ -27,10 +27,29 @@ than Spark's logs, and so refuse a checkpoint whose newer manifests they do not 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The right to write in a checkpoint, as long as there is no later one."""
+    """The right to write in a checkpoint, as long as there is no later one.
+
+    ``content`` is what its file holds, as no other writer's does.
+    """
 
     layout: Layout
     number: int
+    content: bytes = field(repr=False)
+
+    def require_own(self) -> None:
+        """`require_newest`, in the very checkpoint that this writer has started on.
+
+        One that was removed and begun anew, or brought back from a copy, has other epochs: that
+        the next one is missing there says nothing. Raises `CheckpointError` for such a one.
+        """
+        name = epoch_name(self.number)
+        try:
+            data = self.layout.files.get(name)
+        except FileNotFoundError:
+            raise _replaced(self.layout, name, "no such file") from None
+        if data != self.content:
+            raise _replaced(self.layout, name, f"that of {_holder(data)}")
+        self.require_newest()
 
     def require_newest(self) -> None:
         """Raise `CheckpointInUseError` where another writer has started since."""
@@ -64,6 +83,12 @@ def newest_epoch(layout: Layout) -> int:
     return newest
 
 
+def is_listed(layout: Layout, number: int) -> bool:
+    """Whether a listing has an epoch: then later ones have all that was made before it."""
+    name = epoch_name(number)
+    return any(entry.name == name for entry in layout.files.list(EPOCHS))
+
+
 def epoch_name(number: int) -> str:
     """The name of an epoch's file."""
     return f"{EPOCHS}/{number}.json"
@@ -86,12 +111,13 @@ def _begun(layout: Layout, number: int) -> Epoch:
         # What no other writer has: an answer of the store may be lost.
         "writer": uuid.uuid4().hex,
     }
+    content = sealed(document)
     try:
-        layout.files.create(epoch_name(number), sealed(document))
+        layout.files.create(epoch_name(number), content)
     except FileExistsError as error:
         found = _holder(layout.files.get(epoch_name(number)))
         raise _taken_over(layout, f"epoch {number} of {found}") from error
-    return Epoch(layout, number)
+    return Epoch(layout, number, content)
 
 
 def _holder(data: bytes) -> str:
@@ -111,6 +137,17 @@ def _taken_over(layout: Layout, found: str) -> CheckpointInUseError:
         next_action="stop one of the two queries; this one has committed nothing since, and the "
         "other goes on from the last committed batch",
         path=layout.files.location,
+    )
+
+
+def _replaced(layout: Layout, name: str, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint {layout.files.location} is another one than this query has started on",
+        expected=f"the file {name} that it made at its start",
+        found=found,
+        next_action="stop this query: the checkpoint was removed, or brought back from a copy, "
+        "while it ran; nothing was committed there since. Then start the one that is to go on",
+        path=layout.place(name),
     )
 
 

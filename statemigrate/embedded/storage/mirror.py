@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import groupby
@@ -89,7 +89,8 @@ class Mirror:
         """Remove what none of these versions needs: it is in the checkpoint, if anywhere."""
         if not self._is_remote:
             return
-        needed: dict[Path, set[str]] = {}
+        # Of packs only a driver that was killed leaves something here.
+        needed: dict[Path, set[str]] = {self._path(PARTITIONS): set()}
         for number, state in ((n, state) for states in versions for n, state in enumerate(states)):
             directory = self._layout.partition(number)
             names = needed.setdefault(directory, set())
@@ -102,8 +103,11 @@ class Mirror:
                     path.unlink(missing_ok=True)
 
     def _do(self, jobs: Jobs) -> None:
-        """Do them all, several at a time; raises the first error."""
-        for each in [self._pool.submit(job) for job in jobs]:
+        """Do them all, several at a time; raises an error once nothing is being done any more."""
+        started = [self._pool.submit(job) for job in jobs]
+        done, rest = wait(started, return_when=FIRST_EXCEPTION)
+        wait([each for each in rest if not each.cancel()])
+        for each in done:
             each.result()
 
     @cached_property

@@ -14,6 +14,8 @@ from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import FileReference, unwritable
 from statemigrate.embedded.storage.manifest import Pack
 
+_BLOCK = 1 << 20
+
 
 def write_pack(path: Path, changelogs: Iterable[tuple[Path, FileReference]]) -> dict[str, Pack]:
     """Write one file with all of these, each in a directory; where each is, by its name."""
@@ -32,4 +34,8 @@ def take(pack: Path, offset: int, file: FileReference, target: Path) -> None:
     """Make a changelog of a pack a file of its own, whatever it holds there."""
     with pack.open("rb") as source, confined(target).open("xb") as made:
         source.seek(offset)
-        made.write(source.read(file.size))
+        left = file.size
+        # Not all at once: a changelog may be larger than memory.
+        while left and (block := source.read(min(left, _BLOCK))):
+            made.write(block)
+            left -= len(block)

@@ -14,7 +14,7 @@ import threading
 
 from statemigrate.embedded.storage.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.errors import CheckpointInUseError
+from statemigrate.errors import CheckpointInUseError, without_credentials
 
 SIGN, NOW = "statemigrate/held", "statemigrate/now"
 EVERY = 30.0
@@ -57,7 +57,8 @@ class Presence:
             self._files.replace(SIGN, self._sign.encode())
         except Exception:
             # What fails a sign fails the next commit too, and that is told.
-            _log.warning("no sign of life in %s", self._files.location, exc_info=True)
+            where = without_credentials(self._files.location)
+            _log.warning("no sign of life in %s", where, exc_info=True)
 
 
 def require_stopped(layout: Layout) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.embedded.storage.epochs import BARRIER, newest_epoch
+from statemigrate.embedded.storage.epochs import BARRIER, is_listed, newest_epoch
 from statemigrate.embedded.storage.layout import VERSIONS, Layout
 from statemigrate.embedded.storage.manifest import Manifest
 from statemigrate.errors import CheckpointInUseError, CorruptFileError
@@ -76,12 +76,14 @@ def publish_manifest(layout: Layout, manifest: Manifest) -> None:
 def read_manifest(layout: Layout, version: int, *, before: int | None = None) -> Manifest:
     """The manifest of ``version`` that counts. Raises `CorruptFileError` if missing or altered.
 
-    ``before`` is a writer's own epoch: every epoch before it is then looked for that the listing
-    does not have, since a listing may lag behind. Without it that is done only where there is none.
+    ``before`` is a writer's own epoch: where a listing does not have even that one yet, every
+    epoch before it is looked for that the listing of manifests does not have. Without it that is
+    done only where there is none.
     """
+    is_behind = before is not None and not is_listed(layout, before)
     listed = [each.epoch for each in published(layout) if each.version == version]
     newest = max(listed, default=-1)
-    if before is not None or not listed:
+    if is_behind or not listed:
         last = newest_epoch(layout) if before is None else before - 1
         listed += range(newest + 1, last + 1)
     for epoch in sorted(listed, reverse=True):
