@@ -14,7 +14,7 @@ from benchmarks.measuring import Result, in_turn, median_ratio, seconds
 from benchmarks.states import LINEAGE, NEW, NEW_FAMILY, OLD, OLD_FAMILY, filled, place, upgrade
 from statemigrate.access import DualAccess, Source
 from statemigrate.budget import Budget, run_chunk
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import Span
 from statemigrate.formats import Value

@@ -7,7 +7,7 @@ import statistics
 
 from benchmarks.measuring import Result, in_turn, seconds
 from benchmarks.states import NEW_FAMILY, filled, key_of, old_item, place, upgrade
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 
 _UPDATES = 1_000

@@ -19,8 +19,8 @@ from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, place
 from statemigrate import dry_run
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import PartitionPlace
 
 _PARTITIONS = 4

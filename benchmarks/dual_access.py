@@ -19,7 +19,7 @@ from benchmarks.states import (
 )
 from statemigrate.access import DualAccess, Source
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Value
 

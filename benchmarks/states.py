@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Avro, Value
 from statemigrate.migration import Lineage, Migration

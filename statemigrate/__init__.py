@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.adopt import adopt, undo_adoption
     from statemigrate.commands.applied import record_applied
-    from statemigrate.commands.autogenerate import autogenerate
     from statemigrate.commands.backfill import backfill, backfill_status, pause_backfill
-    from statemigrate.commands.baseline import baseline
     from statemigrate.commands.check import check
     from statemigrate.commands.dry_run import dry_run, dry_run_file
-    from statemigrate.commands.new import NewScript, new
+    from statemigrate.commands.following.status import Status, status
+    from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.scripts import heads, history, init, show
-    from statemigrate.commands.status import Status, status
-    from statemigrate.commands.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.view import Exported, ExportError, export, get
+    from statemigrate.commands.writing.autogenerate import autogenerate
+    from statemigrate.commands.writing.baseline import baseline
+    from statemigrate.commands.writing.new import NewScript, new
     from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.embedded.engine.query import EmbeddedQuery
     from statemigrate.embedded.engine.running import RunningQuery
@@ -71,17 +71,17 @@ _NAMES = {
     "statemigrate.budget": "BackfillOptions",
     "statemigrate.commands.adopt": "adopt undo_adoption",
     "statemigrate.commands.applied": "record_applied",
-    "statemigrate.commands.autogenerate": "autogenerate",
+    "statemigrate.commands.writing.autogenerate": "autogenerate",
     "statemigrate.commands.backfill": "backfill backfill_status pause_backfill",
-    "statemigrate.commands.baseline": "baseline",
+    "statemigrate.commands.writing.baseline": "baseline",
     "statemigrate.commands.check": "check",
     "statemigrate.commands.dry_run": "dry_run dry_run_file",
-    "statemigrate.commands.new": "NewScript new",
+    "statemigrate.commands.writing.new": "NewScript new",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.scripts": "heads history init show",
-    "statemigrate.commands.status": "Status status",
-    "statemigrate.commands.store_status": "FamilyStatus StoreStatus",
+    "statemigrate.commands.following.status": "Status status",
+    "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
     "statemigrate.embedded.engine.offline": "StoppedBackfill",
     "statemigrate.embedded.engine.query": "EmbeddedQuery",

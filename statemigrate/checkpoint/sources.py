@@ -27,7 +27,7 @@ from statemigrate.checkpoint.offsets import (
 )
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files, parse_json
-from statemigrate.files.shapes import check_shape
+from statemigrate.files.documents.shapes import check_shape
 
 _LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
 _ATTEMPTS = 5

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.budget import OnError
+from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.planning import offline_plans
-from statemigrate.commands.progress import Progress, unseen
 from statemigrate.embedded.engine.offline import StoppedBackfill, stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.native.backfill.chunk_files import ChunkFiles

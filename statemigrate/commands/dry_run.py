@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.commands.progress import Progress, unseen
+from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.inspect.report.dry_run import DryRunReport
 from statemigrate.inspect.trial.estimate import Pace
 from statemigrate.inspect.trial.file import dry_run_file

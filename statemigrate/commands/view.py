@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from statemigrate.commands.progress import Progress, unseen
+from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.whole import replacing
+from statemigrate.files.documents.whole import replacing
 from statemigrate.formats import Struct
 from statemigrate.formats.json_values import json_text
 from statemigrate.state.keys import key_from_texts

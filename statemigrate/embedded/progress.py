@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.versions.manifest import Manifest
 
 
 @dataclass(frozen=True)

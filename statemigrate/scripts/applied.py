@@ -12,7 +12,7 @@ from typing import Any
 
 from statemigrate.errors import ScriptError
 from statemigrate.files import parse_json
-from statemigrate.files.whole import replacing
+from statemigrate.files.documents.whole import replacing
 
 Applied = Mapping[str, Mapping[str, str]]
 """By store and revision the checksum that the script had."""

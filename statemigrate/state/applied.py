@@ -18,7 +18,7 @@ def applied_by(checkpoint: str) -> Applied:
     """
     directory = directory_of(checkpoint)
     if directory.is_embedded:
-        from statemigrate.embedded.storage.last import last_committed
+        from statemigrate.embedded.versions.last import last_committed
 
         manifest = last_committed(Layout.of(checkpoint))
         return _checksums(manifest.stores if manifest else {})

@@ -21,8 +21,8 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.object_store import Fault, MemoryFiles, ObjectStore
 
-from statemigrate.embedded.storage.epochs import claim
 from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.working.committed import hold
 from statemigrate.errors import CheckpointError, CheckpointInUseError, StatemigrateError
 from statemigrate.files import LocalFiles

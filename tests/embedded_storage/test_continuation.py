@@ -2,11 +2,11 @@
 
 import pytest
 
-from statemigrate.embedded.storage.continuation import batch_time, continued, next_batch
-from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout, file_name
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.continuation import batch_time, continued, next_batch
+from statemigrate.embedded.versions.last import last_committed
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 
 RECORD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000123,"conf":{}}\n{"logOffset":0}\n'

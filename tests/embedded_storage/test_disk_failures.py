@@ -7,7 +7,7 @@ from support.partitions import COUNTS, batch, contents, files
 
 from statemigrate.embedded.storage.database import Database
 from statemigrate.embedded.storage.durable import HashingFile
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import opened
 from statemigrate.errors import CheckpointError
 

@@ -15,7 +15,7 @@ from statemigrate.embedded.storage.durable import (
     verify,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files.documents.sealed import RESTORE_COPY
 
 DAMAGES = {
     "cut short": lambda data: data[:-1],

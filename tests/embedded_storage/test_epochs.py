@@ -5,10 +5,10 @@ import threading
 import pytest
 from support.object_store import Fault, MemoryFiles
 
-from statemigrate.embedded.storage.epochs import BARRIER, claim, epoch_name, newest_epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import (
+from statemigrate.embedded.versions.epochs import BARRIER, claim, epoch_name, newest_epoch
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import (
     kept_versions,
     manifest_name,
     publish_manifest,

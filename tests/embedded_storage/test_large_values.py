@@ -52,7 +52,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import Span
 from statemigrate.formats import Avro

@@ -10,12 +10,12 @@ from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import link_or_copy, publish_document, read_document
-from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.retention import remove_old_versions
-from statemigrate.embedded.storage.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.versions.last import last_committed
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.retention import remove_old_versions
+from statemigrate.embedded.versions.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.errors import ForeignFileError
 
 HEX = "0" * 32

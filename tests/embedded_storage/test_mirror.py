@@ -10,9 +10,9 @@ from support.object_store import MemoryFiles
 
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
-from statemigrate.embedded.storage.manifest import PartitionState
-from statemigrate.embedded.storage.mirror import Mirror
-from statemigrate.embedded.storage.packs import take, write_pack
+from statemigrate.embedded.versions.manifest import PartitionState
+from statemigrate.embedded.versions.mirror import Mirror
+from statemigrate.embedded.versions.packs import take, write_pack
 from statemigrate.errors import CorruptFileError
 
 MEGABYTE = 1 << 20

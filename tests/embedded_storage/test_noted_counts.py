@@ -7,7 +7,7 @@ from support.partitions import COUNTS, batch, contents
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.engine.batches import Batches, Engine
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.formats import Struct
 

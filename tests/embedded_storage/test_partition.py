@@ -8,7 +8,7 @@ import pytest
 from support.partitions import COUNTS, batch, contents, files
 
 from statemigrate.embedded.storage.durable import HashingFile
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.errors import CheckpointError
 from statemigrate.families import Span

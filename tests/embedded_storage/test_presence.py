@@ -4,11 +4,11 @@ import pytest
 from support.object_store import MemoryFiles
 
 from statemigrate.embedded.engine.offline import stopped
-from statemigrate.embedded.storage.epochs import claim, newest_epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.presence import GONE, SIGN, Presence
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.epochs import claim, newest_epoch
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.presence import GONE, SIGN, Presence
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.errors import CheckpointInUseError
 
 

@@ -11,7 +11,7 @@ import pytest
 from support.partitions import COUNTS, batch, batches, contents
 
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.embedded.working.proof import PROOF, proven_state
 from statemigrate.embedded.working.restore import STATE

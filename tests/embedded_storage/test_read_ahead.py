@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition
 from tests.support.partitions import COUNTS, batch
 

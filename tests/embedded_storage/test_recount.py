@@ -7,9 +7,9 @@ import pytest
 from support.partitions import COUNTS, batch, batches, contents
 
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.storage.retention import remove_old_versions
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
+from statemigrate.embedded.versions.retention import remove_old_versions
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import CheckpointError
 

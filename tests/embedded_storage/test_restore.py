@@ -14,7 +14,7 @@ from support.partitions import COUNTS, batch, batches, contents, files
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, open_at
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
@@ -170,7 +170,7 @@ KILLED = """
 import os, signal, sys, time
 from pathlib import Path
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS, batches
 place = PartitionPlace(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
@@ -197,7 +197,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.kill
 @pytest.mark.parametrize("after", ["drop", "writes"])
 def test_what_a_killed_process_has_on_disk_is_not_taken_for_a_version(place, tmp_path, after):
-    from statemigrate.embedded.storage.manifest import ChangelogReference, FileReference
+    from statemigrate.embedded.versions.manifest import ChangelogReference, FileReference
 
     tests = str(Path(__file__).parents[1])
     run = subprocess.run(

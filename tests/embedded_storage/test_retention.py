@@ -10,9 +10,9 @@ from support.partitions import batch, contents, files
 from statemigrate.embedded.engine.batches import Batches, Engine
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.retention import DAY, remove_old_versions
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.retention import DAY, remove_old_versions
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import PartitionPlace
 from statemigrate.errors import CorruptFileError
 

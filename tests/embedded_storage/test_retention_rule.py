@@ -9,18 +9,18 @@ from support.object_store import MemoryFiles
 
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
-from statemigrate.embedded.storage.manifest import (
+from statemigrate.embedded.storage.snapshots import SnapshotFile
+from statemigrate.embedded.versions.manifest import (
     CountedBase,
     Manifest,
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.storage.needs import Needs, content_names
-from statemigrate.embedded.storage.retention import DAY, remove_old_versions
-from statemigrate.embedded.storage.snapshots import SnapshotFile
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.needs import Needs, content_names
+from statemigrate.embedded.versions.retention import DAY, remove_old_versions
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.documents import sealed
+from statemigrate.files.documents.sealed import sealed
 
 FOLDER = f"{PARTITIONS}/0"
 

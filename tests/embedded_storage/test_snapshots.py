@@ -11,11 +11,11 @@ from statemigrate.embedded.storage.durable import (
     publish_document,
     read_document,
 )
-from statemigrate.embedded.storage.manifest import PartitionState, SnapshotReference
 from statemigrate.embedded.storage.snapshots import snapshot_files, stored_files
+from statemigrate.embedded.versions.manifest import PartitionState, SnapshotReference
 from statemigrate.embedded.working.partition import Partition
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files.documents.sealed import RESTORE_COPY
 
 MANY = {number.to_bytes(4, "big"): number for number in range(2_000)}
 MORE = {number.to_bytes(4, "big"): -number for number in range(2_000, 2_500)}

@@ -9,8 +9,8 @@ import pytest
 from statemigrate.demo.stage.places import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct

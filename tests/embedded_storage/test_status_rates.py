@@ -10,8 +10,8 @@ from support.checkpoints import FAMILY, KEY, NEW, REVISION
 from statemigrate import status
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import manifest_name, publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import manifest_name, publish_manifest
 
 TARGET = StoredFamily(f"items@{REVISION}", REVISION, NEW)
 

@@ -16,14 +16,14 @@ from statemigrate.checkpoint.operators import operator_files, operator_names
 from statemigrate.checkpoint.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.engine.heartbeat import remove_old_beats
-from statemigrate.embedded.storage.continuation import next_batch
 from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState, SnapshotReference
-from statemigrate.embedded.storage.retention import remove_old_versions
 from statemigrate.embedded.storage.snapshots import snapshot_files
-from statemigrate.embedded.storage.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.versions.continuation import next_batch
+from statemigrate.embedded.versions.last import last_committed
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState, SnapshotReference
+from statemigrate.embedded.versions.retention import remove_old_versions
+from statemigrate.embedded.versions.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.files import LocalFiles
 from statemigrate.formats import Struct, format_from_json
 from statemigrate.native.adoption.backup import last_backup

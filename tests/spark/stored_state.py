@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.mirror import Mirror
+from statemigrate.embedded.versions.last import last_committed
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span

@@ -14,7 +14,7 @@ from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expe
 
 from statemigrate import BackfillOptions, EmbeddedMetrics, migrated
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.versions import read_manifest
+from statemigrate.embedded.versions.versions import read_manifest
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.versions import kept_versions
+from statemigrate.embedded.versions.versions import kept_versions
 
 pytestmark = pytest.mark.spark
 

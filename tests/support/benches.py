@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.deployment import Kind
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Value

@@ -8,8 +8,8 @@ from typing import Any
 
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec

@@ -128,7 +128,7 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
 
 
 def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
-    from statemigrate.commands.next_steps import RUNNING
+    from statemigrate.commands.following.next_steps import RUNNING
 
     screen = console()
     if plan.withdrawn:
@@ -172,7 +172,7 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
 
 
 def _print_status(status: BackfillStatus, checkpoint: str) -> None:
-    from statemigrate.commands.next_steps import RUNNING
+    from statemigrate.commands.following.next_steps import RUNNING
 
     screen = console()
     _print_families(status.families)

@@ -19,7 +19,7 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
-from statemigrate.files.whole import replacing
+from statemigrate.files.documents.whole import replacing
 
 if TYPE_CHECKING:
     from statemigrate.inspect.report.dry_run import DryRunReport

@@ -12,7 +12,7 @@ from statemigrate.cli.options import Settings, operator_option, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from statemigrate.commands.new import NewScript
+    from statemigrate.commands.writing.new import NewScript
     from statemigrate.formats import Format
 
 
@@ -87,7 +87,7 @@ def _from_checkpoint(
     settings: Settings, checkpoint: str, message: str | None, store: str | None
 ) -> None:
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.baseline import MESSAGE, baseline
+    from statemigrate.commands.writing.baseline import MESSAGE, baseline
 
     with spark_when_needed() as spark:
         written = baseline(
@@ -117,7 +117,7 @@ def _write(
     new: Format | None,
     baseline: bool,
 ) -> None:
-    from statemigrate.commands.new import new as write
+    from statemigrate.commands.writing.new import new as write
 
     path = write(
         store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations
@@ -133,7 +133,7 @@ def _write(
 
 
 def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
-    from statemigrate.commands.autogenerate import autogenerate
+    from statemigrate.commands.writing.autogenerate import autogenerate
 
     written = autogenerate(reference, message, store=store, migrations=settings.migrations)
     if settings.json:

@@ -21,8 +21,8 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from statemigrate.commands.status import Status
-    from statemigrate.commands.store_status import StoreStatus
+    from statemigrate.commands.following.status import Status
+    from statemigrate.commands.following.store_status import StoreStatus
 
 
 @click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
@@ -48,7 +48,7 @@ def status(
     rate and the time left are reckoned from one look to the next; Ctrl-C ends it.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.status import status as look
+    from statemigrate.commands.following.status import status as look
 
     with spark_when_needed() as spark:
         look_again = partial(

@@ -137,7 +137,7 @@ def _print_retirement(found: Retirement, checkpoint: str) -> None:
 
 
 def _write(found: Iterator[Quarantined], path: str) -> int:
-    from statemigrate.files.whole import replacing
+    from statemigrate.files.documents.whole import replacing
     from statemigrate.formats.json_values import json_text
 
     written = failing = 0

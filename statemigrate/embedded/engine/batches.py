@@ -22,14 +22,14 @@ from statemigrate.embedded.engine.report import REPORT
 from statemigrate.embedded.engine.task import run_partition
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
-from statemigrate.embedded.storage.continuation import batch_time, continued
-from statemigrate.embedded.storage.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.mirror import Mirror
-from statemigrate.embedded.storage.needs import Needs
-from statemigrate.embedded.storage.retention import remove_old_versions
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.continuation import batch_time, continued
+from statemigrate.embedded.versions.epochs import Epoch
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.mirror import Mirror
+from statemigrate.embedded.versions.needs import Needs
+from statemigrate.embedded.versions.retention import remove_old_versions
+from statemigrate.embedded.versions.versions import publish_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

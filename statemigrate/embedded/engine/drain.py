@@ -17,7 +17,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 if TYPE_CHECKING:
     from statemigrate.deployment import StorePlan
     from statemigrate.embedded.engine.offline import StoppedBackfill, StoppedQuery
-    from statemigrate.embedded.storage.manifest import Manifest
+    from statemigrate.embedded.versions.manifest import Manifest
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,14 @@ from statemigrate.embedded.engine.plan import BatchPlan
 from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.stores import OpenStores
 from statemigrate.embedded.engine.task import retire_families, working_copy
-from statemigrate.embedded.storage.epochs import Epoch, claim
-from statemigrate.embedded.storage.last import require_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
-from statemigrate.embedded.storage.mirror import Mirror
-from statemigrate.embedded.storage.presence import require_stopped
-from statemigrate.embedded.storage.versions import publish_manifest
+from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.mirror import Mirror
+from statemigrate.embedded.versions.presence import require_stopped
+from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.directory import (
     given_directory,
     private_directory,

@@ -8,7 +8,7 @@ from typing import Any
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import PartitionState
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,13 @@ from statemigrate.embedded.engine.offline import StoppedQuery
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.running import RunningQuery
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.storage.continuation import continued, next_batch
-from statemigrate.embedded.storage.epochs import Epoch, claim
-from statemigrate.embedded.storage.last import last_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, Releasable, checkpoint_locks
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.presence import Presence
+from statemigrate.embedded.versions.continuation import continued, next_batch
+from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.last import last_committed
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.presence import Presence
 from statemigrate.embedded.working.directory import (
     given_directory,
     private_directory,

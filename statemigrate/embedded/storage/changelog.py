@@ -28,7 +28,7 @@ from statemigrate.embedded.storage.durable import (
 )
 from statemigrate.embedded.storage.layout import file_name
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _ROWS_A_BLOCK = 16_384
 _BYTES_A_BLOCK = 64 << 20

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY, sealed, unsealed
+from statemigrate.files.documents.sealed import RESTORE_COPY, sealed, unsealed
 
 _BLOCK = 1 << 20
 FILE = {"name": str, "sha256": str, "size": int}

@@ -36,8 +36,8 @@ from statemigrate.embedded.storage.durable import (
 )
 from statemigrate.embedded.storage.layout import file_name
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY, understood, unsealed
-from statemigrate.files.shapes import OBJECT, Maybe, check_shape
+from statemigrate.files.documents.sealed import RESTORE_COPY, understood, unsealed
+from statemigrate.files.documents.shapes import OBJECT, Maybe, check_shape
 
 _HASHES = "statemigrate-hashes.json"
 _LISTED = {**FILE, "stored": Maybe(str, missing=True), "content": Maybe(str, missing=True)}

@@ -18,11 +18,11 @@ from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.storage.last import require_committed
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.storage.mirror import Mirror
-from statemigrate.embedded.storage.versions import newest_only, published, read_published
+from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
+from statemigrate.embedded.versions.mirror import Mirror
+from statemigrate.embedded.versions.versions import newest_only, published, read_published
 from statemigrate.embedded.working.families import RocksFamily, count, family_class, records
 from statemigrate.embedded.working.partition import quarantine_prefix
 from statemigrate.embedded.working.readers import make_directory, remove_directory

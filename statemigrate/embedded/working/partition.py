@@ -15,12 +15,12 @@ from statemigrate.embedded.storage.changelog import ChangelogWriter
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.database import META, named
 from statemigrate.embedded.storage.durable import FileReference, unwritable
-from statemigrate.embedded.storage.manifest import (
+from statemigrate.embedded.storage.snapshots import store_snapshot
+from statemigrate.embedded.versions.manifest import (
     CountedBase,
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.storage.snapshots import store_snapshot
 from statemigrate.embedded.working.families import (
     RocksFamily,
     count,

@@ -10,16 +10,16 @@ from statemigrate.embedded.storage.changelog import read_changelog
 from statemigrate.embedded.storage.database import META, Database, translated
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.storage.manifest import (
+from statemigrate.embedded.storage.snapshots import restore_snapshot
+from statemigrate.embedded.versions.manifest import (
     EMPTY_STATE,
     ChangelogReference,
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.storage.snapshots import restore_snapshot
 from statemigrate.embedded.working.proof import proven_state, remove, withdraw
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files.documents.sealed import RESTORE_COPY
 
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"

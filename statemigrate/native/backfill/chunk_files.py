@@ -14,8 +14,8 @@ from statemigrate.checkpoint.offsets import Offsets, folders_in, names_in, newes
 from statemigrate.checkpoint.sources import SourceLog, files_taken
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
+from statemigrate.files.documents.shapes import VERSION, check_shape
 from statemigrate.files.opening import Place, open_files
-from statemigrate.files.shapes import VERSION, check_shape
 from statemigrate.native.live.control import MARKER
 
 CHUNKS = "statemigrate/control/chunks"

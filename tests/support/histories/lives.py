@@ -24,12 +24,12 @@ from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.engine.plan import BatchSchema
 from statemigrate.embedded.engine.task import working_copy
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.storage.epochs import Epoch, claim
-from statemigrate.embedded.storage.last import last_committed, require_committed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.mirror import Mirror
+from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.last import last_committed, require_committed
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.working.directory import remove_leftovers
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span

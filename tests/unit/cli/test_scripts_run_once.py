@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from support import checkpoints
 
 from statemigrate.cli.main import main
-from statemigrate.commands.autogenerate import autogenerate
-from statemigrate.commands.baseline import baseline
+from statemigrate.commands.writing.autogenerate import autogenerate
+from statemigrate.commands.writing.baseline import baseline
 from statemigrate.deployment import Declared, StoredStore
 from statemigrate.formats import Struct
 from statemigrate.native.spark_state.reader import SparkCheckpoint
@@ -115,7 +115,7 @@ def test_autogenerate_executes_each_script_once(monkeypatch: pytest.MonkeyPatch,
         Declared("others", "value", Struct("n INT, m INT").struct_type()),
         Declared("thirds", "value", Struct("n INT").struct_type()),
     ]
-    monkeypatch.setattr("statemigrate.commands.autogenerate.declared_in", lambda _: changed)
+    monkeypatch.setattr("statemigrate.commands.writing.autogenerate.declared_in", lambda _: changed)
     written = autogenerate("pipeline:Totals", "more")
     assert [each.store for each in written] == ["items", "others", "thirds"]
     assert executed(log) == {"amounts": 1, "others": 1}

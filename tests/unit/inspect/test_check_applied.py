@@ -11,8 +11,8 @@ from support.script_files import script
 from statemigrate.commands.applied import record_applied
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.versions import manifest_name, publish_manifest
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.versions import manifest_name, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
 from statemigrate.inspect.checking.check import check

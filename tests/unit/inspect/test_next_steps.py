@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from support.offset_logs import checkpoint
 
-from statemigrate.commands.next_steps import next_step
-from statemigrate.commands.store_status import FamilyStatus, StoreStatus
+from statemigrate.commands.following.next_steps import next_step
+from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
 from statemigrate.native.adoption import adopt
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 

@@ -21,11 +21,11 @@ from typing import Any
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import FileReference, unwritable, verify
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
-from statemigrate.embedded.storage.manifest import Pack, PartitionState
-from statemigrate.embedded.storage.packs import take, write_pack
 from statemigrate.embedded.storage.snapshots import stored_files
+from statemigrate.embedded.versions.manifest import Pack, PartitionState
+from statemigrate.embedded.versions.packs import take, write_pack
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _AT_ONCE = 8
 """Requests that wait for the store at the same time."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from statemigrate.checkpoint.offsets import batches_in, parse_offsets, unknown
 from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.versions import published, read_manifest
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.versions import published, read_manifest
 from statemigrate.errors import CheckpointError
 from statemigrate.files import parse_json
 

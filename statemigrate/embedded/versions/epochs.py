@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statemigrate.embedded.storage.layout import EPOCHS, VERSIONS, Layout
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files import Files, whole_number
-from statemigrate.files.documents import sealed, unsealed
+from statemigrate.files.documents.sealed import sealed, unsealed
 
 _FORMAT = 2
 BARRIER = 10**18

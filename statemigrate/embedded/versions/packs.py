@@ -12,7 +12,7 @@ from pathlib import Path
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import FileReference, unwritable
-from statemigrate.embedded.storage.manifest import Pack
+from statemigrate.embedded.versions.manifest import Pack
 
 _BLOCK = 1 << 20
 

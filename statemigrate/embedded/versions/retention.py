@@ -23,9 +23,9 @@ from functools import partial
 from types import MappingProxyType
 
 from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.needs import Needs, content_names, needs_of
-from statemigrate.embedded.storage.versions import Published, newest_only, published
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.needs import Needs, content_names, needs_of
+from statemigrate.embedded.versions.versions import Published, newest_only, published
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Entry
 

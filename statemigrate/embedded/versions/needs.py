@@ -8,9 +8,9 @@ from sys import intern
 
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout
-from statemigrate.embedded.storage.manifest import Manifest, PartitionState
 from statemigrate.embedded.storage.snapshots import SnapshotFile, listed
-from statemigrate.embedded.storage.versions import Published, read_published
+from statemigrate.embedded.versions.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions.versions import Published, read_published
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from statemigrate.checkpoint.offsets import batches_in
-from statemigrate.embedded.storage.continuation import require_versions
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.manifest import Manifest
-from statemigrate.embedded.storage.versions import kept_versions, read_manifest
+from statemigrate.embedded.versions.continuation import require_versions
+from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.versions import kept_versions, read_manifest
 from statemigrate.errors import CheckpointError
 
 

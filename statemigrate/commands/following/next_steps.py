@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from statemigrate.commands.store_status import StoreStatus
+from statemigrate.commands.following.store_status import StoreStatus
 from statemigrate.files.remembered import Remembered
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice

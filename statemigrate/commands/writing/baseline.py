@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.commands.new import NewScript
+from statemigrate.commands.writing.new import NewScript
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import LineageError
 from statemigrate.scripts import ScriptFolder

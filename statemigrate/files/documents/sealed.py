@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from statemigrate.errors import CorruptFileError, FormatError
-from statemigrate.files.json_text import parse_json
-from statemigrate.files.shapes import OBJECT, check_shape
+from statemigrate.files.documents.json_text import parse_json
+from statemigrate.files.documents.shapes import OBJECT, check_shape
 
 RESTORE_COPY = (
     "restore the checkpoint directory from a copy that holds the intact file; "

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.commands.next_steps import next_step
-from statemigrate.commands.store_status import FamilyStatus, StoreStatus
+from statemigrate.commands.following.next_steps import next_step
+from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
 from statemigrate.deployment import StoredStore
 from statemigrate.migration import Lineage
 from statemigrate.scripts.folder import survey_of

@@ -12,8 +12,8 @@ import os
 import socket
 import threading
 
-from statemigrate.embedded.storage.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.versions.epochs import Epoch
 from statemigrate.errors import CheckpointInUseError, without_credentials
 
 SIGN, NOW = "statemigrate/held", "statemigrate/now"

@@ -14,7 +14,7 @@ from typing import Any
 
 from statemigrate.deployment import Holds, StoredStore
 from statemigrate.embedded.storage.durable import FILE, FileReference
-from statemigrate.files.shapes import OBJECT, Maybe, OneOf, Table, check_shape
+from statemigrate.files.documents.shapes import OBJECT, Maybe, OneOf, Table, check_shape
 
 EMPTY_STATE = "empty"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from statemigrate.commands.new import NewScript
+from statemigrate.commands.writing.new import NewScript
 from statemigrate.deployment import Declared
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of

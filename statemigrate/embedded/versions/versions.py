@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.embedded.storage.epochs import BARRIER, is_listed, newest_epoch
 from statemigrate.embedded.storage.layout import VERSIONS, Layout
-from statemigrate.embedded.storage.manifest import Manifest
+from statemigrate.embedded.versions.epochs import BARRIER, is_listed, newest_epoch
+from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.errors import CheckpointInUseError, CorruptFileError
 from statemigrate.files import Entry
-from statemigrate.files.documents import RESTORE_COPY, sealed, understood, unsealed
+from statemigrate.files.documents.sealed import RESTORE_COPY, sealed, understood, unsealed
 
 _FORMATS = {False: 1, True: 2}
 """Of a manifest's document, by whether it has an epoch."""

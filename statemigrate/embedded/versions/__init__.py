@@ -1,0 +1,1 @@
+"""Versions: each one's manifest, the epochs that fence writers, and which files may go."""
