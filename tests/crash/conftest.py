@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from support.crash.library import compiler
 from support.crash.nursery import Nursery
+from support.histories.bucket import OLD, STORES, Place
+from support.histories.model import Model
+from support.histories.scenes import changes, first_values
+from support.object_store import ObjectStore, Request
 
 LIVES = ["support.histories.lives", "support.crash.adopting"]
 
@@ -31,3 +35,24 @@ def places() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="statemigrate-crash-", dir=memory))
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def staged(places: Path) -> Place:
+    """One batch of the old code is committed; three of the new one are to come."""
+    place = Place(places / "bucket", ObjectStore(), Model())
+    place.feed(first_values(STORES))
+    place.run(OLD)
+    place.compare(OLD)
+    place.feed(changes(STORES), changes(STORES), changes(STORES))
+    return place
+
+
+@pytest.fixture(scope="module")
+def requests(staged: Place, places: Path) -> list[Request]:
+    """The requests of a life without trouble."""
+    place = staged.copied(places / "counted")
+    before = place.requests_from_here()
+    place.run()
+    place.compare()
+    return place.store.requests[before:]

@@ -88,8 +88,9 @@ class Batches:
             self._mirror.bring(before.partitions)
         plan = self._plan(before, batch)
         with _stored(self._stage(rows, plan)) as computed:
-            reports = _reports(computed, self._engine.options.partitions)
-            manifest = self._commit(before, plan, reports)
+            with self._mirror.explained():
+                reports = _reports(computed, self._engine.options.partitions)
+                manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
         # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
         # and runs this batch again.

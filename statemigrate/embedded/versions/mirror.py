@@ -102,6 +102,21 @@ class Mirror:
                 if path.name not in names and path.is_file():
                     path.unlink(missing_ok=True)
 
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say of a file that only this machine has lost that the checkpoint still has it."""
+        try:
+            yield
+        except CorruptFileError as error:
+            path = Path(str(error.data.get("path")))
+            if not (self._is_remote and path.is_relative_to(self._layout.checkpoint)):
+                raise
+            raise error.but(
+                next_action="start the query again, and keep others from removing files of its "
+                "working directory, such as what empties the temporary one: the file is fetched "
+                f"anew from {self._layout.files.location}",
+            ) from error
+
     def _do(self, jobs: Jobs) -> None:
         """Do them all, several at a time; raises an error once nothing is being done any more."""
         started = [self._pool.submit(job) for job in jobs]
