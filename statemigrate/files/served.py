@@ -158,6 +158,9 @@ def _answer(connection: Connection, files: Files) -> None:
             answer: dict[str, Any] = {"error": error.to_json()}
         except tuple(_BUILT_IN.values()) as error:
             answer = {"built_in": type(error).__name__, "parts": error.args}
+        except Exception as error:
+            # Whoever asked is told; here nobody is.
+            answer = {"error": _failed(files, head["verb"], error).to_json()}
         else:
             is_data = isinstance(found, bytes)
             answer = {"found": None if is_data else _plain(found), "has_data": is_data}
@@ -165,6 +168,16 @@ def _answer(connection: Connection, files: Files) -> None:
         connection.send_bytes(json.dumps(answer).encode())
         if answer.get("has_data"):
             connection.send_bytes(data[0])
+
+
+def _failed(files: Files, verb: str, error: Exception) -> StorageError:
+    return StorageError(
+        f"the driver failed at {verb} in {files.location}",
+        expected="a file system that answers, and files that this user may write",
+        found=f"{type(error).__name__}: {error}",
+        next_action="look at what was found; when that is mended, start the query again",
+        path=files.location,
+    )
 
 
 def _done(files: Files, head: dict[str, Any], data: list[bytes]) -> Any:

@@ -39,3 +39,16 @@ def test_the_way_that_is_lent_is_this_users_alone(tmp_path: Path) -> None:
     assert lent.get("a") == b"x"
     with pytest.raises(StorageError, match="start the query from the process"):
         ServedFiles(lent.location, "/nowhere/socket", lent.token).get("a")
+
+
+def test_what_fails_at_the_driver_in_a_way_nobody_foresaw_is_told_where_it_was_asked(
+    tmp_path: Path,
+) -> None:
+    files = MemoryFiles(prefix=tmp_path.name)
+    files.put("a", b"x")
+    lent = served(files)
+    (tmp_path / "a file").write_bytes(b"")
+    with pytest.raises(StorageError, match="failed at fetch") as raised:
+        lent.fetch("a", tmp_path / "a file" / "below", most=10)
+    assert "NotADirectoryError" in str(raised.value.found)
+    assert lent.get("a") == b"x"
