@@ -70,6 +70,21 @@ def test_the_sign_of_another_stays(layout):
     assert layout.files.find(SIGN) is None
 
 
+def test_a_sign_that_is_on_its_way_when_the_query_ends_does_not_stay(layout):
+    presence = Presence(claim(layout))
+    held = []
+
+    def watch(request):
+        if request.verb == "replace" and not held:
+            held.append(request)
+            presence.release()
+
+    layout.files.store.watch = watch
+    presence._give()
+    assert held
+    assert layout.files.find(SIGN) is None
+
+
 def test_on_a_local_disk_there_is_a_lock_and_no_sign(tmp_path):
     layout = Layout.of(tmp_path / "checkpoint")
     publish_manifest(layout, Manifest(0, {}, (PartitionState(),), {}, {}))

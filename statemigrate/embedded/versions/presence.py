@@ -39,6 +39,9 @@ class Presence:
         if self._ended.is_set():
             return
         self._ended.set()
+        self._take_away()
+
+    def _take_away(self) -> None:
         try:
             if self._files.get(SIGN) == self._sign.encode():
                 self._files.delete([SIGN])
@@ -55,6 +58,9 @@ class Presence:
     def _give(self) -> None:
         try:
             self._files.replace(SIGN, self._sign.encode())
+            if self._ended.is_set():
+                # Meanwhile: it may have come after the other was taken away.
+                self._take_away()
         except Exception:
             # What fails a sign fails the next commit too, and that is told.
             where = without_credentials(self._files.location)
