@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _CHUNK = BackfillOptions(idle_milliseconds=2_000.0, initial_rows=20_000)
+_LONGEST = 64
+"""Changelogs after which a snapshot takes their place: each chunk's manifest names them all."""
 Tick = Callable[[int, int], None]
 Plans = Mapping[str, StorePlan]
 
@@ -94,13 +96,13 @@ class StoppedQuery:
         done, first, worked = 0, True, True
         while worked:
             plan = replace(self._plan(plans, options), tuner=tuner, first_of_run=first)
-            reports = self._run(plan, snapshot=False)
+            reports = self._run(plan, snapshot=self._is_long())
             done += sum(report.backfilled for report in reports)
             documents = [asdict(report) for report in reports]
             worked, first = has_worked(documents), False
             tuner = tuner_of(options, tuned(plan, documents))
             tick(done, done + sum(self.left(plans).values()))
-        # The changelogs of many chunks would be replayed one after the other.
+        # What is left of changelogs would be replayed one after the other.
         self._run(self._plan(plans, options), snapshot=True, backfill=False)
         return StoppedBackfill(done, self._quarantined(plans), self.left(plans))
 
@@ -113,6 +115,9 @@ class StoppedQuery:
             plan = replace(self._plan(kept, _CHUNK), retired=empty)
             self._run(plan, snapshot=False, backfill=False)
         return tuple(sorted(empty))
+
+    def _is_long(self) -> bool:
+        return any(len(state.changelogs) >= _LONGEST for state in self._manifest.partitions)
 
     def _plan(self, plans: Plans, options: BackfillOptions) -> BatchPlan:
         return BatchPlan(
