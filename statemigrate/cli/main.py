@@ -71,14 +71,26 @@ class Verbs(click.Group):
         """
         try:
             return super().invoke(ctx)
-        except (StatemigrateError, OSError) as error:
-            if isinstance(error, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if _is_interrupted(error):
+                print_line("Interrupted.", stderr=True)
+                ctx.exit(128 + SIGINT)
+            if isinstance(error, BrokenPipeError) or not isinstance(error, _EXPECTED):
                 raise
             print_error(error, ctx.ensure_object(Settings))
             ctx.exit(1)
-        except KeyboardInterrupt:
-            print_line("Interrupted.", stderr=True)
-            ctx.exit(128 + SIGINT)
+
+
+_EXPECTED = (StatemigrateError, OSError)
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or came of it: PySpark, cleaning up, calls a Java that it ended too."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 @click.group(

@@ -51,7 +51,7 @@ class _Store:
     head: int
 
     def shown(self, reader: StateReader) -> dict[str, str]:
-        width = len(reader.plan(self.name).declared.user_key or ())
+        width = len(reader._plan(self.name).declared.user_key or ())
         found: dict[str, Any] = {}
         for key, value in reader.entries(self.name):
             own = key[len(key) - width :]
