@@ -212,16 +212,16 @@ def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
 class Held:
     """A command that comes to a stand where its script says so, until it is interrupted.
 
-    The script tells of it by opening a named pipe for writing, and then waits for ever at another
-    one, which nobody writes to.
+    The script tells of it by opening a named pipe for writing, and then waits for ever, in short
+    pieces: a signal right before one long wait would only be seen after it.
     """
 
     def __init__(self, root: Path, *arguments: str) -> None:
         self._root, self._arguments = root, arguments
         self._reached = root / "reached"
-        for pipe in (self._reached, root / "held"):
-            os.mkfifo(pipe)
-        stand = f"open({str(self._reached)!r}, 'w').close(); open({str(root / 'held')!r}).close()"
+        os.mkfifo(self._reached)
+        wait = "while True: __import__('time').sleep(0.01)"
+        stand = f"open({str(self._reached)!r}, 'w').close()\n    {wait}"
         transform = '    return {"amount"'
         assert transform in checkpoints.SCRIPT
         text = checkpoints.SCRIPT.replace(transform, f"    {stand}\n{transform}", 1)
@@ -235,7 +235,7 @@ class Held:
         process = subprocess.Popen(
             [sys.executable, "-m", "statemigrate.cli", *self._arguments],
             cwd=self._root,
-            env={**os.environ, "TMPDIR": str(temporary)},
+            env={**os.environ, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -244,7 +244,7 @@ class Held:
         self._wait(process)
         # A terminal sends it to all processes, Java too.
         os.killpg(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=120)
+        output, errors = _ended(process)
         assert leftovers(temporary) == set()
         return process.returncode, output, errors
 
@@ -258,6 +258,15 @@ class Held:
         finally:
             os.close(pipe)
         assert process.poll() is None, process.communicate()
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it printed; of a process that goes on, where each of its threads stands."""
+    try:
+        return process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        pytest.fail(f"it goes on after Ctrl-C: {process.communicate()}")
 
 
 def test_ctrl_c_ends_it_cleanly_and_leaves_nothing(root: Path) -> None:
