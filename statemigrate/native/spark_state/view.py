@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files, LocalFiles
+from statemigrate.files import Files, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,8 @@ def readable_place(files: Files, checkpoint: str, spark: SparkSession) -> str:
 
 def uri_of(files: Files) -> str:
     """The checkpoint's place as Spark writes it into metadata."""
-    return f"file:{files.root}" if isinstance(files, LocalFiles) else files.location
+    place = local_path(files.location)
+    return files.location if place is None else f"file:{place}"
 
 
 def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:

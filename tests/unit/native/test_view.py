@@ -12,6 +12,7 @@ from support.offset_logs import checkpoint, operator, tree
 
 from statemigrate.checkpoint import operators
 from statemigrate.files import LocalFiles
+from statemigrate.files.remembered import Remembered
 from statemigrate.native.spark_state import view
 from statemigrate.native.spark_state.view import readable_place
 
@@ -24,8 +25,19 @@ class Session:
         self.conf = SimpleNamespace(set=self.settings.__setitem__)
 
 
+@pytest.fixture(
+    params=[lambda files: files, Remembered], ids=["as they are", "remembered"], autouse=True
+)
+def seen(request, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.looked_at", request.param)
+
+
+def looked_at(files):
+    return files
+
+
 def place(root, session):
-    return readable_place(LocalFiles(root), str(root), session)
+    return readable_place(looked_at(LocalFiles(root)), str(root), session)
 
 
 @pytest.fixture
