@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test systems integration soak fuzz lint docs bench compat java chromium compiler \
+.PHONY: demo test long systems integration soak fuzz lint docs bench compat java chromium compiler \
 	postgres clean
 
 demo: $(STAMP) java
@@ -17,6 +17,10 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+# What takes a minute or more each: pages followed word for word, a cluster, histories at random.
+long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
+	$(BIN)/python -m pytest -m long $(PARALLEL) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
 systems: $(VENV)/.integration java postgres
@@ -60,7 +64,7 @@ LEAKS := -W default::pytest.PytestUnraisableExceptionWarning
 compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
 	for line in 4.1 4.2 4.3; do \
 		echo "PySpark $$line"; \
-		.venv-$$line/bin/python -m pytest $(PARALLEL) $(LEAKS) tests/native $(ARGS) || exit 1; \
+		.venv-$$line/bin/python -m pytest $(PARALLEL) $(LEAKS) -m "" tests/native $(ARGS) || exit 1; \
 	done
 
 .venv-%/.installed: pyproject.toml constraints.txt

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from support.pages import DOCS, Page, Reader, all_pages
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CHECKED_MORE = {"tutorial.md", "in-ci.md", "quarantine.md"}
 # tests/native follows this one, on each version of Spark, and compares the state as well.

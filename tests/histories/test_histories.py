@@ -19,12 +19,14 @@ def session(spark, tmp_path_factory):
     return Session(tmp_path_factory.mktemp("warehouse"), spark)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_history_is_right_in_every_key_after_every_life(session, tmp_path, seed):
     figures = run(session, tmp_path / "history", history(seed))
     assert figures.values
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", EMBEDDED_SEEDS)
 def test_a_history_of_embedded_queries_is_right_in_every_key(session, tmp_path, seed):
     made = embedded_history(seed)

@@ -10,7 +10,7 @@ from standalone import Cluster
 
 from statemigrate.cli import main
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
 EVENTS, KEYS = 3_600, 1_200
 

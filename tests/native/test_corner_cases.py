@@ -8,7 +8,7 @@ from tally import Scripts
 
 from statemigrate import migrated
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SCRIPT = '''"""A new revision that changes nothing, so that every value must come out as it was."""
 from statemigrate.formats import Struct

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from support.pages import DOCS, Page, Reader
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PAGE = Page(DOCS / "spark-state.md")
 

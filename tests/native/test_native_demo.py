@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from statemigrate.cli import main
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
 EVENTS, KEYS = 6_000, 2_000
 
