@@ -23,6 +23,12 @@ __all__ = ["scripts"]
 use_folders("integration", "native", "spark")
 
 
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Leave these modules alone unless they are asked for: they import what the extra brings."""
+    wanted = config.option.markexpr
+    return None if "integration" in wanted and "not integration" not in wanted else True
+
+
 @pytest.fixture(scope="session")
 def systems_folder() -> Iterator[Path]:
     """A short path: PostgreSQL's socket must fit into a hundred bytes."""
