@@ -6,7 +6,7 @@ from refusals import contents, copied, refused
 from stored_state import manifest_of
 from tally import CENTS, CentsTally, Expected, batch
 
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError, StorageError
 
 pytestmark = pytest.mark.spark
 
@@ -123,7 +123,7 @@ def test_a_directory_that_cannot_be_written(pipeline, tmp_path):
     )  # fmt: skip
 
 
-def test_a_remote_checkpoint(spark, pipeline):
+def test_a_remote_checkpoint_whose_connector_is_missing(spark, pipeline):
     from statemigrate import EmbeddedQuery
 
     def start():
@@ -133,4 +133,4 @@ def test_a_remote_checkpoint(spark, pipeline):
             checkpoint="s3://bucket/checkpoint", sink=pipeline.sink,
         ).start()  # fmt: skip
 
-    refused(CheckpointError, start, "s3://bucket/checkpoint", "local or mounted directory")
+    refused(StorageError, start, "s3://bucket/checkpoint", "org.apache.hadoop:hadoop-aws", "s3a://")
