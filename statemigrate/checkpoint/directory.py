@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from statemigrate.checkpoint.operators import known_variables
+from statemigrate.checkpoint.operators.metadata import known_variables
 from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.migration import Lineage

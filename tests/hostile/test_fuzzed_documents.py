@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.operators import operator_files, operator_names
-from statemigrate.checkpoint.schemas import value_fields
+from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
+from statemigrate.checkpoint.operators.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.engine.heartbeat import remove_old_beats
 from statemigrate.embedded.storage.durable import FileReference

@@ -6,7 +6,7 @@ from each other. A batch continues the newest version, or repeats it; everything
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.offsets import batches_in, parse_offsets, unknown
+from statemigrate.checkpoint.logs.offsets import batches_in, parse_offsets, unknown
 from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.embedded.versions.versions import published, read_manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.offsets import batches_in
+from statemigrate.checkpoint.logs.offsets import batches_in
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.continuation import require_versions
 from statemigrate.embedded.versions.manifest import Manifest

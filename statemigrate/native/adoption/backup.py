@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.files import Files
 from statemigrate.native.adoption.offsets import OffsetFile, checksum_of
 from statemigrate.native.backfill.adoptions import (

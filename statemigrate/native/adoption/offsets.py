@@ -1,6 +1,6 @@
 """The offset log of a stopped query, as a source is added to it or taken away.
 
-`statemigrate.checkpoint.offsets` says what a file of the log looks like.
+`statemigrate.checkpoint.logs.offsets` says what a file of the log looks like.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from statemigrate.checkpoint.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
+from statemigrate.checkpoint.logs.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.checkpoint.offsets import NO_OFFSET
+from statemigrate.checkpoint.logs.offsets import NO_OFFSET
 from statemigrate.native.adoption.backup import Backup, last_backup, new_backup
 from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
 from statemigrate.native.adoption.outcome import Adoption, FileChange, State

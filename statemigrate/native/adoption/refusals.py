@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators import operator_names
-from statemigrate.checkpoint.schemas import value_fields
+from statemigrate.checkpoint.operators.metadata import operator_names
+from statemigrate.checkpoint.operators.schemas import value_fields
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
+from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.native.adoption.offsets import checksum_of

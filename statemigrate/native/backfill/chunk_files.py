@@ -10,8 +10,8 @@ import json
 from dataclasses import asdict, dataclass
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.offsets import Offsets, folders_in, names_in, newest_offsets
-from statemigrate.checkpoint.sources import SourceLog, files_taken
+from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, newest_offsets
+from statemigrate.checkpoint.logs.sources import SourceLog, files_taken
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.documents.shapes import VERSION, check_shape

@@ -7,8 +7,8 @@ control source is the last.
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.offsets import Offsets
-from statemigrate.checkpoint.sources import file_offset
+from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.errors import CheckpointError
 from statemigrate.native.backfill.adoptions import Record, parse_record
 from statemigrate.native.backfill.chunk_files import CHUNKS, MADE, ChunkFiles

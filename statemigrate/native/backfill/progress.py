@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.checkpoint.sources import file_offset
+from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.backfill.plan import keys_left
 from statemigrate.native.spark_state.reader import SparkCheckpoint

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number
 from statemigrate.files.opening import Place, open_files

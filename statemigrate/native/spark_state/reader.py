@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators import OperatorFile, is_local, operator_files
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.operators.metadata import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files

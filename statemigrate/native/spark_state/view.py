@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
+from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, local_path
 

@@ -16,7 +16,7 @@ from support.offset_logs import (
     tree,
 )
 
-from statemigrate.checkpoint.operators import OperatorFile, is_at, is_local, operator_files
+from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, is_local, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import LocalFiles
 from statemigrate.native.adoption import adopt, undo_adoption

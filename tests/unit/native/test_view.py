@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 from support.offset_logs import checkpoint, operator, tree
 
-from statemigrate.checkpoint import operators
+from statemigrate.checkpoint.operators import metadata as operators
 from statemigrate.files import LocalFiles
 from statemigrate.files.remembered import Remembered
 from statemigrate.native.spark_state import view

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from statemigrate.checkpoint.offsets import (
+from statemigrate.checkpoint.logs.offsets import (
     Offsets,
     committed_offsets,
     folders_in,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlparse
 
-from statemigrate.checkpoint.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, parse_json
 

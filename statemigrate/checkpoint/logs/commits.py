@@ -1,0 +1,106 @@
+"""Spark's commit log: that a batch is done, and with which files of state.
+
+Line 1 is the version, line 2 JSON. Version 1 has the watermark of the next batch. Version 2 adds
+``stateUniqueIds``: for each operator, for each partition, the ids of the stores' files, where files
+of state have unique names (checkpoint format 2). Version 3 adds ``sinkMetadataMap``. A key that is
+not known is refused. Format: ``CommitLog.scala`` of apache/spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Files, parse_json, whole_number
+from statemigrate.files.documents.shapes import OBJECT, VERSION, Maybe, Table, check_shape
+
+StateIds = Mapping[int, tuple[tuple[str, ...], ...]]
+"""By operator: of each partition the ids of its stores, in Spark's order of them."""
+
+_IDS = Maybe(Table([[str]]), missing=True)
+_SHAPES: dict[int, dict[str, Any]] = {
+    1: {"nextBatchWatermarkMs": Maybe(VERSION, missing=True)},
+    2: {"nextBatchWatermarkMs": VERSION, "stateUniqueIds": _IDS},
+    3: {"nextBatchWatermarkMs": VERSION, "stateUniqueIds": _IDS, "sinkMetadataMap": OBJECT},
+}
+
+
+@dataclass(frozen=True)
+class CommitEntry:
+    """The entry of a batch; ``watermark`` is the next batch's, in milliseconds since 1970.
+
+    ``state_ids`` is None in version 1, and in a batch without state. ``sinks`` is version 3's.
+    """
+
+    watermark: int
+    version: int = 1
+    state_ids: StateIds | None = None
+    sinks: Mapping[str, Any] | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The file as Spark writes it."""
+        document: dict[str, Any] = {"nextBatchWatermarkMs": self.watermark}
+        if self.state_ids is not None:
+            document["stateUniqueIds"] = {str(n): ids for n, ids in self.state_ids.items()}
+        if self.sinks is not None:
+            document["sinkMetadataMap"] = dict(self.sinks)
+        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return f"v{self.version}\n{text}".encode()
+
+
+def parse_commit(data: bytes, path: str) -> CommitEntry:
+    """Read a file of the commit log. Raises `CheckpointError` for a layout that is not known."""
+    first, _, second = data.partition(b"\n")
+    version = {b"v1": 1, b"v2": 2, b"v3": 3}.get(first.strip())
+    if version is None:
+        raise _unknown(path, "v1, v2 or v3 in the first line", repr(first[:60]))
+    try:
+        document = parse_json(second or b"{}")
+        check_shape(document, _SHAPES[version])
+        state_ids = _state_ids(document.get("stateUniqueIds"))
+    except ValueError as error:
+        raise _unknown(path, "what a commit says, as JSON, in line 2", str(error)) from error
+    foreign = set(document) - set(_SHAPES[version])
+    if foreign:
+        expected = f"only {', '.join(_SHAPES[version])} in version {version}"
+        raise _unknown(path, expected, ", ".join(sorted(foreign))[:200])
+    # Before 2.4 Spark wrote none, and reads that as 0.
+    watermark = document.get("nextBatchWatermarkMs") or 0
+    return CommitEntry(watermark, version, state_ids, document.get("sinkMetadataMap"))
+
+
+def read_commit(files: Files, batch: int) -> CommitEntry:
+    """The entry of a batch that is in the commit log of a checkpoint.
+
+    Raises `CheckpointError` also where there is none.
+    """
+    path = f"{files.location}/commits/{batch}"
+    try:
+        return parse_commit(files.get(f"commits/{batch}"), path)
+    except FileNotFoundError as error:
+        raise _unknown(path, "the entry of a committed batch", "no such file") from error
+
+
+def _state_ids(document: dict[str, list[list[str]]] | None) -> StateIds | None:
+    if document is None:
+        return None
+    if any(whole_number(operator) is None for operator in document):
+        raise ValueError(f"operators {', '.join(document)[:60]} are no numbers")
+    return {
+        int(operator): tuple(tuple(stores) for stores in partitions)
+        for operator, partitions in document.items()
+    }
+
+
+def _unknown(path: str, expected: str, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} is not a commit file of a known layout",
+        expected=expected,
+        found=found,
+        next_action="look at the file; restore it from a copy of the checkpoint if it was altered",
+        path=path,
+    )

@@ -1,0 +1,1 @@
+"""What Spark notes of stateful operators and their stores, and what each operator keeps."""

@@ -1,0 +1,194 @@
+"""Spark's stateful operators: what each is called, keeps, and lays its keys out by.
+
+The partition of a row is ``pmod(hash(columns), partitions)``, Spark's public function, over the
+columns named here. A struct's hash is that of its fields one after the other, so a struct stands
+for its fields. Sources: ``StatefulOperatorsUtils``, ``StatePartitionKeyExtractor*.scala``,
+``TimerStateUtils.scala``, ``StateStoreColumnFamilySchemaUtils.scala`` of apache/spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    OperatorShape,
+    PrefixScan,
+    StoreShape,
+)
+from statemigrate.errors import UnsupportedError
+
+Path = tuple[str, ...]
+"""A column of a key: the name of a field, and those within it."""
+
+DEFAULT = "default"
+"""The store of an operator that has one, and the family of a store that has none."""
+NUM_VALUES = "keyToNumValues"
+INDEX_TO_VALUE = "keyWithIndexToValue"
+TS_TO_VALUES = "keyWithTsToValues"
+TS_WITH_KEY = "tsWithKey"
+JOIN_STORES = tuple(
+    f"{s}-{kind}" for s in ("left", "right") for kind in (NUM_VALUES, INDEX_TO_VALUE)
+)
+"""The four stores of a join of state format 1 or 2, in the order of their ids in a commit."""
+ROW_COUNTER = "$rowCounter_"
+TTL = "$ttl_"
+_TIMERS = ("$eventTimers", "$procTimers")
+_TIMESTAMP_TO_KEY = "_timestampToKey"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an operator is: its ``word`` for users, and Spark's names of it."""
+
+    word: str
+    names: tuple[str, ...]
+    partition: Callable[[OperatorShape, StoreShape, FamilyShape], tuple[Path, ...]]
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of the operator that Spark calls ``name``.
+
+    Raises `UnsupportedError` for one that is not known.
+    """
+    for kind in KINDS:
+        if name in kind.names:
+            return kind
+    raise UnsupportedError(
+        f"the stateful operator {name!r} is not known",
+        expected=f"one of {', '.join(sorted(name for kind in KINDS for name in kind.names))}",
+        found=name,
+        next_action="nothing can be said of such state; statemigrate's changelog tells whether a "
+        "newer release knows it",
+        operator=name,
+    )
+
+
+def partition_columns(
+    operator: OperatorShape, store: StoreShape, family: FamilyShape
+) -> tuple[Path, ...]:
+    """The columns of a family's key whose hash gives the partition.
+
+    None of them: all rows are in partition 0, as those of a limit, or an aggregation without keys.
+    """
+    return kind_of(operator.name).partition(operator, store, family)
+
+
+def user_name(operator: OperatorShape, store: str, family: str) -> str | None:
+    """How users call what is in a store's family; None for what only Spark itself looks at.
+
+    The state of an operator goes by its kind and number (``aggregation-0``), a side of a join by
+    ``join-1.left``, a variable of ``transformWithState`` by its own name.
+    """
+    kind = kind_of(operator.name)
+    if kind is VARIABLES:
+        return None if family == DEFAULT or is_internal(family) else family
+    if kind is not JOIN:
+        return f"{kind.word}-{operator.number}"
+    side, _, content = _join_part(store, family).partition("-")
+    is_rows = content in (INDEX_TO_VALUE, TS_TO_VALUES)
+    return f"{kind.word}-{operator.number}.{side}" if is_rows else None
+
+
+def user_stores(operator: OperatorShape) -> dict[str, tuple[StoreShape, FamilyShape]]:
+    """What users know of an operator's state: by their name of it where it is kept."""
+    return {name: (store, family) for name, store, family in _named(operator)}
+
+
+def is_internal(family: str) -> bool:
+    """Whether a family of ``transformWithState`` is Spark's own: a counter, an index, timers."""
+    return family.startswith("$")
+
+
+def is_timers(family: str) -> bool:
+    """Whether a family has timers, by key or by time."""
+    return family.startswith(_TIMERS)
+
+
+def _named(operator: OperatorShape) -> Iterator[tuple[str, StoreShape, FamilyShape]]:
+    for store in operator.stores:
+        for family in store.families:
+            name = user_name(operator, store.name, family.name)
+            if name is not None:
+                yield name, store, family
+
+
+def _join_part(store: str, family: str) -> str:
+    """Formats 1 and 2 have a store for each part of a side, later ones a family."""
+    return family if store == DEFAULT else store
+
+
+def _names(family: FamilyShape) -> list[str]:
+    return [str(field["name"]) for field in family.key["fields"]]
+
+
+def _whole_key(_: OperatorShape, __: StoreShape, family: FamilyShape) -> tuple[Path, ...]:
+    return tuple((name,) for name in _names(family))
+
+
+def _all_but_last(_: OperatorShape, __: StoreShape, family: FamilyShape) -> tuple[Path, ...]:
+    return tuple((name,) for name in _names(family)[:-1])
+
+
+def _nothing(_: OperatorShape, __: StoreShape, ___: FamilyShape) -> tuple[Path, ...]:
+    return ()
+
+
+def _of_join(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> tuple[Path, ...]:
+    part = _join_part(store.name, family.name)
+    whole = part.endswith(NUM_VALUES)
+    return (_whole_key if whole else _all_but_last)(operator, store, family)
+
+
+def _of_variable(
+    operator: OperatorShape, store: StoreShape, family: FamilyShape
+) -> tuple[Path, ...]:
+    """A map's key is (key, user key), a timer's (key, time) or the reverse; see the families."""
+    if is_timers(family.name):
+        place = 1 if family.name.endswith(_TIMESTAMP_TO_KEY) else 0
+        return ((_names(family)[place],),)
+    if family.name.startswith(TTL):
+        element = _names(family)[1]
+        name = family.name.removeprefix(TTL)
+        variable = next(each for each in store.families if each.name == name)
+        return ((element, *_names(variable)[:1]),) if _is_map(variable) else ((element,),)
+    if _is_map(family):
+        return ((_names(family)[0],),)
+    return _whole_key(operator, store, family)
+
+
+def _is_map(family: FamilyShape) -> bool:
+    return isinstance(family.encoder, PrefixScan)
+
+
+AGGREGATION = Kind("aggregation", ("stateStoreSave",), _whole_key)
+DEDUPLICATE = Kind("deduplicate", ("dedupe",), _whole_key)
+DEDUPLICATE_WITHIN_WATERMARK = Kind(
+    "deduplicate-within-watermark", ("dedupeWithinWatermark",), _whole_key
+)
+SESSION_WINDOW = Kind("session-window", ("sessionWindowStateStoreSaveExec",), _all_but_last)
+JOIN = Kind("join", ("symmetricHashJoin",), _of_join)
+GROUPS = Kind("groups", ("flatMapGroupsWithState", "applyInPandasWithState"), _whole_key)
+VARIABLES = Kind(
+    "transform-with-state",
+    (
+        "transformWithStateExec",
+        "transformWithStateInPandasExec",
+        "transformWithStateInPySparkExec",
+    ),
+    _of_variable,
+)
+# A limit has no name of its own in the metadata, and is the only operator that has none.
+LIMIT = Kind("limit", ("defaultName",), _nothing)
+KINDS = (
+    AGGREGATION,
+    DEDUPLICATE,
+    DEDUPLICATE_WITHIN_WATERMARK,
+    SESSION_WINDOW,
+    JOIN,
+    GROUPS,
+    VARIABLES,
+    LIMIT,
+)
+"""Every operator that is known. ``StatefulStreamlineAggregate`` is not: no release has shown it."""

@@ -1,0 +1,114 @@
+"""The shape of a checkpoint: its operators, their stores and families, and what its logs say.
+
+Everything but the rows. It is what is read of an old checkpoint, what a plan compares, and what a
+new checkpoint is made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.checkpoint.logs.commits import CommitEntry
+from statemigrate.checkpoint.logs.entries import OffsetEntry
+
+StructJson = dict[str, Any]
+"""A struct as Spark's ``StructType.json()`` has it, parsed: ``type`` and ``fields``."""
+
+
+@dataclass(frozen=True)
+class NoPrefix:
+    """A key is one row."""
+
+
+@dataclass(frozen=True)
+class PrefixScan:
+    """A key is a row of its first ``columns``, and one of the others."""
+
+    columns: int
+
+
+@dataclass(frozen=True)
+class RangeScan:
+    """The columns at ``ordinals`` come first, written so that their bytes sort as they do."""
+
+    ordinals: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TimestampPrefix:
+    """The last column, a time, comes before the row of the others."""
+
+
+@dataclass(frozen=True)
+class TimestampPostfix:
+    """The last column, a time, comes after the row of the others."""
+
+
+KeyEncoder = NoPrefix | PrefixScan | RangeScan | TimestampPrefix | TimestampPostfix
+"""How Spark's RocksDB provider makes bytes of a key; see ``RocksDBStateEncoder.scala``."""
+
+
+@dataclass(frozen=True)
+class FamilyShape:
+    """A column family, or the only content of a store that has none.
+
+    ``is_list`` says that several values are kept under a key. ``user_key`` is the map key of a
+    ``transformWithState`` map.
+    """
+
+    name: str
+    key: StructJson
+    value: StructJson
+    encoder: KeyEncoder
+    is_list: bool = False
+    user_key: StructJson | None = None
+
+
+@dataclass(frozen=True)
+class StoreShape:
+    """A store of every partition: ``default``, or one of a join's four.
+
+    With ``has_families`` the number of the column family is in front of each key.
+    """
+
+    name: str
+    has_families: bool
+    partitions: int
+    families: tuple[FamilyShape, ...]
+
+
+@dataclass(frozen=True)
+class OperatorShape:
+    """A stateful operator: ``state/<number>``, by Spark's ``name`` of it.
+
+    ``properties`` are those of version 2's metadata, which name the variables of
+    ``transformWithState``.
+    """
+
+    number: int
+    name: str
+    metadata_version: int
+    stores: tuple[StoreShape, ...]
+    properties: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class CheckpointShape:
+    """Everything of a checkpoint but its rows, as of its last committed ``batch``.
+
+    The version of the state is ``batch + 1``. ``offsets`` and ``commits`` have that batch and the
+    one before, which a restart needs; only the one where the query has had no other.
+    """
+
+    query_id: str
+    batch: int
+    offsets: Mapping[int, OffsetEntry]
+    commits: Mapping[int, CommitEntry]
+    operators: tuple[OperatorShape, ...]
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """The settings that are pinned to the query: provider, codec, encoding, state formats."""
+        return self.offsets[self.batch].conf
