@@ -9,6 +9,7 @@ from statemigrate.deployment.checks import check_expiry, check_scripted, check_t
 from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
 from statemigrate.deployment.facts import StoreFacts
 from statemigrate.deployment.guard import GuardedFamily, no_way
+from statemigrate.deployment.live import live_path, only_by_rewriting
 from statemigrate.deployment.names import family_name, is_family_of, revision_in, store_of
 from statemigrate.deployment.plan import (
     StorePlan,
@@ -37,8 +38,10 @@ __all__ = [
     "dual_access",
     "family_name",
     "is_family_of",
+    "live_path",
     "migrates_unasked",
     "no_way",
+    "only_by_rewriting",
     "plan_store",
     "revision_in",
     "store_of",

@@ -15,6 +15,7 @@ from statemigrate.access import DualAccess, DualList, Source
 from statemigrate.deployment import checks
 from statemigrate.deployment.declared import Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
+from statemigrate.deployment.live import live_path
 from statemigrate.deployment.names import family_name
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.families import Family, Key
@@ -165,8 +166,15 @@ def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[Stored
 
 def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
     if lineage.missing_downgrade(family.revision, target) is None:
-        return lineage.path(family.revision, target)
+        return _live_path(lineage, family, target)
     if family.holds == "something":
         held = f"family {family.name} holds values"
         raise no_way(lineage, family.revision, target, held=held)
     return None
+
+
+def _live_path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
+    if family.holds == "nothing":
+        path = lineage.path(family.revision, target)
+        return None if path.only_by_rewriting else path
+    return live_path(lineage, family.revision, target)

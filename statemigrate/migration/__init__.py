@@ -9,25 +9,37 @@ from statemigrate.migration.migration import (
     BASE,
     Direction,
     ExampleValue,
+    Merge,
     Migration,
     Question,
+    Rekey,
+    TableTransform,
     TimeToLive,
     Transform,
 )
 from statemigrate.migration.names import check_revision, check_store_name
-from statemigrate.migration.path import Path, Step
+from statemigrate.migration.path import Path
+from statemigrate.migration.rekeying import Entry
+from statemigrate.migration.stage import Stage, stages_of
+from statemigrate.migration.step import Step
 
 __all__ = [
     "BASE",
     "Direction",
+    "Entry",
     "ExampleValue",
     "Lineage",
+    "Merge",
     "Migration",
     "Path",
     "Question",
+    "Rekey",
+    "Stage",
     "Step",
+    "TableTransform",
     "TimeToLive",
     "Transform",
     "check_revision",
     "check_store_name",
+    "stages_of",
 ]

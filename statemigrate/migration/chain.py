@@ -75,7 +75,7 @@ def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
             next_action="fill in `old`, or remove the functions",
             revision=migration.revision,
         )
-    if not migration.is_baseline and migration.upgrade is None:
+    if not migration.is_baseline and not migration.makes_values:
         yield LineageError(
             f"{migration.where} has no `upgrade`.",
             expected="a function `upgrade(value)` that returns the value in the new format",

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from statemigrate.errors import LineageError
 from statemigrate.formats import Format
 from statemigrate.migration.chain import in_order
-from statemigrate.migration.migration import BASE, Migration
+from statemigrate.migration.migration import BASE, Direction, Migration
 from statemigrate.migration.names import check_store_name
-from statemigrate.migration.path import Path, Step
+from statemigrate.migration.path import Path
+from statemigrate.migration.step import Step, step_of
 
 _RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
 
@@ -80,6 +81,11 @@ class Lineage:
         """Return the format of values written at ``revision``."""
         return self.formats[self.position(revision)]
 
+    def key_of(self, revision: str) -> Format | None:
+        """Return the format of keys at ``revision``; None where no script says it."""
+        said = [m.new_key for m in self.applied(revision) if m.new_key is not None]
+        return said[-1] if said else None
+
     def applied(self, revision: str) -> tuple[Migration, ...]:
         """Return the scripts up to and including ``revision``, a baseline among them."""
         place = self.position(revision)
@@ -138,20 +144,8 @@ class Lineage:
 
     def _step(self, start: int, end: int) -> Step:
         migration = self._arriving_at(max(start, end))
-        transform = migration.upgrade if start < end else migration.downgrade
-        assert transform is not None, "build and path have checked this"  # noqa: S101
-        revisions = self.revisions
-        where = (revisions[start], revisions[end])
-        return Step(
-            self.store,
-            *where,
-            transform,
-            self.formats[end],
-            migration.path,
-            migration.time_to_live,
-            "upgrade" if start < end else "downgrade",
-            migration.drops,
-        )
+        direction: Direction = "upgrade" if start < end else "downgrade"
+        return step_of(migration, direction, self.revisions[start], self.formats[end])
 
     def _named(self, name: str) -> str:
         if name == "head":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TASKS = 8
+_FUNCTIONS = ("upgrade", "downgrade", "rekey", "merge", "upgrade_table")
 _EVERYWHERE = {"statemigrate", "pyspark", "__main__"}
 
 
@@ -64,8 +65,9 @@ def _pickled(lineages: Mapping[str, Lineage]) -> bytes:
 
 
 def _functions(lineages: Mapping[str, Lineage]) -> list[FunctionType]:
-    both = ((m.upgrade, m.downgrade) for each in lineages.values() for m in each.migrations)
-    return [each for pair in both for each in pair if isinstance(each, FunctionType)]
+    scripts = (m for each in lineages.values() for m in each.migrations)
+    functions = (getattr(m, name) for m in scripts for name in _FUNCTIONS)
+    return [each for each in functions if isinstance(each, FunctionType)]
 
 
 def _named_in(payload: bytes) -> list[str]:

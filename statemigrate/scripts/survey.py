@@ -13,7 +13,7 @@ from statemigrate.migration import Lineage, Migration
 from statemigrate.migration.chain import chain_faults
 from statemigrate.scripts.grouping import faults_across_stores
 from statemigrate.scripts.loading import Script, load, script_files
-from statemigrate.scripts.reading import faults_in, read
+from statemigrate.scripts.reading.script import faults_in, read
 
 Place = tuple[str | None, str | None]
 """The store and the revision that a script names, None where it names none."""

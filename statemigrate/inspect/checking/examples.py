@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
@@ -10,6 +11,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.checking.report import Finding
 from statemigrate.inspect.trial.effects import changes, shown
 from statemigrate.migration import BASE, ExampleValue, Migration, Step, Transform
+from statemigrate.migration.signatures import takes_key
 
 
 def example_findings(migration: Migration) -> Iterator[Finding]:
@@ -25,6 +27,7 @@ class _Attempt:
     def __init__(self, migration: Migration, name: str) -> None:
         self._migration = migration
         self._name = name
+        self._key: Value | None = None
 
     def findings(self, example: ExampleValue) -> Iterator[Finding]:
         migration = self._migration
@@ -35,6 +38,10 @@ class _Attempt:
             yield self._misfit(error, self._name, "new" if migration.is_baseline else "old")
             return
         if migration.upgrade is None:
+            return
+        self._key = example.key
+        if example.key is None and takes_key(migration.upgrade):
+            yield self._keyless()
             return
         try:
             upgraded = self._through("upgrade", migration.upgrade, old, data, migration.new)
@@ -75,7 +82,7 @@ class _Attempt:
         ends = (migration.down_revision or BASE, migration.revision)
         start, end = ends if name == "upgrade" else reversed(ends)
         step = Step(migration.store, start, end, transform, target, migration.path)
-        return target.encode(step.run(source.decode(data)))
+        return target.encode(step.run(source.decode(data), deepcopy(self._key)))
 
     def _differing(
         self, format: Format, wanted: bytes, found: bytes, problem: str, name: str
@@ -101,6 +108,14 @@ class _Attempt:
             problem = f"`{name}` makes of {value} what `{side}` cannot hold: {_said(error)}"
         next_action = f"correct `{name}`, or the example"
         return self._finding(problem, next_action, error.expected, error.found)
+
+    def _keyless(self) -> Finding:
+        return self._finding(
+            f"{self._name} has no key, and `upgrade` takes one",
+            "give the example as (old value, expected new value or None, key)",
+            "a triple",
+            "a value",
+        )
 
     def _misfit(self, error: ValueMismatchError, what: str, side: str) -> Finding:
         problem = f"{what} is no value of `{side}`: {_said(error)}"

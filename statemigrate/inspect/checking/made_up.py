@@ -12,6 +12,7 @@ from statemigrate.inspect.trial.findings import Findings, Group
 from statemigrate.inspect.trial.losses import losses
 from statemigrate.inspect.trial.trial import WAY_BACK, Trial
 from statemigrate.migration import BASE, Direction, Migration, Path, Step, Transform
+from statemigrate.migration.signatures import takes_key
 
 _CAUSES = 3
 
@@ -30,7 +31,8 @@ def made_up_findings(migration: Migration) -> Iterator[Finding]:
 
 
 def _found(migration: Migration) -> Iterator[Finding]:
-    if migration.old is None or migration.upgrade is None:
+    if migration.old is None or migration.upgrade is None or takes_key(migration.upgrade):
+        # No key can be made up: which columns it has is nowhere said.
         return
     there = _step(migration, "upgrade", migration.upgrade, migration.new)
     back = migration.downgrade and _step(migration, "downgrade", migration.downgrade, migration.old)

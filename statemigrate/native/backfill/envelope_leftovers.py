@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import family_name
+from statemigrate.deployment import family_name, live_path
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 
@@ -29,7 +29,7 @@ def older_envelopes(
     target = wanted.get(lineage.store, lineage.head)
     older = [revision for revision in found if revision != target]
     for revision in older:
-        lineage.path(revision, target)  # raises, and says what is missing
+        live_path(lineage, revision, target)  # raises, and says what is missing
     return {
         family_name(lineage, revision): kept.where(kept.value.revision == revision).select(
             "key", "partition_id"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import family_name, is_family_of, migrates_unasked, revision_in
+from statemigrate.deployment import (
+    family_name,
+    is_family_of,
+    live_path,
+    migrates_unasked,
+    revision_in,
+)
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.backfill.envelope_leftovers import older_envelopes
@@ -69,7 +75,7 @@ def _of_store(
             check_listed(checkpoint.files, batch, name)
     sources = [name for name in mine if revisions[name] != target]
     kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
-    paths = [lineage.path(revisions[name], target) for name in kept]
+    paths = [live_path(lineage, revisions[name], target) for name in kept]
     if migrates_unasked(paths, expires=any(variables[name].expires for name in kept)):
         yield from kept
 

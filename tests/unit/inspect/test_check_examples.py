@@ -170,7 +170,7 @@ def test_examples_of_a_baseline_are_values_of_new(folder: Path) -> None:
         ("7", "int: 7"),
         ("{'a': 1}", "dict: {'a': 1}"),
         ("[{}, 7]", "example 2 is int: 7"),
-        ("[({}, {}, {})]", "example 1 is tuple: ({}, {}, {})"),
+        ("[({}, {}, 7)]", "example 1 is tuple: ({}, {}, 7)"),
         ("[({}, 7)]", "example 1 is tuple: ({}, 7)"),
         ("[[{}, {}]]", "example 1 is list: [{}, {}]"),
     ],
@@ -178,6 +178,34 @@ def test_examples_of_a_baseline_are_values_of_new(folder: Path) -> None:
 def test_examples_of_another_type_are_refused(folder: Path, examples: str, found: str) -> None:
     assert findings(folder, examples) == [
         "m/versions/a1.py: `examples` are no values to try (expected a list of dicts in the format "
-        "`old`, or of pairs (old value, expected new value); of a baseline, dicts in the format "
-        f"`new`; found {found}); next: correct `examples`, or leave them out"
+        "`old`, of pairs (old value, expected new value), or of triples with the key; of a "
+        f"baseline, dicts in the format `new`; found {found}); next: correct `examples`, or leave them out"
     ]
+
+
+KEYED = "value['total'] = Decimal(value['total']).scaleb(-key['digits'])\n    return value"
+
+
+@pytest.mark.parametrize(
+    ("example", "found"),
+    [
+        ("({'total': 105, 'tags': []}, {'total': Decimal('1.05'), 'tags': []}, {'digits': 2})", []),
+        ("({'total': 105, 'tags': []}, None, {'digits': 1})", []),
+        (
+            "{'total': 105, 'tags': []}",
+            [
+                "m/versions/a1.py: example 1 has no key, and `upgrade` takes one (expected a "
+                "triple; found a value); next: give the example as (old value, expected new value "
+                "or None, key)"
+            ],
+        ),
+    ],
+    ids=["compared", "tried", "keyless"],
+)
+def test_an_upgrade_that_takes_the_key_is_tried_with_one(
+    folder: Path, example: str, found: list[str]
+) -> None:
+    more = f"from decimal import Decimal\n\nexamples = [{example}]\n"
+    path = script(folder, "a1", old=CENTS, new=AMOUNT, upgrade=KEYED, more=more)
+    path.write_text(path.read_text().replace("def upgrade(value)", "def upgrade(value, key)"))
+    assert [str(finding) for finding in check(folder).findings] == found
