@@ -75,6 +75,16 @@ def partition_columns(
     return kind_of(operator.name).partition(operator, store, family)
 
 
+def used_partitions(operator: OperatorShape) -> int:
+    """How many partitions of an operator have files: 1 where its rows are all in partition 0.
+
+    The metadata have the number of the query's partitions there too.
+    """
+    store = operator.stores[0]
+    columns = partition_columns(operator, store, store.families[0])
+    return store.partitions if columns else 1
+
+
 def user_name(operator: OperatorShape, store: str, family: str) -> str | None:
     """How users call what is in a store's family; None for what only Spark itself looks at.
 
@@ -179,8 +189,7 @@ VARIABLES = Kind(
     ),
     _of_variable,
 )
-# A limit has no name of its own in the metadata, and is the only operator that has none.
-LIMIT = Kind("limit", ("defaultName",), _nothing)
+LIMIT = Kind("limit", ("globalLimit",), _nothing)
 KINDS = (
     AGGREGATION,
     DEDUPLICATE,

@@ -35,12 +35,12 @@ class OperatorFile:
     @property
     def roots(self) -> set[str]:
         """The checkpoints that it says its schema files are in, as URIs or paths."""
-        return {_split(self.path, each)[0] for each in _schema_paths(self._document)}
+        return {schema_place(self.path, each)[0] for each in _schema_paths(self._document)}
 
     @property
     def schemas(self) -> tuple[str, ...]:
         """The schema files, below the checkpoint."""
-        return tuple(_split(self.path, each)[1] for each in _schema_paths(self._document))
+        return tuple(schema_place(self.path, each)[1] for each in _schema_paths(self._document))
 
     @property
     def variables(self) -> frozenset[str] | None:
@@ -57,7 +57,9 @@ class OperatorFile:
         document = self._document
         for store in document["stateStoreInfo"]:
             paths = store.get("stateSchemaFilePaths", [])
-            store["stateSchemaFilePaths"] = [f"{root}/{_split(self.path, p)[1]}" for p in paths]
+            store["stateSchemaFilePaths"] = [
+                f"{root}/{schema_place(self.path, p)[1]}" for p in paths
+            ]
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
         return OperatorFile(self.path, f"v2\n{text}".encode())
 
@@ -124,6 +126,17 @@ def _name(path: str, data: bytes) -> str:
         raise _unknown(path, f"{data[:60]!r}") from error
 
 
+def schema_place(path: str, schema: str) -> tuple[str, str]:
+    """The checkpoint that a schema file's URI says it is in, and the file's path below that.
+
+    Raises `CheckpointError`, which names ``path``, for what is no place of a schema file.
+    """
+    found = _SCHEMA.fullmatch(schema)
+    if found is None or {".", ".."} & set(found["below"].split("/")):
+        raise _unknown(path, f"the schema file {schema[:200]!r}")
+    return found["root"], found["below"]
+
+
 def is_at(root: str, place: str) -> bool:
     """Whether two URIs or paths are certainly one place."""
     return _place(root) == _place(place)
@@ -155,13 +168,6 @@ def _content(files: Files, path: str) -> bytes:
 def _schema_paths(document: Any) -> list[str]:
     stores = document["stateStoreInfo"]
     return [str(path) for store in stores for path in store.get("stateSchemaFilePaths", [])]
-
-
-def _split(path: str, schema: str) -> tuple[str, str]:
-    found = _SCHEMA.fullmatch(schema)
-    if found is None or {".", ".."} & set(found["below"].split("/")):
-        raise _unknown(path, f"the schema file {schema[:200]!r}")
-    return found["root"], found["below"]
 
 
 def _unknown(path: str, found: str) -> CheckpointError:

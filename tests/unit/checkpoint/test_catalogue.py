@@ -47,7 +47,7 @@ def columns(found):
         ("dedupe", (("k",), ("region",))),
         ("applyInPandasWithState", (("k",), ("region",))),
         ("sessionWindowStateStoreSaveExec", (("k",),)),
-        ("defaultName", ()),
+        ("globalLimit", ()),
     ],
 )
 def test_an_operator_with_one_store_is_laid_out_by_the_columns_it_groups_by(name, expected):

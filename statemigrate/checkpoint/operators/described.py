@@ -1,0 +1,174 @@
+"""The shape of one operator, from its metadata and the schema files of its stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.pinned import PARTITIONS
+from statemigrate.checkpoint.operators.catalogue import (
+    DEFAULT,
+    SESSION_WINDOW,
+    TS_TO_VALUES,
+    kind_of,
+)
+from statemigrate.checkpoint.operators.entries import (
+    OperatorEntry,
+    StoreEntry,
+    parse_operator,
+    parse_properties,
+)
+from statemigrate.checkpoint.operators.metadata import LARGEST, schema_place
+from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    NoPrefix,
+    OperatorShape,
+    PrefixScan,
+    StoreShape,
+)
+from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files import Files
+
+
+def read_operator(
+    files: Files, number: int, batch: int, conf: Mapping[str, str], name: str | None = None
+) -> OperatorShape:
+    """The operator ``state/<number>`` as of a batch.
+
+    ``name`` is Spark's name of it, for a checkpoint that does not say it. Raises `CheckpointError`
+    for files that are missing or not understood, `UnsupportedError` for an unknown operator.
+    """
+    entry, path = read_operator_entry(files, number, batch, conf, name)
+    kind_of(entry.name)
+    properties = parse_properties(entry, path)
+    lists = _lists(properties)
+    stores = tuple(
+        StoreShape(
+            each.name,
+            entry.version == 2,
+            each.partitions,
+            tuple(
+                _family(schema, each, entry.name, is_list=schema.name in lists)
+                for schema in read_schemas(files, entry, each)
+            ),
+        )
+        for each in entry.stores
+    )
+    return OperatorShape(number, entry.name, entry.version, stores, properties)
+
+
+def read_operator_entry(
+    files: Files, number: int, batch: int, conf: Mapping[str, str], name: str | None = None
+) -> tuple[OperatorEntry, str]:
+    """The metadata of an operator as of a batch, and the file that has them.
+
+    Raises `CheckpointError` where there is none and no ``name`` is given.
+    """
+    folder = f"state/{number}/_metadata"
+    changes = [each for each in batches_in(names_in(files, f"{folder}/v2")) if each <= batch]
+    path = f"{folder}/v2/{max(changes)}" if changes else f"{folder}/metadata"
+    try:
+        entry = parse_operator(files.get(path, most=LARGEST), f"{files.location}/{path}")
+    except FileNotFoundError as error:
+        return _without_metadata(files, number, conf, name, error), path
+    if entry.number != number or not entry.stores:
+        raise CheckpointError(
+            f"{files.location}/{path} is of another operator",
+            expected=f"operator {number} and its stores",
+            found=f"operator {entry.number} with {len(entry.stores)} stores",
+            next_action="restore the file from a copy of the checkpoint",
+            path=f"{files.location}/{path}",
+        )
+    return entry, path
+
+
+def read_schemas(files: Files, entry: OperatorEntry, store: StoreEntry) -> tuple[FamilySchema, ...]:
+    """The newest schemas of a store's families. Raises `CheckpointError` where they are missing."""
+    return read_schema_files(files, entry, store)[-1]
+
+
+def read_schema_files(
+    files: Files, entry: OperatorEntry, store: StoreEntry
+) -> list[tuple[FamilySchema, ...]]:
+    """All schemas that a store has had, oldest first; rows of Avro name theirs by its number.
+
+    Raises `CheckpointError` where a file is missing or not understood.
+    """
+    return [
+        parse_schemas(_content(files, path), f"{files.location}/{path}")
+        for path in schema_files(entry, store)
+    ]
+
+
+def schema_files(entry: OperatorEntry, store: StoreEntry) -> list[str]:
+    """The schema files of a store, below the checkpoint, oldest first."""
+    if entry.version == 2:
+        return [schema_place(f"operator {entry.number}", each)[1] for each in store.schemas]
+    inner = "" if store.name == DEFAULT else f"{store.name}/"
+    return [f"state/{entry.number}/0/{inner}_metadata/schema"]
+
+
+def _content(files: Files, path: str) -> bytes:
+    try:
+        return files.get(path, most=LARGEST)
+    except FileNotFoundError as error:
+        raise CorruptFileError(
+            f"{files.location}/{path} is missing",
+            expected="the schema of the state's rows, which Spark writes since 3.1",
+            found="no such file",
+            next_action="start the query on a Spark from 3.1 on for one batch, which writes it, "
+            "or restore the file from a copy of the checkpoint",
+            path=f"{files.location}/{path}",
+        ) from error
+
+
+def _family(
+    schema: FamilySchema, store: StoreEntry, operator: str, *, is_list: bool
+) -> FamilyShape:
+    prefix = store.prefix_columns
+    if kind_of(operator) is SESSION_WINDOW:
+        # Where there are no metadata: all columns but the start of the session.
+        prefix = len(schema.key["fields"]) - 1
+    plain = PrefixScan(prefix) if prefix else NoPrefix()
+    return FamilyShape(
+        schema.name,
+        schema.key,
+        schema.value,
+        schema.encoder or plain,
+        is_list or schema.name.endswith(f"-{TS_TO_VALUES}"),
+        schema.user_key,
+    )
+
+
+def _lists(properties: Mapping[str, Any] | None) -> set[str]:
+    variables = (properties or {}).get("stateVariables", [])
+    return {
+        str(each.get("stateName"))
+        for each in variables
+        if isinstance(each, dict) and each.get("stateVariableType") == "ListState"
+    }
+
+
+def _without_metadata(
+    files: Files, number: int, conf: Mapping[str, str], name: str | None, error: Exception
+) -> OperatorEntry:
+    partitions = conf.get(PARTITIONS, "")
+    if name is None or not partitions.isdecimal():
+        raise CheckpointError(
+            f"{files.location}/state/{number} does not say which operator it is of",
+            expected="_metadata/metadata, which Spark writes since 4.0",
+            found="no such file",
+            next_action="start the query on Spark 4.0 or newer for one batch, which writes it",
+            path=f"{files.location}/state/{number}",
+        ) from error
+    stores = [
+        each.base_name
+        for each in files.list(f"state/{number}/0")
+        if each.kind == "folder" and not each.base_name.startswith("_")
+    ]
+    inner = [each for each in stores if each not in ("SSTs", "logs")] or [DEFAULT]
+    return OperatorEntry(
+        number, name, tuple(StoreEntry(each, 0, int(partitions)) for each in sorted(inner))
+    )

@@ -1,0 +1,130 @@
+"""Everything of a checkpoint but its rows, read from its files and checked.
+
+What is not understood is refused by its name here, before anybody has written anything: a batch
+that is not committed, an entry or a file that is missing, an operator, a codec, an encoding or a
+version of a format that is not known. Nothing that was not seen counts as empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.logs.commits import CommitEntry, read_commit
+from statemigrate.checkpoint.logs.entries import OffsetEntry, read_entry
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.pinned import codec_of, is_avro, is_rocksdb
+from statemigrate.checkpoint.operators.catalogue import used_partitions
+from statemigrate.checkpoint.operators.described import read_operator
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.files import Files
+
+
+def describe(
+    files: Files, batch: int | None = None, operators: Mapping[int, str] | None = None
+) -> CheckpointShape:
+    """What the checkpoint is as of its last batch, or as of a committed ``batch`` before.
+
+    ``operators`` has Spark's names of operators by number, for checkpoints of Spark before 4.0,
+    which do not have them. Raises `CheckpointError` where something is missing, damaged or not
+    committed, and `UnsupportedError` for what is not known.
+    """
+    query_id = CheckpointDirectory(files).require_query()
+    at = _last_batch(files) if batch is None else _committed(files, batch)
+    offsets = {each: read_entry(files, each) for each in _last_two(files, "offsets", at)}
+    commits = {each: read_commit(files, each) for each in _last_two(files, "commits", at)}
+    conf = offsets[at].conf
+    is_rocksdb(conf), is_avro(conf), codec_of(conf)
+    found = tuple(_operators(files, offsets[at], at, operators or {}))
+    _check_ids(files, commits[at], at, found)
+    return CheckpointShape(query_id, at, offsets, commits, found)
+
+
+def _operators(
+    files: Files, entry: OffsetEntry, batch: int, names: Mapping[int, str]
+) -> list[OperatorShape]:
+    numbers = sorted(batches_in(names_in(files, "state")))
+    if numbers != list(range(len(numbers))):
+        raise CorruptFileError(
+            f"{files.location}/state lacks an operator",
+            expected=f"operators 0 to {max(numbers)}, as Spark counts them",
+            found=", ".join(map(str, numbers)),
+            next_action="restore the folder from a copy of the checkpoint",
+            path=f"{files.location}/state",
+        )
+    return [
+        read_operator(files, number, batch, entry.conf, names.get(number)) for number in numbers
+    ]
+
+
+def _last_batch(files: Files) -> int:
+    directory = CheckpointDirectory(files)
+    committed, begun = directory.last_commit(), directory.last_begun()
+    if committed < 0:
+        raise CheckpointError(
+            f"{files.location} has no committed batch",
+            expected="a query that has committed a batch",
+            found=f"{begun + 1} begun batches and no file in commits",
+            next_action="let the query run until its first batch is done",
+            path=files.location,
+        )
+    if begun != committed:
+        raise CheckpointError(
+            f"batch {begun} of {files.location} is not committed",
+            expected=f"as many batches committed as begun, or the batch to take named: {committed}",
+            found=f"offsets up to batch {begun}, commits up to batch {committed}",
+            next_action="start the query, let it finish the batch, and stop it",
+            path=files.location,
+            batch=begun,
+        )
+    return committed
+
+
+def _committed(files: Files, batch: int) -> int:
+    kept = sorted(batches_in(names_in(files, "commits")))
+    if batch not in kept:
+        raise CheckpointError(
+            f"batch {batch} is not among the commits of {files.location}",
+            expected="a batch that is committed and still kept "
+            "(spark.sql.streaming.minBatchesToRetain)",
+            found=f"batches {kept[0]} to {kept[-1]}" if kept else "no commits",
+            next_action="name one of these batches",
+            path=f"{files.location}/commits",
+            batch=batch,
+        )
+    return batch
+
+
+def _last_two(files: Files, log: str, batch: int) -> list[int]:
+    kept = set(batches_in(names_in(files, log)))
+    needed = [batch] if batch == 0 else [batch - 1, batch]
+    missing = [each for each in needed if each not in kept]
+    if missing:
+        raise CorruptFileError(
+            f"{files.location}/{log}/{missing[0]} is missing",
+            expected=f"the entries of batches {' and '.join(map(str, needed))}, "
+            "which a restart reads",
+            found=f"{len(kept)} entries, the newest of batch {max(kept, default=None)}",
+            next_action="take a batch whose entry, and that of the batch before, are still there",
+            path=f"{files.location}/{log}/{missing[0]}",
+        )
+    return needed
+
+
+def _check_ids(
+    files: Files, commit: CommitEntry, batch: int, operators: tuple[OperatorShape, ...]
+) -> None:
+    """Where a commit names files of state, it names those of all operators and partitions."""
+    if not commit.state_ids:
+        return
+    told = {number: [len(each) for each in ids] for number, ids in commit.state_ids.items()}
+    expected = {each.number: [len(each.stores)] * used_partitions(each) for each in operators}
+    if told != expected:
+        raise CorruptFileError(
+            f"{files.location}/commits/{batch} does not name the state of all stores",
+            expected=f"an id for each store of each partition: {expected}",
+            found=str(told)[:300],
+            next_action="restore the file from a copy of the checkpoint",
+            path=f"{files.location}/commits/{batch}",
+        )

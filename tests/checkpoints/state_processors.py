@@ -1,0 +1,32 @@
+"""A processor with a variable of each kind, and timers."""
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class Everything(StatefulProcessor):
+    """Counts a key's rows, lists and maps their numbers, and tells of a key when a timer ends."""
+
+    def init(self, handle):
+        self.handle = handle
+        self.count = handle.getValueState("count", "n BIGINT, last STRING")
+        self.numbers = handle.getListState("numbers", "n BIGINT")
+        self.times = handle.getMapState("times", "n BIGINT", "at STRING")
+
+    def handleInputRows(self, key, rows, timerValues):
+        n = self.count.get()[0] if self.count.exists() else 0
+        latest = 0
+        for row in rows:
+            n += 1
+            self.numbers.appendValue((row.n,))
+            self.times.updateValue((row.n,), (str(row.at),))
+            latest = max(latest, int(row.at.timestamp() * 1000))
+        self.count.update((n, str(latest)))
+        self.handle.registerTimer(latest + 15_000)
+        yield Row(k=key[0], n=n, seen=str(sorted(v[0] for v in self.numbers.get())))
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield Row(k=key[0], n=-1, seen=str(expiredTimerInfo.getExpiryTimeInMs()))
+
+    def close(self):
+        pass
