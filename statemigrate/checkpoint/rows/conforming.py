@@ -1,0 +1,61 @@
+"""Whether columns of Arrow are those of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from statemigrate.checkpoint.rows.types import Array, Blob, Field, Map, Struct
+from statemigrate.errors import ValueMismatchError
+
+
+def conform(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
+    """Check columns by name, order and type; nullability is the values' affair.
+
+    What Arrow has in two widths, strings, binaries and lists, may have either.
+    Raises `ValueMismatchError`.
+    """
+    names = [field.name for field in fields]
+    wanted = [field.name for field in struct.fields]
+    if names != wanted:
+        raise _differs(path or "the row", f"the fields {wanted}", f"the fields {names}")
+    for field, found in zip(struct.fields, fields, strict=True):
+        _conform(field, found.type)
+
+
+def _conform(field: Field, found: pa.DataType) -> None:
+    match field.type:
+        case Struct() as kind if pa.types.is_struct(found):
+            conform(kind, list(found.fields), field.path)
+        case Array() as kind if pa.types.is_list(found) or pa.types.is_large_list(found):
+            _conform(kind.element, found.value_type)
+        case Map() as kind if pa.types.is_map(found):
+            _conform(kind.key, found.key_type)
+            _conform(kind.value, found.item_type)
+        case Blob(arrow) if found in (arrow, _LARGE[arrow]):
+            pass
+        case kind if found == kind.arrow or _both_moments(kind.arrow, found):
+            pass
+        case kind:
+            raise _differs(field.path, str(kind.arrow), str(found))
+
+
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def _both_moments(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether both are moments of the same unit; their time zones only say how they are shown."""
+    if not (pa.types.is_timestamp(one) and pa.types.is_timestamp(other)):
+        return False
+    return one.unit == other.unit and (one.tz is None) == (other.tz is None)
+
+
+def _differs(path: str, expected: str, found: str) -> ValueMismatchError:
+    return ValueMismatchError(
+        f"{path} is not what the schema says",
+        expected=expected,
+        found=found,
+        next_action="give the columns the names, the order and the types of the schema",
+        field=path,
+    )

@@ -1,0 +1,52 @@
+"""Rows of one schema: Arrow to Spark's ``UnsafeRow`` and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.conforming import conform
+from statemigrate.checkpoint.rows.decoding import decoded_rows
+from statemigrate.checkpoint.rows.encoding import struct_rows
+from statemigrate.checkpoint.rows.types import StructJson, struct_of
+
+
+class RowCodec:
+    """Reads and writes the rows of a schema, a batch at a time.
+
+    Raises `UnsupportedError` for a schema with a type that it does not know.
+    """
+
+    def __init__(self, schema: StructJson) -> None:
+        self._struct = struct_of(schema)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Arrow's schema of the rows, as Spark has it in ``mapInArrow``."""
+        return pa.schema([field.arrow for field in self._struct.fields])
+
+    def encode(self, batch: pa.RecordBatch | pa.StructArray) -> Rows:
+        """The rows of a batch, or of structs of which none is null.
+
+        Raises `ValueMismatchError` for columns that are not the schema's in name, order and type,
+        and for a null where the schema has none.
+        """
+        columns: Sequence[pa.Array]
+        if isinstance(batch, pa.StructArray):
+            columns = [batch.field(index) for index in range(batch.type.num_fields)]
+            fields = list(batch.type.fields)
+            absent = batch.is_null().to_numpy(zero_copy_only=False)
+        else:
+            columns, fields = batch.columns, list(batch.schema)
+            absent = np.zeros(batch.num_rows, bool)
+        conform(self._struct, fields, "")
+        if absent.any():
+            raise ValueError("a row is not null; only its fields are")
+        return struct_rows(self._struct, columns, absent)
+
+    def decode(self, rows: Rows) -> pa.StructArray:
+        """The rows' values. Raises `CorruptFileError` for bytes that are no rows of the schema."""
+        return decoded_rows(self._struct, rows)
