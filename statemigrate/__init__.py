@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from statemigrate.errors import (
         CheckpointError,
         CheckpointInUseError,
+        CodeError,
         CorruptFileError,
         ForeignFileError,
         FormatError,
         LineageError,
+        RewriteError,
         ScriptError,
         StartupError,
         StatemigrateError,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
         ValueMismatchError,
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
-    from statemigrate.inspect.checking.code import CodeError
     from statemigrate.inspect.checking.report import CheckReport, Finding
     from statemigrate.inspect.report.dry_run import DryRunReport
     from statemigrate.inspect.trial.estimate import Pace
@@ -89,12 +90,11 @@ _NAMES = {
     "statemigrate.embedded.options": "EmbeddedOptions",
     "statemigrate.embedded.progress": "BatchProgress",
     "statemigrate.errors": (
-        "CheckpointError CheckpointInUseError CorruptFileError ForeignFileError "
-        "FormatError LineageError ScriptError StartupError StatemigrateError StorageError "
-        "TransformError UnsupportedError ValueMismatchError"
+        "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
+        "FormatError LineageError RewriteError ScriptError StartupError StatemigrateError "
+        "StorageError TransformError UnsupportedError ValueMismatchError"
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
-    "statemigrate.inspect.checking.code": "CodeError",
     "statemigrate.inspect.checking.report": "CheckReport Finding",
     "statemigrate.inspect.report.dry_run": "DryRunReport",
     "statemigrate.inspect.trial.estimate": "Pace",
@@ -150,6 +150,7 @@ __all__ = [
     "Pace",
     "Quarantined",
     "Retirement",
+    "RewriteError",
     "RunningQuery",
     "ScriptError",
     "StartupError",

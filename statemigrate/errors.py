@@ -165,6 +165,14 @@ class StartupError(StatemigrateError):
     """
 
 
+class CodeError(StatemigrateError):
+    """Code that cannot be imported, or is not what was asked for. Data: ``reference``."""
+
+
+class RewriteError(StatemigrateError):
+    """A rewrite that cannot be made as it was asked for. Nothing was published."""
+
+
 class CheckpointError(StatemigrateError):
     """The durable state cannot be read or written as it must be. Data: ``path``."""
 

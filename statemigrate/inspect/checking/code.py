@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import unwrap
-from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import SETTINGS, Declared, Settings
 from statemigrate.deployment.looking import only_looking
-from statemigrate.errors import StatemigrateError
+from statemigrate.deployment.references import named_object
+from statemigrate.errors import CodeError
 from statemigrate.native.live.functions import MigratedFunction
 from statemigrate.processor.handle import Listening, declared_variables
-
-
-class CodeError(StatemigrateError):
-    """Code that cannot be imported, or declares no state. Data: ``reference``."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ def code_in(reference: str) -> Code:
     Raises `CodeError`.
     """
     with only_looking():
-        found = _imported(reference)
+        found = named_object(reference)
         settings = getattr(found, SETTINGS, Settings())
         if isinstance(found, MigratedFunction):
             return Code((), settings.targets, found.store)
@@ -115,34 +109,6 @@ def _made(found: Any) -> Any:
     # `migrated` compares with a checkpoint when an instance is made; here nothing is to be read.
     unwrap(found.__init__)(made)
     return made
-
-
-def _imported(reference: str) -> Any:
-    module_name, separator, name = reference.partition(":")
-    if not (separator and module_name and name):
-        raise _error(
-            reference,
-            "names no object",
-            expected="MODULE:OBJECT, as in pipeline.totals:Totals",
-            found=reference,
-            next_action="name the module and the processor in it",
-        )
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        found = import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except Exception as cause:
-        raise _error(
-            reference,
-            "cannot be imported",
-            expected="a module that imports, with an object of that name",
-            found=f"{type(cause).__name__}: {cause}",
-            next_action="run it from the folder that `import` starts at, with everything installed "
-            "that the module needs",
-        ) from cause
-    return found
 
 
 def _error(
