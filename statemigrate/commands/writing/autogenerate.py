@@ -7,9 +7,10 @@ from pathlib import Path
 
 from statemigrate.commands.writing.new import NewScript
 from statemigrate.deployment import Declared
+from statemigrate.errors import CodeError
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of
-from statemigrate.inspect.checking.code import CodeError, declared_in
+from statemigrate.inspect.checking.code import declared_in
 from statemigrate.migration import Lineage
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load

@@ -10,7 +10,7 @@ from typing import Any
 from statemigrate.deployment import SETTINGS, Declared, Settings
 from statemigrate.deployment.looking import only_looking
 from statemigrate.deployment.references import named_object
-from statemigrate.errors import CodeError
+from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.native.live.functions import MigratedFunction
 from statemigrate.processor.handle import Listening, declared_variables
 

@@ -1,8 +1,8 @@
 """The streams that a function takes, and what the rows of each are.
 
 The function is the user's: it turns its input streams into the result. A schema is said where the
-stream is: in the annotation of its parameter, as ``Annotated[DataFrame, "id string, at timestamp"]``
-or as the DDL alone. What is said on the command line outranks it.
+stream is, in the annotation of its parameter: ``Annotated[DataFrame, "id string, n int"]``, or the
+DDL alone. What is said on the command line outranks it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from statemigrate.rewrite.probe.inputs import Schema, input_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _MODES = ("append", "update", "complete")
 _TOO_LONG = 300.0  # seconds

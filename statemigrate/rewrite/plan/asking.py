@@ -1,0 +1,160 @@
+"""What a plan has to ask its author, and which of it is answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
+from statemigrate.rewrite.plan.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.questions import Answered, Answers, Question
+from statemigrate.rewrite.plan.starting import UNKNOWN, buffer_start
+
+
+class Asked:
+    """The questions of one plan, held against the ``answers`` of its author."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._known: set[str] = set()
+        self.open: list[Question] = []
+        self.answered: list[Answered] = []
+        self.starts: dict[str, Any] = {}
+
+    def start(self, name: str, proposal: object) -> None:
+        """A field that old rows lack, and where Spark would let it start."""
+        known = proposal is not UNKNOWN
+        text = json.dumps(proposal) if known else None
+        question = Question(
+            name,
+            "start",
+            f"{name} is new, and old rows have nothing of it"
+            + (f": does it start at {text}?" if known else ": what does it start with?"),
+            text,
+            (f"--accept {name}, or " if known else "") + f"--start {name}=VALUE",
+        )
+        if name in self._answers.start:
+            self.starts[name] = self._answers.start[name]
+            self._close(question, json.dumps(self.starts[name]))
+        elif self._proposed(question):
+            self.starts[name] = proposal
+
+    def confirm(self, question: Question) -> None:
+        """Anything that is accepted or not."""
+        if question.kind == "take" and question.name in self._answers.take:
+            self._close(question, self._answers.take[question.name])
+        else:
+            self._proposed(question)
+
+    def know(self, name: str) -> None:
+        """Let an answer about ``name`` pass, which is heard elsewhere."""
+        self._known.add(name)
+
+    def watermark(self, old: CheckpointShape, wanted: int | None) -> None:
+        """A watermark that goes back lets rows in which were late, and closed windows open."""
+        before = old.commits[old.batch].watermark
+        if wanted is not None and wanted < before:
+            self.confirm(
+                Question(
+                    "watermark",
+                    "watermark",
+                    f"the watermark goes back from {before} to {wanted} ms: rows that were late "
+                    "are taken again, and windows that were given out are given out again",
+                    "go back",
+                    "--accept watermark",
+                )
+            )
+
+    def finish(self) -> None:
+        """Raise `RewriteError` for an answer that nothing was asked of."""
+        self._answers.check_used(self._known)
+
+    def _proposed(self, question: Question) -> bool:
+        self._known.add(question.name)
+        if question.name in self._answers.accept and question.proposal is not None:
+            self.answered.append(Answered(question, question.proposal))
+            return True
+        self.open.append(question)
+        return False
+
+    def _close(self, question: Question, said: str) -> None:
+        self._known.add(question.name)
+        self.answered.append(Answered(question, said))
+
+
+def ask(
+    asked: Asked,
+    name: str,
+    old: OperatorShape | None,
+    new: OperatorShape | None,
+    families: Sequence[FamilyPlan],
+    left: Sequence[str],
+) -> None:
+    """Ask what is open of one operator."""
+    if old is not None and new is None:
+        asked.confirm(_gone(name, f"the new code has no {name}: is all of its state to go?"))
+    for each in left:
+        asked.confirm(_gone(each, f"the new code does not keep {each}: is it to go?"))
+    for family in families:
+        if family.key and family.value:
+            _ask_fields(asked, family, new)
+
+
+def _gone(name: str, text: str) -> Question:
+    return Question(name, "gone", text, "gone", f"--accept {name}")
+
+
+def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None) -> None:
+    assert family.key and family.value, "rows go on"  # noqa: S101, PT018
+    for field in family.value.added:
+        asked.start(f"{family.name}.{field.label}", _proposal(family, field, operator))
+    for change in (family.key, family.value):
+        _ask_sources(asked, family.name, change)
+        for label in change.dropped:
+            asked.confirm(_dropped(f"{family.name}.{label}"))
+    if family.key.dropped:
+        asked.confirm(_meeting(family))
+
+
+def _ask_sources(asked: Asked, store: str, change: StructChange) -> None:
+    for field in change.fields:
+        name = f"{store}.{field.label}"
+        asked.know(name)
+        if field.label in change.unsure and field.source:
+            asked.confirm(
+                Question(
+                    name,
+                    "take",
+                    f"several have the name of {name}: does it go on with the old {field.source}?",
+                    field.source,
+                    f"--accept {name}, or --take {name}=OLD_FIELD",
+                )
+            )
+
+
+def _dropped(name: str) -> Question:
+    return Question(
+        name, "drop", f"the new code does not keep {name}: is it to go?", "gone", f"--accept {name}"
+    )
+
+
+def _meeting(family: FamilyPlan) -> Question:
+    name = f"{family.name}.merge"
+    return Question(
+        name,
+        "merge",
+        f"rows of {family.name} that differ only in what goes from the key meet under one key: is "
+        "one of them to stay?",
+        "one stays",
+        f"--accept {name}",
+    )
+
+
+def _proposal(family: FamilyPlan, field: FieldChange, operator: OperatorShape | None) -> object:
+    """What Spark has for a group without rows, in an aggregation; null for anything else."""
+    if operator is None or not is_aggregation(operator):
+        return None
+    assert family.value is not None, "rows go on"  # noqa: S101
+    return buffer_start(family.new.family.value["fields"], family.value.fields.index(field))

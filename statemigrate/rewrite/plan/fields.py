@@ -1,0 +1,156 @@
+"""Which old field each new field of a struct goes on with, where no script says it.
+
+Fields go by name. Where Spark's names repeat and are not the same in both, which is which cannot be
+known: what stands first is proposed for what stands first, and asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from statemigrate.errors import RewriteError
+from statemigrate.rewrite.plan.labels import labels
+from statemigrate.rewrite.plan.types import is_same, is_wider, type_text
+
+Struct = dict[str, Any]
+Take = Mapping[str, str | None]
+"""By the dotted label of a new field that of the old one it goes on with, None for a new start."""
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A field of the new struct: its dotted label, and the place and label of the old field.
+
+    One that is ``nested`` is a struct that changes within.
+    """
+
+    label: str
+    change: Literal["kept", "widened", "nested", "new"]
+    place: int | None = None
+    source: str = ""
+    nested: StructChange | None = None
+
+
+@dataclass(frozen=True)
+class StructChange:
+    """Every field of the new struct in order; ``unsure`` are labels whose source may be another.
+
+    ``dropped`` are old fields that none goes on with, by their dotted labels.
+    """
+
+    fields: tuple[FieldChange, ...]
+    dropped: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether rows stay as they are."""
+        order = [each.place for each in self.fields]
+        kept = all(each.change == "kept" for each in self.fields)
+        return kept and order == list(range(len(order))) and not self.dropped
+
+    @property
+    def added(self) -> tuple[FieldChange, ...]:
+        """The fields that old rows lack, at any depth."""
+        found = [each for each in self.fields if each.change == "new"]
+        inner = [each.nested.added for each in self.fields if each.nested]
+        return (*found, *(field for fields in inner for field in fields))
+
+
+def match_fields(
+    old: Struct, new: Struct, take: Take, store: str, prefix: str = ""
+) -> StructChange:
+    """Match the fields of two structs. Raises `RewriteError` for types that do not fit."""
+    before = [prefix + label for label in labels(old)]
+    after = [prefix + label for label in labels(new)]
+    sources = _sources(old, new, before, after, take)
+    changes = tuple(
+        _change(
+            (label, new["fields"][place]["type"]),
+            None if source is None else (source, before[source], old["fields"][source]["type"]),
+            take,
+            store,
+        )
+        for place, (label, source) in enumerate(zip(after, sources, strict=True))
+    )
+    inner = [each.nested for each in changes if each.nested]
+    gone = [label for place, label in enumerate(before) if place not in sources]
+    unsure = [after[place] for place in _repeated(old, new) if after[place] not in take]
+    return StructChange(
+        changes,
+        (*gone, *(name for each in inner for name in each.dropped)),
+        (*unsure, *(name for each in inner for name in each.unsure)),
+    )
+
+
+def _sources(
+    old: Struct, new: Struct, before: list[str], after: list[str], take: Take
+) -> list[int | None]:
+    """For each new field the place of the old one: the author's, of its name and type, or name."""
+    found: dict[int, int | None] = {
+        place: before.index(source) if source in before else None
+        for place, label in enumerate(after)
+        if label in take
+        for source in (take[label],)
+    }
+    left = [place for place in range(len(before)) if place not in found.values()]
+    for must_fit in (True, False):
+        for place, field in enumerate(new["fields"]):
+            same = partial(_fits, field, must_fit=must_fit)
+            fitting = [each for each in left if same(old["fields"][each])]
+            if place not in found and fitting:
+                found[place] = fitting[0]
+                left.remove(fitting[0])
+    return [found.get(place) for place in range(len(after))]
+
+
+def _fits(new: dict[str, Any], old: dict[str, Any], *, must_fit: bool) -> bool:
+    return old["name"] == new["name"] and (not must_fit or is_same(old["type"], new["type"]))
+
+
+def _repeated(old: Struct, new: Struct) -> list[int]:
+    """The places of new fields whose name others have too, not the same ones in the same order."""
+
+    def types(struct: Struct, name: str) -> list[str]:
+        return [type_text(each["type"]) for each in struct["fields"] if each["name"] == name]
+
+    pairs = [
+        (types(old, each["name"]), types(new, each["name"]))  # of this name in both
+        for each in new["fields"]
+    ]
+    return [
+        place
+        for place, (before, after) in enumerate(pairs)
+        if before and before != after and max(len(before), len(after)) > 1
+    ]
+
+
+def _change(
+    new: tuple[str, Any], old: tuple[int, str, Any] | None, take: Take, store: str
+) -> FieldChange:
+    label, spark = new
+    if old is None:
+        return FieldChange(label, "new")
+    place, source, before = old
+    if is_same(before, spark):
+        return FieldChange(label, "kept", place, source)
+    if is_wider(before, spark):
+        return FieldChange(label, "widened", place, source)
+    if _is_struct(before) and _is_struct(spark):
+        nested = match_fields(before, spark, take, store, f"{label}.")
+        return FieldChange(label, "nested", place, source, nested)
+    raise RewriteError(
+        f"{store}: {source} cannot become {label} by itself",
+        expected=f"a type that holds every {type_text(before)}",
+        found=type_text(spark),
+        next_action=f"write what becomes of it in a script: `statemigrate new {store}`; or let it "
+        f"start anew, with --start {store}.{label}=VALUE",
+        store=store,
+    )
+
+
+def _is_struct(spark: Any) -> bool:
+    return isinstance(spark, dict) and spark["type"] == "struct"

@@ -1,0 +1,24 @@
+"""Names of a struct's fields that tell each of them.
+
+Aggregation buffers go by Spark's own names, which repeat: ``count(*), sum(a), avg(b)`` keeps
+``count, sum, sum, count``. The second of a name is ``sum_2``, a third would be ``sum_3``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+
+def labels(struct: dict[str, Any]) -> tuple[str, ...]:
+    """A name for each field of a struct in Spark's JSON form, in order, none of them twice."""
+    names = [str(field["name"]) for field in struct["fields"]]
+    taken, seen, found = set(names), Counter[str](), []
+    for name in names:
+        seen[name] += 1
+        label, number = name, seen[name]
+        while number > 1 and (label == name or label in taken):
+            label, number = f"{name}_{number}", number + 1
+        taken.add(label)
+        found.append(label)
+    return tuple(found)

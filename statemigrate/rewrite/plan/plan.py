@@ -1,0 +1,128 @@
+"""The plan of a rewrite: what becomes of every operator, and what its author still has to say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.rewrite.plan.asking import Asked, ask
+from statemigrate.rewrite.plan.families import FamilyPlan, families_left, plan_families
+from statemigrate.rewrite.plan.operators import match_operators, operator_name
+from statemigrate.rewrite.plan.options import PARTITIONS, Options, new_logs
+from statemigrate.rewrite.plan.questions import Answered, Answers, Question
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """What an operator becomes: ``old`` is None for a new one, ``new`` for one that goes.
+
+    ``left`` names old families that no new one goes on with.
+    """
+
+    old: OperatorShape | None
+    new: OperatorShape | None
+    families: tuple[FamilyPlan, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How users call it, by its new number where it has one."""
+        shape = self.new or self.old
+        assert shape is not None, "one of both is there"  # noqa: S101
+        return operator_name(shape)
+
+    @property
+    def change(self) -> str:
+        """In a word, what becomes of it."""
+        if self.old is None:
+            return "new"
+        if self.new is None:
+            return "gone"
+        changes = [each.change for each in self.families if not each.is_derived]
+        return next((word for word in ("keys", "values") if word in changes), "kept")
+
+
+@dataclass(frozen=True)
+class RewritePlan:
+    """Everything that a rewrite does, before any row is read.
+
+    ``new`` is the shape of the new checkpoint with its logs; ``starts`` has the plain value of each
+    field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not.
+    """
+
+    old: CheckpointShape
+    new: CheckpointShape
+    operators: tuple[OperatorPlan, ...]
+    starts: dict[str, Any]
+    questions: tuple[Question, ...]
+    answered: tuple[Answered, ...]
+
+    @property
+    def changed_conf(self) -> dict[str, tuple[str | None, str]]:
+        """The pinned settings that change: before and after."""
+        before, after = self.old.conf, self.new.conf
+        return {
+            name: (before.get(name), after[name])
+            for name in sorted(after)
+            if before.get(name) != after[name]
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hex characters over all that decides what is written."""
+        text = json.dumps(
+            [repr(self.old), repr(self.new), repr(self.operators), self.starts], default=str
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_plan(
+    old: CheckpointShape,
+    target: Sequence[OperatorShape] | None,
+    options: Options | None = None,
+    answers: Answers | None = None,
+) -> RewritePlan:
+    """Plan the way from ``old`` to the operators of the new code, its own where none are given.
+
+    Raises `RewriteError` for what cannot be done as asked; what only the author knows becomes a
+    question of the plan.
+    """
+    options, answers = options or Options(), answers or Answers()
+    partitions = int(options.pinned(old).get(PARTITIONS, "200"))
+    wanted = tuple(
+        _with_partitions(each, partitions) for each in (old.operators if target is None else target)
+    )
+    pairs = match_operators(old.operators, wanted, answers.operators)
+    operators = tuple(_operator(before, after, answers) for before, after in pairs)
+    asked = Asked(answers)
+    for each in operators:
+        ask(asked, each.name, each.old, each.new, each.families, each.left)
+    asked.watermark(old, options.watermark)
+    asked.finish()
+    offsets, commits = new_logs(old, options)
+    new = replace(old, offsets=offsets, commits=commits, operators=wanted)
+    return RewritePlan(old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered))
+
+
+def _operator(
+    old: OperatorShape | None, new: OperatorShape | None, answers: Answers
+) -> OperatorPlan:
+    if new is None:
+        return OperatorPlan(old, None)
+    if old is None:
+        return OperatorPlan(None, new, tuple(_empty(new)))
+    families = list(plan_families(old, new, answers.take_by_store()))
+    return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
+
+
+def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
+    yield from plan_families(replace(new, stores=()), new, {})
+
+
+def _with_partitions(operator: OperatorShape, partitions: int) -> OperatorShape:
+    stores = tuple(replace(each, partitions=partitions) for each in operator.stores)
+    return replace(operator, stores=stores)
