@@ -179,7 +179,8 @@ def test_examples_of_another_type_are_refused(folder: Path, examples: str, found
     assert findings(folder, examples) == [
         "m/versions/a1.py: `examples` are no values to try (expected a list of dicts in the format "
         "`old`, of pairs (old value, expected new value), or of triples with the key; of a "
-        f"baseline, dicts in the format `new`; found {found}); next: correct `examples`, or leave them out"
+        f"baseline, dicts in the format `new`; found {found}); next: correct `examples`, or leave "
+        "them out"
     ]
 
 
