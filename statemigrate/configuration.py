@@ -22,13 +22,15 @@ class Configuration:
     """The settings of ``[tool.statemigrate]``; None or nothing where it does not say.
 
     The folder of ``migrations``, the ``checkpoint`` that commands are about, by store the
-    ``targets``, and whether ``values`` of state are shown. The others are alembic's own, under its
-    own names, and hold for scripts that are written.
+    ``targets``, the ``stores`` that have a name of the project's own for an operator's state, as in
+    ``orders = "aggregation-0"``, and whether ``values`` of state are shown. The others are
+    alembic's own, under its own names, and hold for scripts that are written.
     """
 
     migrations: str | None = None
     checkpoint: str | None = None
     targets: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
     values: bool | None = None
     file_template: str | None = None
     truncate_slug_length: int | None = None
@@ -71,6 +73,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "migrations": (str, "the path of a folder"),
     "checkpoint": (str, "the path of a checkpoint"),
     "targets": (dict, "a table of revisions by store"),
+    "stores": (dict, "a table of operators' stores, such as aggregation-0, by the names they get"),
     "values": (bool, "true or false"),
     "file_template": (str, "a text"),
     "truncate_slug_length": (int, "a number"),
@@ -84,7 +87,7 @@ def _check(path: Path, name: str, value: Any) -> None:
         known = ", ".join(each.name for each in fields(Configuration))
         raise _wrong(path, f"{TABLE} in pyproject.toml has no setting {name}: it has {known}.")
     kind, words = _KINDS[name]
-    parts = value.values() if isinstance(value, dict) else ()
+    parts: list[Any] = list(value.values()) if isinstance(value, dict) else []
     hooks = value if isinstance(value, list) else ()
     if (
         not isinstance(value, kind)
@@ -93,6 +96,8 @@ def _check(path: Path, name: str, value: Any) -> None:
         or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in hooks)
     ):
         raise _wrong(path, f"{name} of {TABLE} in pyproject.toml is {words}.")
+    if name == "stores" and len(set(parts)) < len(parts):
+        raise _wrong(path, f"stores of {TABLE} in pyproject.toml has two names for one operator.")
 
 
 def _wrong(path: Path, summary: str) -> ConfigurationError:

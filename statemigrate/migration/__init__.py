@@ -17,7 +17,7 @@ from statemigrate.migration.migration import (
     TimeToLive,
     Transform,
 )
-from statemigrate.migration.names import check_revision, check_store_name
+from statemigrate.migration.names import check_revision, check_store_name, is_operator_store
 from statemigrate.migration.path import Path
 from statemigrate.migration.rekeying import Entry
 from statemigrate.migration.stage import Stage, stages_of
@@ -41,5 +41,6 @@ __all__ = [
     "Transform",
     "check_revision",
     "check_store_name",
+    "is_operator_store",
     "stages_of",
 ]

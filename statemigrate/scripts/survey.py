@@ -205,7 +205,7 @@ def _without_copies(migrations: Iterable[Migration]) -> list[Migration]:
 
 
 def _assigned(text: str, name: str) -> str | None:
-    found = re.search(rf"""^{name}\s*(?::[^=\n]*)?=\s*["'](\w+)["']""", text, re.MULTILINE)
+    found = re.search(rf"""^{name}\s*(?::[^=\n]*)?=\s*["']([\w.-]+)["']""", text, re.MULTILINE)
     return found[1] if found else None
 
 

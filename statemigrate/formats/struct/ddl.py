@@ -38,6 +38,7 @@ _ATOMIC = {
 }
 _DECIMAL = ("DECIMAL", "DEC", "NUMERIC")
 _BOUNDED = {"CHAR": "char", "CHARACTER": "char", "VARCHAR": "varchar"}
+_EMPTY = re.compile(r"\s*struct\s*<\s*>\s*", re.IGNORECASE)
 _UNITS = (("DAY", "HOUR", "MINUTE", "SECOND"), ("YEAR", "MONTH"))
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMES = {
@@ -53,6 +54,8 @@ def parse_ddl(text: str) -> dict[str, Any]:
 
     Raises FormatError with the line and column of the first word that does not fit.
     """
+    if _EMPTY.fullmatch(text):
+        return {"type": "struct", "fields": []}
     try:
         struct = _Parser(text).struct()
     except RecursionError as error:
@@ -63,6 +66,8 @@ def parse_ddl(text: str) -> dict[str, Any]:
 
 def ddl_of(struct: dict[str, Any]) -> str:
     """Return the DDL of a struct type in Spark's JSON form, collations within the types."""
+    if not struct["fields"]:
+        return "struct<>"
     return ", ".join(_field_ddl(field, " ") for field in struct["fields"])
 
 

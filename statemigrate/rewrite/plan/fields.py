@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.labels import labels
 from statemigrate.rewrite.plan.types import is_same, is_wider, type_text
 
 Struct = dict[str, Any]

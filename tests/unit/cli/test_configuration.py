@@ -64,6 +64,7 @@ WRONG = {
     "migrations = 3": "migrations of [tool.statemigrate] in pyproject.toml is the path of a folder",
     'targets = "head"': "targets of [tool.statemigrate] in pyproject.toml is a table",
     "targets = {a = 1}": "targets of [tool.statemigrate] in pyproject.toml is a table",
+    'stores = {a = "join-0.left", b = "join-0.left"}': "two names for one operator",
     "truncate_slug_length = true": "is a number",
     'post_write_hooks = [{name = "ruff"}]': "a list of tables, each with a name and a type",
 }

@@ -124,3 +124,20 @@ def test_an_upgrade_of_too_many_arguments_is_refused(folder, write):
     error = refused(folder)
     assert "`upgrade` cannot be called as it will be" in error.summary
     assert error.found == "upgrade(value, key, more)"
+
+
+@pytest.mark.parametrize("store", ["aggregation-0", "join-1.left"])
+def test_scripts_of_an_operators_state_form_a_branch_of_its_name(folder, store):
+    first = folder.new(store, "as it is", new=Struct("count BIGINT"), baseline=True)
+    second = folder.new(store, "wider", new=Struct("count DOUBLE"), infer=True)
+    assert f'branch_labels = ("{store}",)' in first.read_text()
+    lineage = folder.lineage(store)
+    assert [each.path for each in lineage.migrations] == [str(first), str(second)]
+    assert [entry.store for entry in folder.history(store)] == [store, store]
+    assert folder.show(f"{store}@head").path == str(second)
+    assert folder.show(store).path == str(second)
+
+
+def test_a_format_without_fields_is_written_so_that_it_can_be_read(folder):
+    folder.new("deduplicate-0", "as it is", new=Struct("struct<>"), baseline=True)
+    assert folder.lineage("deduplicate-0").formats == (Struct("STRUCT < >"),)

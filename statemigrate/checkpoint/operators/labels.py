@@ -10,6 +10,21 @@ from collections import Counter
 from typing import Any
 
 
+def labelled(struct: dict[str, Any]) -> dict[str, Any]:
+    """A struct in Spark's JSON form as users know it: each field by its label.
+
+    What holds nothing, such as the value of ``dropDuplicates``, is left out: see `shown_places`.
+    """
+    names = labels(struct)
+    fields = struct["fields"]
+    return {**struct, "fields": [{**fields[at], "name": names[at]} for at in shown_places(struct)]}
+
+
+def shown_places(struct: dict[str, Any]) -> list[int]:
+    """The places of the fields that can hold something."""
+    return [place for place, field in enumerate(struct["fields"]) if field["type"] != "void"]
+
+
 def labels(struct: dict[str, Any]) -> tuple[str, ...]:
     """A name for each field of a struct in Spark's JSON form, in order, none of them twice."""
     names = [str(field["name"]) for field in struct["fields"]]
