@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.conforming import conform
-from statemigrate.checkpoint.rows.decoding import decoded_rows
-from statemigrate.checkpoint.rows.encoding import struct_rows
-from statemigrate.checkpoint.rows.types import StructJson, struct_of
+from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows
+from statemigrate.checkpoint.rows.unsafe.conforming import conform
+from statemigrate.checkpoint.rows.unsafe.decoding import decoded_rows
+from statemigrate.checkpoint.rows.unsafe.encoding import struct_rows
+from statemigrate.checkpoint.rows.unsafe.types import struct_of
 
 
 class RowCodec:
@@ -49,4 +50,11 @@ class RowCodec:
 
     def decode(self, rows: Rows) -> pa.StructArray:
         """The rows' values. Raises `CorruptFileError` for bytes that are no rows of the schema."""
-        return decoded_rows(self._struct, rows)
+        return self.decode_within(rows.data, rows.starts, rows.lengths)
+
+    def decode_within(self, data: Bytes, starts: Integers, lengths: Integers) -> pa.StructArray:
+        """The values of rows that lie in ``data`` at ``starts``, of these lengths.
+
+        Raises `CorruptFileError` for bytes that are no rows of the schema.
+        """
+        return decoded_rows(self._struct, data, starts, lengths)

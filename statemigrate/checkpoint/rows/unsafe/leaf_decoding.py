@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, within
 from statemigrate.checkpoint.rows.copying import copy_ranges
-from statemigrate.checkpoint.rows.leaf_encoding import Mask
-from statemigrate.checkpoint.rows.types import LARGEST_IN_SLOT, Blob, Decimal, Field, Number
+from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Mask
+from statemigrate.checkpoint.rows.unsafe.types import LARGEST_IN_SLOT, Blob, Decimal, Field, Number
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
 _DECIMAL = 16

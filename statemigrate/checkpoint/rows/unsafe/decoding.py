@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, ends, within
+from statemigrate.checkpoint.rows.buffers import Bytes, Integers, ends, within
 from statemigrate.checkpoint.rows.copying import copy_ranges
-from statemigrate.checkpoint.rows.leaf_decoding import (
+from statemigrate.checkpoint.rows.unsafe.leaf_decoding import (
     blobs,
     checked,
     damaged,
@@ -26,8 +26,8 @@ from statemigrate.checkpoint.rows.leaf_decoding import (
     small_decimals,
     validity,
 )
-from statemigrate.checkpoint.rows.leaf_encoding import Mask, padded
-from statemigrate.checkpoint.rows.types import (
+from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Mask, padded
+from statemigrate.checkpoint.rows.unsafe.types import (
     WORD,
     Array,
     Blob,
@@ -74,9 +74,12 @@ class Blocks:
         )
 
 
-def decoded_rows(struct: Struct, rows: Rows) -> pa.StructArray:
-    """The rows of a schema. Raises `CorruptFileError` for bytes that are none."""
-    whole = Blocks(rows.data, rows.starts, rows.lengths, np.zeros(len(rows), bool))
+def decoded_rows(struct: Struct, data: Bytes, starts: Integers, sizes: Integers) -> pa.StructArray:
+    """The rows of a schema that lie within ``data``.
+
+    Raises `CorruptFileError` for bytes that are none.
+    """
+    whole = Blocks(data, starts, sizes, np.zeros(starts.size, bool))
     return _structs(Field("", "", struct, nullable=False), struct, whole)
 
 

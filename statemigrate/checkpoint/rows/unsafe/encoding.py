@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, ends, joined
 from statemigrate.checkpoint.rows.copying import copy_ranges, fill_ranges
-from statemigrate.checkpoint.rows.leaf_encoding import (
+from statemigrate.checkpoint.rows.unsafe.leaf_encoding import (
     Behind,
     Held,
     Mask,
@@ -26,7 +26,7 @@ from statemigrate.checkpoint.rows.leaf_encoding import (
     padded,
     pieces,
 )
-from statemigrate.checkpoint.rows.types import (
+from statemigrate.checkpoint.rows.unsafe.types import (
     WORD,
     Array,
     Blob,

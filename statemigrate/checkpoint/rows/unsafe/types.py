@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.errors import UnsupportedError
 from statemigrate.formats.schema.collations import COLLATED, with_collations
-
-StructJson = dict[str, Any]
-"""Spark's ``StructType.json()``, parsed."""
 
 WORD = 8
 """Bytes of a slot of a row, and what everything in a row is padded to."""

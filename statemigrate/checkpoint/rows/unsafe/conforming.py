@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.types import Array, Blob, Field, Map, Struct
+from statemigrate.checkpoint.rows.unsafe.types import Array, Blob, Field, Map, Struct
 from statemigrate.errors import ValueMismatchError
 
 

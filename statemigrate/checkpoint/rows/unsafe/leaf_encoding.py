@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows
-from statemigrate.checkpoint.rows.types import LARGEST_IN_SLOT, WORD, Decimal, Number
+from statemigrate.checkpoint.rows.unsafe.types import LARGEST_IN_SLOT, WORD, Decimal, Number
 
 Mask = npt.NDArray[np.bool_]
 _DECIMAL = 16

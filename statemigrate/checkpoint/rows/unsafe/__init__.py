@@ -1,0 +1,1 @@
+"""Spark's `UnsafeRow`: its types, and columns of Arrow to its bytes and back."""

@@ -1,0 +1,64 @@
+"""Values of state as a store has them.
+
+RocksDB has a version byte before each row, and the length of both before an element of a list;
+several elements are merged under one key, with or without a comma between them. With checksums,
+what is stored begins with the CRC-32C of key and value. Source: apache/spark
+``sql/core/.../execution/streaming/state/{RocksDBStateEncoder,StateStoreRowChecksum}.scala``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined
+from statemigrate.checkpoint.rows.layouts import RowLayout
+from statemigrate.checkpoint.rows.unsafe.leaf_decoding import damaged
+from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.checkpoint.rows.unsafe_row import RowCodec
+from statemigrate.checkpoint.rows.wrapped.checksums import checked_values, with_checksums
+from statemigrate.checkpoint.rows.wrapped.parts import RowPart
+from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, length_of, repeated
+
+_VALUE = "a value"
+
+
+class ValueCodec:
+    """Reads and writes the values of one column family, or of a store that has none.
+
+    ``is_list`` says that several may be under one key. Raises `UnsupportedError` for a schema that
+    is not known.
+    """
+
+    def __init__(self, value: StructJson, layout: RowLayout, *, is_list: bool = False) -> None:
+        self.arrow_schema = arrow_schema(value)
+        self._layout = layout
+        self._is_list = is_list and layout.rocksdb
+        self._row = RowPart(RowCodec(value), VERSION if layout.rocksdb else b"", _VALUE)
+
+    def encode(self, values: pa.RecordBatch | pa.StructArray, keys: Rows) -> Rows:
+        """The bytes of each value, under a key each; ``keys`` as the store has them.
+
+        Of a list each element is a row, under the same key as the one before: the first is to be
+        put, the others to be merged. Raises as `RowCodec.encode`.
+        """
+        rows = self._row.encode(values)
+        if self._is_list:
+            rows = joined(length_of(rows), rows)
+        return with_checksums(keys, rows, self._layout) if self._layout.checksums else rows
+
+    def decode(self, values: Rows, keys: Rows) -> tuple[pa.StructArray, Integers]:
+        """The values, and for each the index of the key that it is under.
+
+        The indices rise, and tell those of a list apart. Raises `CorruptFileError`.
+        """
+        spans, owners = Spans.of(values), np.arange(len(values))
+        if self._layout.checksums:
+            spans, owners = checked_values(keys, values, self._layout)
+        if self._is_list:
+            spans, lists = repeated(spans, 0, self._layout.delimiter, _VALUE)
+            owners = owners[lists]
+        elif not np.array_equal(owners, np.arange(len(values))):
+            raise damaged(_VALUE, "one value under each key", "another number")
+        return self._row.decode(spans), owners

@@ -1,0 +1,1 @@
+"""What a store puts around rows: versions, lengths, orders, times and checksums."""

@@ -1,0 +1,53 @@
+"""CRC-32C, against an implementation of a bit at a time and the values of RFC 3720."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.wrapped.checksums import (
+    checked_deletions,
+    with_deletion_checksums,
+)
+from statemigrate.checkpoint.rows.wrapped.crc32c import crc32c
+from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.errors import CorruptFileError
+
+
+def one_at_a_time(data):
+    state = 0xFFFFFFFF
+    for byte in data:
+        state ^= byte
+        for _ in range(8):
+            state = state >> 1 ^ (0x82F63B78 if state & 1 else 0)
+    return state ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(
+    ("data", "checksum"),
+    [
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (b"", 0),
+    ],
+)
+def test_the_checksums_of_the_standard_are_found(data, checksum):
+    assert crc32c(Spans.of(Rows.from_list([data]))).tolist() == [checksum]
+
+
+@given(st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40))))
+def test_many_rows_have_each_its_own_checksum(pairs):
+    columns = [Spans.of(Rows.from_list([pair[index] for pair in pairs])) for index in (0, 1)]
+    assert crc32c(*columns).tolist() == [one_at_a_time(a + b) for a, b in pairs]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20)))
+def test_deleted_keys_are_read_as_they_were_written(keys):
+    written = with_deletion_checksums(Rows.from_list(keys))
+    assert checked_deletions(written).to_list() == keys
+    if keys:
+        altered = [bytes([each[0] ^ 1]) + each[1:] for each in written.to_list()]
+        with pytest.raises(CorruptFileError, match="checksum"):
+            checked_deletions(Rows.from_list(altered))
