@@ -23,6 +23,11 @@ class JavaReader:
         self._at = 0
 
     @property
+    def place(self) -> int:
+        """How many bytes were read."""
+        return self._at
+
+    @property
     def is_at_end(self) -> bool:
         """Whether nothing is left."""
         return self._at == len(self._data)

@@ -1,0 +1,5 @@
+"""The codecs of Spark's state files, in the framings that Spark's Java libraries give them."""
+
+from statemigrate.checkpoint.stores.codecs.opening import Compressor, compressing, decompressed
+
+__all__ = ["Compressor", "compressing", "decompressed"]

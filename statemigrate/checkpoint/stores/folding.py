@@ -1,0 +1,90 @@
+"""What is left of changes, one after the other: each key once, with its value.
+
+A delete, or a new value, ends what was before; what is merged comes after it. Keys are compared
+and gathered by Arrow and numpy, without a loop over rows; all of a partition is in memory at once,
+as it is in Spark's HDFS-backed provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.checkpoint.stores.records import DELETE, MERGE, Changes
+
+Indices = npt.NDArray[np.int64]
+CHECKSUM = 4
+"""Bytes of the checksum in front of a key that is deleted, where rows have one."""
+
+
+def fold(
+    changes: Iterable[Changes], *, checksums: bool = False, separator: bytes = b""
+) -> tuple[Rows, Rows]:
+    """The keys that are there after all ``changes``, in no order, and the value of each.
+
+    With ``checksums`` a deleted key has four bytes in front that are not part of it. Values that
+    were merged stand after each other with ``separator`` between, as RocksDB's own operator of the
+    pinned version has them.
+    """
+    parts = [_without_checksums(each) if checksums else each for each in changes]
+    if not parts:
+        return Rows.from_list([]), Rows.from_list([])
+    whole = Changes(
+        np.concatenate([each.kinds for each in parts]),
+        Rows.concat([each.keys for each in parts]),
+        Rows.concat([each.values for each in parts]),
+    )
+    return _folded(whole, separator)
+
+
+def _folded(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
+    identities = changes.keys.to_arrow().dictionary_encode()
+    key_of = identities.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    order = np.arange(len(changes))
+    # The last record of each key that does not merge: what is before it counts no more.
+    floor = np.full(len(identities.dictionary), -1, np.int64)
+    is_merge = changes.kinds == MERGE
+    floor[key_of[~is_merge]] = order[~is_merge]
+    kept = (order >= floor[key_of]) & (changes.kinds != DELETE)
+    chosen = order[kept]
+    chosen = chosen[np.argsort(key_of[chosen], kind="stable")]
+    keys, starts = _first_of_each(key_of[chosen])
+    values = _together(changes.values.take(chosen), starts, separator)
+    return changes.keys.take(chosen[starts]), values if len(keys) else Rows.from_list([])
+
+
+def _first_of_each(sorted_keys: Indices) -> tuple[Indices, Indices]:
+    found, starts = np.unique(sorted_keys, return_index=True)
+    return found, starts
+
+
+def _together(values: Rows, starts: Indices, separator: bytes) -> Rows:
+    """The values from each of ``starts`` up to the next, in one."""
+    if len(starts) == len(values):
+        return values
+    if not separator:
+        return Rows(values.data, values.offsets[np.append(starts, len(values))])
+    apart = joined(values, separator)
+    ends = apart.offsets[np.append(starts[1:], len(apart))] - len(separator)
+    return _cut(apart, apart.offsets[starts], ends)
+
+
+def _cut(rows: Rows, starts: Indices, ends: Indices) -> Rows:
+
+    return within(rows.data, starts, ends - starts)
+
+
+def _without_checksums(changes: Changes) -> Changes:
+    deleted = changes.kinds == DELETE
+    if not deleted.any():
+        return changes
+    lengths = changes.keys.lengths
+    if int(lengths[deleted].min()) < CHECKSUM:
+        raise ValueError("a deleted key without a checksum")
+
+    cut = np.where(deleted, CHECKSUM, 0)
+    keys = within(changes.keys.data, changes.keys.starts + cut, lengths - cut)
+    return Changes(changes.kinds, keys, changes.values)

@@ -1,0 +1,164 @@
+"""The records of a file of state, a batch at a time.
+
+A record is the length of a key, the key, the length of a value, the value; a length is four bytes,
+big-endian, and -1 for a value that is deleted. In the files of a store with column families a byte
+before it says what it is. All come from ``StateStoreChangelog.scala`` and
+``HDFSBackedStateStoreProvider.scala`` of apache/spark.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.errors import CorruptFileError
+
+END, PUT, DELETE, MERGE = 0x00, 0x01, 0x10, 0x11
+"""What a record is, as the byte before it says."""
+_LENGTH = struct.Struct(">i")
+_NOTHING = -1
+_TYPES = {END, PUT, DELETE, MERGE}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Records in their order: what each is, its key, and its value, empty where it is deleted."""
+
+    kinds: npt.NDArray[np.uint8]
+    keys: Rows
+    values: Rows
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass
+class _Found:
+    """Where records are in a buffer."""
+
+    kinds: list[int] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+    key_lengths: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+    value_lengths: list[int] = field(default_factory=list)
+    end: int = 0
+    is_last: bool = False
+
+    def changes(self, data: npt.NDArray[np.uint8]) -> Changes:
+        return Changes(
+            np.array(self.kinds, np.uint8),
+            within(data, _numbers(self.keys), _numbers(self.key_lengths)),
+            within(data, _numbers(self.values), _numbers(self.value_lengths)),
+        )
+
+
+def read_records(pieces: Iterator[bytes], *, typed: bool) -> Iterator[Changes]:
+    """The records in ``pieces`` of a file, after its header; ``typed`` where a byte is before each.
+
+    Raises ValueError for what are no such records, or not all of them.
+    """
+    buffer = bytearray()
+    is_ended = False
+    for piece in pieces:
+        if is_ended and piece:
+            raise ValueError("more after the end of the records")
+        buffer += piece
+        found = _whole_records(buffer, typed=typed)
+        if found.keys:
+            yield found.changes(np.frombuffer(bytes(buffer[: found.end]), np.uint8))
+        del buffer[: found.end]
+        is_ended = found.is_last
+        if is_ended and buffer:
+            raise ValueError("more after the end of the records")
+    if not is_ended:
+        raise ValueError("the file ends too early")
+
+
+def records(kind: int, keys: Rows, values: Rows, *, typed: bool) -> Rows:
+    """Records that put or merge ``values`` under ``keys``, one beside the other."""
+    parts: tuple[Any, ...] = (_lengths(keys), keys, _lengths(values), values)
+    return joined(bytes([kind]), *parts) if typed else joined(*parts)
+
+
+def deletions(keys: Rows, *, typed: bool) -> Rows:
+    """Records that delete ``keys``."""
+    parts = (_lengths(keys), keys, _LENGTH.pack(_NOTHING))
+    return joined(bytes([DELETE]), *parts) if typed else joined(*parts)
+
+
+def end_of_records(*, typed: bool) -> bytes:
+    """What stands after the last record."""
+    return bytes([END]) if typed else _LENGTH.pack(_NOTHING)
+
+
+def flat(rows: Rows) -> memoryview:
+    """Rows end to end, as they are to be written."""
+    return rows.data[rows.offsets[0] : rows.offsets[-1]].data
+
+
+def corrupt(path: str, error: Exception) -> CorruptFileError:
+    """A file of state that cannot be read to its end."""
+    return CorruptFileError(
+        f"{path} is not a file of state as Spark writes it",
+        expected="records to the end, of the codec that the offset log names",
+        found=str(error),
+        next_action="restore the file from a copy of the checkpoint; Spark cannot read it either",
+        path=path,
+    )
+
+
+def _whole_records(data: bytearray, *, typed: bool) -> _Found:
+    """All records that are there to their ends. Raises ValueError for what is none."""
+    found = _Found()
+    unpack, size, before = _LENGTH.unpack_from, len(data), int(typed)
+    at, kind = 0, PUT
+    while at + before + (0 if typed else 4) <= size:
+        if typed:
+            kind = data[at]
+            if kind not in _TYPES:
+                raise ValueError(f"a record of type {kind:#04x}")
+            if kind == END or at + 5 > size:
+                found.is_last = kind == END
+                at += found.is_last
+                break
+        (key_length,) = unpack(data, at + before)
+        if key_length == _NOTHING and not typed:
+            found.is_last, at = True, at + 4
+            break
+        key = at + before + 4
+        value = key + key_length + 4
+        if key_length < 0:
+            raise ValueError(f"a key of {key_length} bytes")
+        if value > size:
+            break
+        (value_length,) = unpack(data, value - 4)
+        end = value + max(0, value_length)
+        if value_length < _NOTHING or (typed and (value_length < 0) != (kind == DELETE)):
+            raise ValueError(f"a value of {value_length} bytes")
+        if end > size:
+            break
+        found.kinds.append(DELETE if value_length < 0 else kind)
+        found.keys.append(key)
+        found.key_lengths.append(key_length)
+        found.values.append(value)
+        found.value_lengths.append(max(0, value_length))
+        at = end
+    found.end = at
+    return found
+
+
+def _lengths(rows: Rows) -> npt.NDArray[np.uint8]:
+    """Four bytes for each row. Raises ValueError for one that four bytes cannot count."""
+    if len(rows) and int(rows.lengths.max()) > 0x7FFFFFFF:
+        raise ValueError("a key or value of more than 2 GiB")
+    return rows.lengths.astype(">i4").view(np.uint8).reshape(len(rows), 4)
+
+
+def _numbers(found: list[int]) -> npt.NDArray[np.int64]:
+    return np.array(found, np.int64)
