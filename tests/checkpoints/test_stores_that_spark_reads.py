@@ -14,6 +14,7 @@ from statemigrate.checkpoint.stores.versions import hdfs_version, store_folder
 from statemigrate.checkpoint.stores.writing import WrittenStore, open_store_writer
 from statemigrate.files import LocalFiles
 
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 UNIQUE = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 WRITTEN = [
     ("hdfs", "lz4", False),
@@ -59,9 +60,14 @@ def wrapped(way: str, keys: Rows, values: Rows) -> tuple[Rows, Rows]:
     return (keys, values) if way == "hdfs" else (joined(b"\0", keys), joined(b"\0", values))
 
 
-def rows_of(spark, root, store="default"):
-    frame = spark.read.format("statestore").option("storeName", store).load(str(root))
-    return sorted(map(repr, frame.collect()))
+def rows_of(spark, root, store="default", *, ids=False):
+    """Spark's reader looks for files with ids where the session says so."""
+    spark.conf.set(FORMAT, "2" if ids else "1")
+    try:
+        frame = spark.read.format("statestore").option("storeName", store).load(str(root))
+        return sorted(map(repr, frame.collect()))
+    finally:
+        spark.conf.unset(FORMAT)
 
 
 @pytest.mark.parametrize(("way", "codec", "ids"), WRITTEN)
@@ -70,7 +76,7 @@ def test_spark_reads_the_same_rows(spark, made, tmp_path, way, codec, ids):
     rewritten(root, tmp_path / "new", way, codec, ids=ids)
     expected = rows_of(spark, root)
     assert len(expected) == 7
-    assert rows_of(spark, tmp_path / "new") == expected
+    assert rows_of(spark, tmp_path / "new", ids=ids) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,7 +109,8 @@ def test_the_query_goes_on_as_if_nothing_had_happened(spark, made, tmp_path, nam
         outputs.append(query.output)
     assert outputs[0] == outputs[1]
     assert sum(map(len, outputs[0].values()))
-    assert rows_of(spark, twin, store_of(name)) == rows_of(spark, tmp_path / "new", store_of(name))
+    expected = rows_of(spark, twin, store_of(name))
+    assert rows_of(spark, tmp_path / "new", store_of(name), ids=ids) == expected
 
 
 def store_of(name: str) -> str:

@@ -1,11 +1,11 @@
 """What is in Spark's own files of state is what Spark's own reader says is in them."""
 
 import pytest
-from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 
 from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
 from statemigrate.checkpoint.stores.versions import hdfs_version, rocksdb_version, store_folder
