@@ -14,7 +14,7 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.object_store import ObjectStore, Request
 
-LIVES = ["support.histories.lives", "support.crash.adopting"]
+LIVES = ["support.histories.lives", "support.crash.adopting", "support.crash.forking"]
 
 
 @pytest.fixture(scope="session")

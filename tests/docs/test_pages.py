@@ -9,8 +9,9 @@ from support.pages import DOCS, Page, Reader, all_pages
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CHECKED_MORE = {"tutorial.md", "in-ci.md", "quarantine.md"}
-# tests/native follows this one, on each version of Spark, and compares the state as well.
-ELSEWHERE = {"spark-state.md"}
+# tests/native follows the first, on each version of Spark, and compares the state as well;
+# tests/checkpoints the second, on a query's checkpoint.
+ELSEWHERE = {"spark-state.md", "fork.md"}
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,18 @@ from statemigrate.cli.main import VERBS
 from statemigrate.errors import StatemigrateError
 from statemigrate.state.opening import engine_of
 
-SUBJECTS = {"store", "checkpoint", "message", "path", "file", "key", "revision", "code"}
+SUBJECTS = {
+    "old",
+    "new",
+    "store",
+    "checkpoint",
+    "message",
+    "path",
+    "file",
+    "key",
+    "revision",
+    "code",
+}
 SHARED = {
     "migrations": "migrations",
     "targets": None,
@@ -24,7 +35,7 @@ SHARED = {
 }
 FUNCTIONS = [
     "adopt", "autogenerate", "backfill", "backfill_status", "baseline", "check", "dry_run",
-    "dry_run_file", "export", "get", "heads", "history", "init", "new", "pause_backfill",
+    "dry_run_file", "export", "fork", "get", "heads", "history", "init", "new", "pause_backfill",
     "quarantine", "record_applied", "retire", "show", "status", "undo_adoption",
 ]  # fmt: skip
 
@@ -35,9 +46,7 @@ def parameters(name):
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "demo"])
 def test_a_verb_is_a_function_of_the_same_name(verb):
-    # A room of the package has the name of the verb.
-    name = "rewrite_checkpoint" if verb == "rewrite" else verb.replace("-", "_")
-    function = getattr(statemigrate, name)
+    function = getattr(statemigrate, verb.replace("-", "_"))
     assert inspect.isfunction(function)
     assert len(inspect.getdoc(function).splitlines()) > 1
 

@@ -14,7 +14,6 @@ import click
 from statemigrate.cli.options import (
     Settings,
     checkpoint_named,
-    configuration,
     operator_option,
     shared_options,
     target_option,
@@ -58,7 +57,6 @@ def status(
             migrations=settings.migrations,
             targets=targets,
             operator=settings.operator,
-            stores=configuration().stores,
             spark=spark,
         )
         first = look_again()

@@ -12,7 +12,6 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_option,
-    configuration,
     operator_option,
     require_values,
     shared_options,
@@ -59,7 +58,6 @@ def get(
             targets=targets,
             accept_edited=accept_edited,
             operator=settings.operator,
-            stores=configuration().stores,
             spark=spark,
         )
     _print_found(settings, found.entries, whole=found.is_one)
@@ -112,7 +110,6 @@ def export(
             targets=targets,
             accept_edited=accept_edited,
             operator=settings.operator,
-            stores=configuration().stores,
             spark=spark,
             progress=move,
         )

@@ -16,7 +16,8 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.opening import Place, open_files
 
-_NAME = "statemigrate/deployed.json"
+RECORD = "statemigrate/deployed.json"
+"""The file, below the checkpoint."""
 _FORMAT = 1
 
 
@@ -45,10 +46,10 @@ def read_record(checkpoint: Place) -> dict[str, StoreRecord]:
     """The record by store; empty where there is none. Raises `CorruptFileError`."""
     files = open_files(checkpoint)
     try:
-        data = files.get(_NAME)
+        data = files.get(RECORD)
     except FileNotFoundError:
         return {}
-    return _parsed(data, f"{files.location}/{_NAME}")
+    return _parsed(data, f"{files.location}/{RECORD}")
 
 
 def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
@@ -56,6 +57,11 @@ def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
 
     Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
     """
+    open_files(checkpoint).replace(RECORD, record_document(record))
+
+
+def record_document(record: Mapping[str, StoreRecord]) -> bytes:
+    """The file that says ``record``."""
     document = {
         "format": _FORMAT,
         "stores": {
@@ -69,7 +75,7 @@ def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
             for store, each in record.items()
         },
     }
-    open_files(checkpoint).replace(_NAME, json.dumps(document, indent=2).encode())
+    return json.dumps(document, indent=2).encode()
 
 
 def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:

@@ -33,7 +33,8 @@ class Envelopes:
         self._revisions = revisions_in(envelopes)
         self._lineage = lineage_of(checkpoint, self._revisions, lineages, wanted)
 
-    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
+    @property
+    def key(self) -> StructType:
         """See `Kept`."""
         return self._envelopes.schema["key"].dataType  # type: ignore[return-value]
 

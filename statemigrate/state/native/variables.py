@@ -35,7 +35,8 @@ class Variables:
         self._operator = operator
         self._variables = reader.variables()
 
-    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
+    @cached_property
+    def key(self) -> StructType:
         """See `Kept`."""
         return self._reader.grouping_key()
 

@@ -1,0 +1,193 @@
+"""A fork: a checkpoint's files as of a committed batch, copied to a new place.
+
+Nothing is decoded. Files are copied, never given a second name: a fork is a backup too, and shares
+no block of a disk with what it was made from. The new place becomes a checkpoint by its last file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
+from statemigrate.checkpoint.shape import describe
+from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
+from statemigrate.files import Files
+from statemigrate.files.opening import Place, open_files
+from statemigrate.rewrite.forking.files import Needed, needed_files
+
+_THREADS = 8
+_WHOLE = 16 << 20
+"""Bytes of a file that are copied through memory; a larger one goes over a local file."""
+_LARGEST = 1 << 40
+
+
+@dataclass(frozen=True)
+class Fork:
+    """What was made: the state of the query after ``batch``, in ``files`` files of ``bytes``.
+
+    ``query_id`` is the one in the new place. ``uncommitted`` is a batch that the old query has
+    begun and not committed, which is not carried. ``left`` says what else is not.
+    """
+
+    old: str
+    new: str
+    query_id: str
+    batch: int
+    files: int
+    bytes: int
+    uncommitted: int | None
+    left: tuple[str, ...]
+
+
+def fork(
+    old: Place,
+    new: Place,
+    *,
+    at_batch: int | None = None,
+    new_id: bool = False,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Fork:
+    """Copy a query's checkpoint as it was after a committed batch to a new place.
+
+    ``at_batch`` is the batch, the last committed one if not given; its state must still be kept.
+    With ``new_id`` the new query has an id of its own: sinks that remember which batches of which
+    query they have seen take the two for one otherwise. ``progress`` is called with the bytes that
+    are copied and those to be copied.
+
+    Raises `CheckpointError` for what is no checkpoint or not whole, `UnsupportedError` for what is
+    not known in it, and `RewriteError` where the new place is in use. ``old`` is only read.
+    """
+    source, target = open_files(old), open_files(new)
+    _check_places(source, target)
+    directory = CheckpointDirectory(source)
+    _refuse_embedded(directory)
+    directory.require_query()
+    committed, begun = directory.last_commit(), directory.last_begun()
+    if committed < 0:
+        raise _without_commits(source)
+    shape = describe(source, committed if at_batch is None else at_batch)
+    needed = needed_files(source, target, shape)
+    query_id = str(uuid.uuid4()) if new_id else shape.query_id
+    total = _copied(source, target, needed, progress or (lambda _, __: None))
+    metadata = f'{{"id":"{query_id}"}}'.encode() if new_id else source.get("metadata")
+    _publish(target, metadata)
+    return Fork(
+        source.location,
+        target.location,
+        query_id,
+        shape.batch,
+        len(needed.copied) + len(needed.written) + 1,
+        total + len(metadata),
+        begun if begun > committed else None,
+        needed.left,
+    )
+
+
+def _copied(
+    source: Files, target: Files, needed: Needed, progress: Callable[[int, int | None], None]
+) -> int:
+    """Copy all files; how many bytes they have."""
+    sizes = _sizes(source, needed.copied)
+    total, done = sum(sizes.values()), 0
+    for name, data in needed.written.items():
+        target.put(name, data)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        copies = [threads.submit(_copy, source, target, n, sizes[n]) for n in needed.copied]
+        try:
+            for name, copy in zip(needed.copied, copies, strict=True):
+                copy.result()
+                done += sizes[name]
+                progress(done, total)
+        finally:
+            # After a failure nothing more is begun.
+            threads.shutdown(cancel_futures=True)
+    return total + sum(map(len, needed.written.values()))
+
+
+def _copy(source: Files, target: Files, name: str, size: int) -> None:
+    try:
+        if size <= _WHOLE:
+            target.put(name, source.get(name, most=_WHOLE))
+        else:
+            with tempfile.TemporaryDirectory(prefix="statemigrate-") as folder:
+                source.fetch(name, Path(folder, "file"), most=_LARGEST)
+                target.put(name, Path(folder, "file"))
+    except FileNotFoundError as error:
+        raise _gone(source, name) from error
+
+
+def _sizes(source: Files, names: tuple[str, ...]) -> dict[str, int]:
+    folders = {name.rpartition("/")[0] for name in names}
+    there = {each.name: each.size for folder in folders for each in source.list(folder)}
+    for name in names:
+        if name not in there:
+            raise _gone(source, name)
+    return {name: there[name] for name in names}
+
+
+def _publish(target: Files, metadata: bytes) -> None:
+    try:
+        target.create("metadata", metadata)
+    except FileExistsError as error:
+        raise RewriteError(
+            f"{target.location} has become a checkpoint meanwhile",
+            expected="a place that nobody else writes to",
+            found="the file metadata",
+            next_action="end the query that was started there, and fork to another place",
+            path=target.location,
+        ) from error
+
+
+def _check_places(source: Files, target: Files) -> None:
+    found = {each.base_name for each in target.list()} - {"lost+found"}
+    kind = target.find()
+    inside = f"{target.location.rstrip('/')}/".startswith(f"{source.location.rstrip('/')}/")
+    if inside or found or (kind is not None and kind.kind != "folder"):
+        listed = ", ".join(sorted(found)[:8])
+        unfinished = bool(found) and "metadata" not in found
+        raise RewriteError(
+            f"{target.location} is in use",
+            expected="a new place, outside the old checkpoint",
+            found="a place within the old checkpoint" if inside else listed or "a file",
+            next_action="a fork that was not finished has no file metadata: remove the directory, "
+            "or name another one"
+            if unfinished
+            else "name a directory that is not there, or is empty",
+            path=target.location,
+        )
+
+
+def _refuse_embedded(directory: CheckpointDirectory) -> None:
+    if directory.is_embedded:
+        raise UnsupportedError(
+            f"the state in {directory.checkpoint} is the embedded engine's",
+            expected="a query whose state is in Spark's own state store",
+            found=f"{EMBEDDED}, where the embedded engine keeps its state",
+            next_action="stop the query and copy the whole directory",
+            path=directory.checkpoint,
+        )
+
+
+def _gone(source: Files, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"{source.location}/{name} is gone",
+        expected="a file of a batch whose state is kept",
+        found="no such file: the query runs on, and has removed what it keeps no longer",
+        next_action="fork a later batch, or stop the query first; remove what was copied",
+        path=f"{source.location}/{name}",
+    )
+
+
+def _without_commits(source: Files) -> CheckpointError:
+    return CheckpointError(
+        f"{source.location} has no committed batch",
+        expected="a query that has committed a batch",
+        found="no file in commits",
+        next_action="let the query run until its first batch is done",
+        path=source.location,
+    )

@@ -1,0 +1,89 @@
+"""Forking a checkpoint ends at any file operation: there is no new checkpoint, or a whole one."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+from support.crash.journal import operations, stopped_at
+from support.crash.library import Point
+from support.crash.power import RULES, Disk
+from support.offset_logs import tree
+from support.spark_checkpoints import variables
+
+pytestmark = pytest.mark.kill
+LIFE = "support.crash.forking:forking"
+EVERY = 7
+"""Of the operations each seventh; the next form takes others."""
+
+
+class Forked:
+    """The same checkpoint, forked again and again, in one form."""
+
+    def __init__(self, nurseries, places):
+        self.nursery = nurseries[0]
+        self.root = places / "forked"
+        self.journal = places / "journal-of-forks"
+        self.again(None)
+        self.whole = tree(self.root / "new")
+        self.old = tree(self.root / "old")
+
+    def again(self, point):
+        shutil.rmtree(self.root, ignore_errors=True)
+        variables(self.root / "old")
+        self.journal.unlink(missing_ok=True)
+        self.life = self.nursery.run(LIFE, str(self.root), point=point)
+        return self.life
+
+    def point(self, number, form, error=0):
+        return Point((str(self.root / "new"),), number, form, error, journal=str(self.journal))
+
+    def count(self):
+        return self.again(self.point(0, "count")).counted
+
+    def check(self):
+        """Nothing, or no checkpoint yet, or all of it; what it was made from is as it was."""
+        new = self.root / "new"
+        if (new / "metadata").exists():
+            found = {n: d for n, d in tree(new).items() if not Path(n).name.startswith(".")}
+            assert found == self.whole, stopped_at(self.journal)
+        assert tree(self.root / "old") == self.old
+
+
+@pytest.fixture(scope="module")
+def forked(nurseries, places) -> Forked:
+    return Forked(nurseries, places)
+
+
+@pytest.mark.parametrize("form", ["before", "after", "torn"])
+def test_killed_anywhere_it_leaves_no_checkpoint_or_a_whole_one(forked, form):
+    count = forked.count()
+    assert count > 20
+    for number in range(1 + len(form) % EVERY, count + 1, EVERY):
+        assert forked.again(forked.point(number, form)).ended == "killed"
+        forked.check()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_after_a_loss_of_power_there_is_no_checkpoint_or_a_whole_one(forked, rule):
+    for number in range(1 + len(rule) % EVERY, forked.count() + 1, EVERY):
+        shutil.rmtree(forked.root)
+        variables(forked.root / "old")
+        forked.journal.unlink(missing_ok=True)
+        disk = Disk([forked.root])
+        life = forked.nursery.run(LIFE, str(forked.root), point=forked.point(number, "lost"))
+        assert life.ended == "killed"
+        disk.replay(operations(forked.journal))
+        disk.lay_out(rule, number)
+        forked.check()
+
+
+@pytest.mark.parametrize(("form", "error"), [("full", errno.ENOSPC), ("fail once", errno.EIO)])
+def test_where_the_disk_fails_it_says_so(forked, form, error):
+    for number in range(1 + len(form) % EVERY, forked.count() + 1, EVERY):
+        life = forked.again(forked.point(number, form, error))
+        assert life.ended == "returned" or life.kind.startswith("package:"), (
+            stopped_at(forked.journal),
+            life.error,
+        )
+        forked.check()
