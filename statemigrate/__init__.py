@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
+    from statemigrate.commands.rewriting.rewrite import NewCode, Rewriting, rewrite_checkpoint
     from statemigrate.commands.scripts import heads, history, init, show
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
@@ -66,6 +67,10 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import migrated
     from statemigrate.native.live.deployed import migration_counts
     from statemigrate.native.live.envelope import ENVELOPE
+    from statemigrate.rewrite.plan.options import RewriteOptions
+    from statemigrate.rewrite.plan.plan import RewritePlan
+    from statemigrate.rewrite.plan.questions import RewriteAnswers
+    from statemigrate.rewrite.run.report import RewriteReport
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
 
@@ -82,6 +87,7 @@ _NAMES = {
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
+    "statemigrate.commands.rewriting.rewrite": "NewCode Rewriting rewrite_checkpoint",
     "statemigrate.commands.scripts": "heads history init show",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
@@ -110,6 +116,10 @@ _NAMES = {
     "statemigrate.native.decorator": "migrated",
     "statemigrate.native.live.deployed": "migration_counts",
     "statemigrate.native.live.envelope": "ENVELOPE",
+    "statemigrate.rewrite.plan.options": "RewriteOptions",
+    "statemigrate.rewrite.plan.plan": "RewritePlan",
+    "statemigrate.rewrite.plan.questions": "RewriteAnswers",
+    "statemigrate.rewrite.run.report": "RewriteReport",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
 }
@@ -149,11 +159,17 @@ __all__ = [
     "LineageError",
     "Migration",
     "NativeMetrics",
+    "NewCode",
     "NewScript",
     "Pace",
     "Quarantined",
     "Retirement",
+    "RewriteAnswers",
     "RewriteError",
+    "RewriteOptions",
+    "RewritePlan",
+    "RewriteReport",
+    "Rewriting",
     "RunningQuery",
     "ScriptError",
     "StartupError",
@@ -189,6 +205,7 @@ __all__ = [
     "quarantine",
     "record_applied",
     "retire",
+    "rewrite_checkpoint",
     "show",
     "status",
     "undo_adoption",

@@ -32,6 +32,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
+    stores: Mapping[str, str] | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> DryRunReport:
@@ -42,9 +43,9 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
     may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
-    several could be. The work is done on ``spark``, the active session unless given, or a function
-    that makes one; ``progress`` is told from time to time how many values were read, and of how
-    many.
+    several could be; ``stores`` has the names that operators' stores get. The work is done on
+    ``spark``, the active session unless given, or a function that makes one; ``progress`` is told
+    from time to time how many values were read, and of how many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
     that cannot be used, and `StartupError` where the query would refuse to start.
@@ -56,7 +57,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     require_store(path, store)
     session = session_of(spark, path)
     with closing(
-        open_state(path, lineages, targets=targets, operator=operator, spark=session)
+        open_state(path, lineages, targets=targets, operator=operator, stores=stores, spark=session)
     ) as state:
         plan = planned(state, store, lineages, targets or {}, accept_edited)
         return tried(state, plan, sample, pace or Pace(), progress)

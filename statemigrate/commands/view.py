@@ -50,6 +50,7 @@ def export(  # noqa: PLR0913 - all but three by name
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
+    stores: Mapping[str, str] | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> Exported:
@@ -70,6 +71,7 @@ def export(  # noqa: PLR0913 - all but three by name
         targets=targets,
         accept_edited=accept_edited,
         operator=operator,
+        stores=stores,
         spark=spark,
     )
     with reader, replacing(target, private=True) as stream:
@@ -86,6 +88,7 @@ def get(
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
+    stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Any | None:
     """What ``store`` holds under a key, in the target format; None if there is nothing.
@@ -101,6 +104,7 @@ def get(
         targets=targets,
         accept_edited=accept_edited,
         operator=operator,
+        stores=stores,
         spark=spark,
     ) as reader:
         return reader.get(store, *key)

@@ -48,8 +48,13 @@ def value_from_json(fmt: Format, document: Any) -> Value:
 
 
 def leaf_from_text(node: Node, text: str, path: str) -> Any:
-    """A single value as a person types it: text as it is, bytes in base64, ``null`` for none."""
+    """A single value as a person types it: text as it is, bytes in base64, ``null`` for none.
+
+    A record is typed as JSON.
+    """
     plain = without_none(node)
+    if isinstance(plain, Record):
+        return _read(plain, _parsed(text, plain, path), path)
     if text == "null" and holds_none(node):
         return None
     if isinstance(plain, Primitive) and plain.type == "string":

@@ -95,7 +95,7 @@ class ScriptFolder:
         """
         return self.survey().sound(*needed)
 
-    def new(
+    def new(  # noqa: PLR0913 - all but two by name
         self,
         store: str,
         message: str,
@@ -104,6 +104,8 @@ class ScriptFolder:
         new: Format | None = None,
         baseline: bool = False,
         infer: bool = False,
+        new_key: Format | None = None,
+        notes: str = "",
         scripts: Survey | None = None,
     ) -> Path:
         """Write a script on the store's head, or its first one, and return its path.
@@ -111,10 +113,13 @@ class ScriptFolder:
         ``old`` is filled in from the head's ``new`` and otherwise left open, as ``new`` is. With
         ``baseline``, for a store without scripts, it only records ``new``. With ``infer`` the
         functions are written too, as far as the two formats tell what is in them; guesses are
-        marked ``# QUESTION:``. Otherwise the script is refused by everything that reads it until
-        ``old``, ``new`` and ``upgrade`` are written. Raises LineageError if ``old`` is not the
-        head's format or a baseline would not come first, and ScriptError for ``infer`` without
-        two formats. ``scripts`` are those of the folder, where they were read already.
+        marked ``# QUESTION:``. ``new_key`` is written down where it is given, of a baseline the key
+        that there is; ``notes`` go below the message. Otherwise the script is refused by everything
+        that reads it until ``old``, ``new`` and ``upgrade`` are written.
+
+        Raises LineageError if ``old`` is not the head's format or a baseline would not come first,
+        and ScriptError for ``infer`` without two formats. ``scripts`` are those of the folder,
+        where they were read already.
         """
         # Imports alembic, and with it SQLAlchemy, which takes longer than reading scripts.
         from statemigrate.scripts.writing import write_script
@@ -135,6 +140,8 @@ class ScriptFolder:
             new=new or old,
             baseline=baseline,
             transforms=transforms,
+            new_key=new_key,
+            notes=notes,
         )
 
     def heads(self) -> tuple[Entry, ...]:

@@ -23,7 +23,7 @@ from statemigrate.scripts.loading import Script
 from statemigrate.scripts.source.formats import assignment, imported_names
 
 
-def write_script(
+def write_script(  # noqa: PLR0913 - all but four by name
     directory: Path,
     scripts: Sequence[Script],
     store: str,
@@ -33,6 +33,8 @@ def write_script(
     new: Format | None,
     baseline: bool,
     transforms: Transforms | None = None,
+    new_key: Format | None = None,
+    notes: str = "",
 ) -> Path:
     """Write a script on top of ``scripts``, the store's other ones, and return its path.
 
@@ -40,7 +42,8 @@ def write_script(
     if the template fails, or leaves out the ``transforms`` that it is given.
     """
     summary, details = _docstring(message)
-    shown = (new,) if baseline else (old, new)
+    shown = (*((new,) if baseline else (old, new)), *((new_key,) if new_key else ()))
+    keys = f"\n{assignment('new_key', new_key)}" if new_key else ""
     if transforms:
         _check_complete(directory, transforms)
     revision = rev_id()
@@ -51,12 +54,12 @@ def write_script(
                 summary,
                 head=f"{store}@head" if scripts else "base",
                 branch_labels=None if scripts else [store],
-                details=details,
+                details="\n\n".join(filter(None, (details, _escaped(notes)))),
                 store=store,
                 baseline=baseline,
                 imports=", ".join(imported_names(shown, functions=not baseline)),
                 old=assignment("old", old),
-                new=assignment("new", new),
+                new=assignment("new", new) + keys,
                 transforms=transforms.source if transforms else "",
                 library_imports=transforms.imports if transforms else "",
             )
@@ -96,7 +99,7 @@ def _remove(versions: Path, revision: str) -> None:
 
 def _docstring(message: str) -> tuple[str, str]:
     # One line ends with a full stop, as linters want it; what is too long for it goes below.
-    text = " ".join(message.split()).rstrip(".").replace("\\", "\\\\").replace('"""', "'''")
+    text = _escaped(" ".join(message.split()).rstrip("."))
     if not text:
         raise ScriptError(
             "A migration needs a message.",
@@ -107,6 +110,10 @@ def _docstring(message: str) -> tuple[str, str]:
     if len(text) <= 90:
         return f"{text}.", ""
     return textwrap.shorten(text, 90, placeholder=" ..."), textwrap.fill(f"{text}.", 96)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _check_complete(directory: Path, transforms: Transforms) -> None:

@@ -40,15 +40,24 @@ class EmbeddedState:
 
     @property
     def key(self) -> StructType:
-        """See `State`."""
+        """The type of the grouping key."""
         from pyspark.sql.types import StructType
 
         return StructType.fromJson(self.held.manifest.key_schema)
+
+    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
+        """See `State`."""
+        return self.key
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `State`."""
         return self.held.manifest.stored_stores()
+
+    @property
+    def operator_stores(self) -> frozenset[str]:
+        """See `State`."""
+        return frozenset()
 
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""

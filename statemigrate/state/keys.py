@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def key_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[Any, ...]:
     """The key, or the beginning of one, that ``texts`` give column by column.
 
-    A text column takes any text; the others numbers, ``true``, ISO dates and times, or ``null``.
+    A text column takes any text; the others numbers, ``true``, ISO dates and times, or ``null``; a
+    struct such as a window takes JSON, as in ``{"start": "2026-01-01T00:00:00Z", "end": ...}``.
     Raises `ValueMismatchError` for a text that is not of its column's type, or one too many.
     """
     fields = Struct(columns).schema.fields

@@ -54,31 +54,25 @@ def open_state(
     targets: Mapping[str, str] | None = None,
     operator: int | None = None,
     spark: Spark = None,
+    stores: Mapping[str, str] | None = None,
 ) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
     ``spark`` is needed for Spark's own state, a session or a function that makes one; the active
     session is used unless it is given.
-    ``operator`` is Spark's number of the stateful operator, where several could be meant.
+    ``operator`` is Spark's number of the stateful operator, where several could be meant;
+    ``stores`` has the operators' stores that have a name of the user's own, by that name.
     Raises `CheckpointError` where there is nothing to read.
     """
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint, None if callable(spark) else spark)
-    from statemigrate.native.spark_state.reader import SparkCheckpoint
     from statemigrate.native.spark_state.session import session_of
-    from statemigrate.state.native.envelopes import Envelopes
-    from statemigrate.state.native.state import SparkState, committed_batch
-    from statemigrate.state.native.variables import Variables
+    from statemigrate.state.native.opening import open_spark_state
 
     session = session_of(spark, checkpoint)
-    newest = SparkCheckpoint(checkpoint, session, operator=operator)
-    batch = committed_batch(newest)
-    reader = newest.at(batch)
-    envelopes = reader.envelopes()
-    if envelopes is not None:
-        kept = Envelopes(checkpoint, envelopes, lineages, targets or {})
-        return SparkState(checkpoint, batch, kept)
-    return SparkState(checkpoint, batch, Variables(reader, batch, lineages, operator))
+    return open_spark_state(
+        checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
+    )
 
 
 def _found(has_commits: bool, exists: bool) -> str:

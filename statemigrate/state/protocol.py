@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import (
@@ -33,13 +33,16 @@ class State(Protocol):
     batch: int
     """The id of the last committed batch."""
 
-    @property
-    def key(self) -> StructType:
-        """The type of the grouping key."""
+    def key_of(self, store: str) -> StructType:
+        """The type of a store's keys: what the query groups by, or what the operator does."""
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """What is stored, by name."""
+
+    @property
+    def operator_stores(self) -> Set[str]:
+        """The names of those that are the state of Spark's own operators."""
 
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """The values in each family, by partition; ``but`` names one to leave out.
@@ -70,6 +73,19 @@ class State(Protocol):
 
     def close(self) -> None:
         """Let go of what reading needed."""
+
+
+def told_stores(state: State, scripted: Collection[str]) -> Mapping[str, StoredStore]:
+    """The stores that are told of where none is named.
+
+    Where a query has stores of its own, the state of Spark's own operators beside them counts only
+    if it is ``scripted``: nobody who migrates live has to do with it.
+    """
+    found = state.stores
+    theirs = state.operator_stores
+    if theirs >= found.keys():
+        return found
+    return {name: each for name, each in found.items() if name not in theirs or name in scripted}
 
 
 def stored_store(state: State, store: str) -> StoredStore:

@@ -27,7 +27,8 @@ class StateReader:
     reader was made, on either engine; the query may be running, and the checkpoint is never written
     to. Spark's own state is read with ``spark``, the active session unless given, or a function
     that makes one; ``operator`` is Spark's number of the stateful operator, where several could be
-    meant. Use it as a context manager, or call `close`.
+    meant, and ``stores`` has the names that operators' stores get, as in
+    ``{"orders": "aggregation-0"}``. Use it as a context manager, or call `close`.
 
     Raises `CheckpointError` for what is no checkpoint, or has nothing committed.
     """
@@ -40,6 +41,7 @@ class StateReader:
         targets: Mapping[str, str] | None = None,
         accept_edited: Sequence[str] = (),
         operator: int | None = None,
+        stores: Mapping[str, str] | None = None,
         spark: Spark = None,
     ) -> None:
         self._targets = dict(targets or {})
@@ -47,7 +49,12 @@ class StateReader:
         self._scripts = survey_of(migrations)
         self._lineages = dict(self._scripts.lineages) if self._scripts else {}
         self._state = open_state(
-            str(checkpoint), self._lineages, targets=self._targets, operator=operator, spark=spark
+            str(checkpoint),
+            self._lineages,
+            targets=self._targets,
+            operator=operator,
+            stores=stores,
+            spark=spark,
         )
 
     def __enter__(self) -> StateReader:
@@ -82,7 +89,7 @@ class StateReader:
 
         user_key = self._plan(store).declared.user_key
         own = () if user_key is None else user_key.fields
-        return StructType([*self._state.key.fields, *own])
+        return StructType([*self._state.key_of(store).fields, *own])
 
     def value_type(self, store: str) -> DataType:
         """The type of a value, for list state an array."""

@@ -15,9 +15,14 @@ def labelled(struct: dict[str, Any]) -> dict[str, Any]:
 
     What holds nothing, such as the value of ``dropDuplicates``, is left out: see `shown_places`.
     """
-    names = labels(struct)
-    fields = struct["fields"]
-    return {**struct, "fields": [{**fields[at], "name": names[at]} for at in shown_places(struct)]}
+    fields = with_labels(struct)["fields"]
+    return {**struct, "fields": [fields[place] for place in shown_places(struct)]}
+
+
+def with_labels(struct: dict[str, Any]) -> dict[str, Any]:
+    """A struct in Spark's JSON form with all of its fields, each by its label."""
+    named = zip(struct["fields"], labels(struct), strict=True)
+    return {**struct, "fields": [{**field, "name": label} for field, label in named]}
 
 
 def shown_places(struct: dict[str, Any]) -> list[int]:

@@ -11,6 +11,7 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    configuration,
     configured_checkpoint,
     file_to_write,
     operator_option,
@@ -119,6 +120,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
                 pace=Pace(budget_ms, keys_per_chunk),
                 accept_edited=accept_edited,
                 operator=settings.operator,
+                stores=configuration().stores,
                 spark=spark,
                 progress=move,
                 **shared,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, operator_option, shared_options
+from statemigrate.cli.options import Settings, configuration, operator_option, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def _from_checkpoint(
             store=store,
             migrations=settings.migrations,
             operator=settings.operator,
+            stores=configuration().stores,
             spark=spark,
         )
     if settings.json:

@@ -14,6 +14,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     checkpoint_named,
+    configuration,
     operator_option,
     shared_options,
     target_option,
@@ -57,6 +58,7 @@ def status(
             migrations=settings.migrations,
             targets=targets,
             operator=settings.operator,
+            stores=configuration().stores,
             spark=spark,
         )
         first = look_again()

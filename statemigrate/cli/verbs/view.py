@@ -12,6 +12,7 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_option,
+    configuration,
     operator_option,
     require_values,
     shared_options,
@@ -58,6 +59,7 @@ def get(
             targets=targets,
             accept_edited=accept_edited,
             operator=settings.operator,
+            stores=configuration().stores,
             spark=spark,
         )
     _print_found(settings, found.entries, whole=found.is_one)
@@ -110,6 +112,7 @@ def export(
             targets=targets,
             accept_edited=accept_edited,
             operator=settings.operator,
+            stores=configuration().stores,
             spark=spark,
             progress=move,
         )

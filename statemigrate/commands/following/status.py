@@ -15,7 +15,7 @@ from statemigrate.deployment import StoredStore
 from statemigrate.migration import Lineage
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.opening import open_state
-from statemigrate.state.protocol import State
+from statemigrate.state.protocol import State, told_stores
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -61,6 +61,7 @@ def status(
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
     operator: int | None = None,
+    stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Status:
     """Count what is left in each store of a checkpoint, as of its last committed batch.
@@ -69,9 +70,11 @@ def status(
     the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
     or a function that makes one. ``operator`` is Spark's number of the stateful operator that is
-    meant, where several could be. Raises `CheckpointError` for what cannot be read, and
-    `ScriptError` for what is no folder of scripts; a store with broken scripts is counted too, and
-    says so.
+    meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
+    variables and envelopes, other operators' state is counted where it has scripts.
+
+    Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
+    scripts; a store with broken scripts is counted too, and says so.
     """
     found = survey_of(migrations)
     lineages = dict(found.lineages) if found else {}
@@ -79,13 +82,20 @@ def status(
         if store in lineages:
             lineages[store].resolve(target)
     with closing(
-        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
-    ) as state:
-        stores = tuple(
-            _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
-            for name, stored in state.stores.items()
+        open_state(
+            str(checkpoint),
+            lineages,
+            targets=targets,
+            operator=operator,
+            stores=stores,
+            spark=spark,
         )
-        return Status(state.engine, state.checkpoint, state.batch, time.time(), stores)
+    ) as state:
+        counted = tuple(
+            _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
+            for name, stored in told_stores(state, found.stores if found else ()).items()
+        )
+        return Status(state.engine, state.checkpoint, state.batch, time.time(), counted)
 
 
 def _is_broken(found: Survey | None, store: str) -> bool:

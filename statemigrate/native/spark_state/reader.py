@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
@@ -130,6 +131,18 @@ class SparkCheckpoint:
         if len(envelopes) + len(processors) > 1:
             raise several(self.path, [*processors, *(each for each, _ in envelopes)])
         return envelopes[0][1]
+
+    def operator_rows(self, operator: int, store: str, side: str | None = None) -> DataFrame:
+        """The ``key``, ``value`` and ``partition_id`` of one of Spark's own operators.
+
+        ``store`` is one of its stores; ``side`` that of a join whose sides share one.
+        """
+        reader = self._state(operator)
+        if side is not None:
+            reader = reader.option("joinSide", side)
+        elif store != DEFAULT:
+            reader = reader.option("storeName", store)
+        return reader.load(self._place()).select("key", "value", "partition_id")
 
     def held_by_function(self) -> DataFrame:
         """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.

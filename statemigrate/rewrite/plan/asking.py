@@ -9,14 +9,14 @@ from typing import Any
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
-from statemigrate.rewrite.plan.questions import Answered, Answers, Question
+from statemigrate.rewrite.plan.questions import Answered, Question, RewriteAnswers
 from statemigrate.rewrite.plan.starting import UNKNOWN, buffer_start
 
 
 class Asked:
     """The questions of one plan, held against the ``answers`` of its author."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: RewriteAnswers) -> None:
         self._answers = answers
         self._known: set[str] = set()
         self.open: list[Question] = []

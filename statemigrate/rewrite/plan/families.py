@@ -81,16 +81,17 @@ def plan_families(
             yield _matched(name, source, place, take.get(name, {}), merges_alike=alike)
 
 
+def families_of(operator: OperatorShape) -> Iterator[tuple[str, Place]]:
+    """The families of an operator that have rows of their own, each with its name for users."""
+    for store, family in _all(operator):
+        if not family.name.startswith(ROW_COUNTER) and not _is_unused(operator, family):
+            yield _name(operator, store, family), Place(store, family)
+
+
 def families_left(old: OperatorShape, plans: list[FamilyPlan]) -> list[str]:
     """The names of old families that no new one goes on with."""
     used = [each.old for each in plans]
-    return [
-        _name(old, store, family)
-        for store, family in _all(old)
-        if Place(store, family) not in used
-        and not family.name.startswith(ROW_COUNTER)
-        and not _is_unused(old, family)
-    ]
+    return [name for name, place in families_of(old) if place not in used]
 
 
 def is_aggregation(operator: OperatorShape) -> bool:

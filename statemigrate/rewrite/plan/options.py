@@ -9,21 +9,16 @@ from typing import Any
 
 from statemigrate.checkpoint.logs.commits import CommitEntry
 from statemigrate.checkpoint.logs.entries import OffsetEntry
+from statemigrate.checkpoint.logs.pinned import HDFS_PROVIDER, PARTITIONS, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.errors import RewriteError
 
-PARTITIONS = "spark.sql.shuffle.partitions"
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-CODEC = "spark.sql.streaming.stateStore.compression.codec"
-_STATE = "org.apache.spark.sql.execution.streaming.state."
-PROVIDERS = {
-    "rocksdb": f"{_STATE}RocksDBStateStoreProvider",
-    "hdfs": f"{_STATE}HDFSBackedStateStoreProvider",
-}
+PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
+"""By the word for each in the command line."""
 
 
 @dataclass(frozen=True)
-class Options:
+class RewriteOptions:
     """What is asked for beside the new code.
 
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
@@ -44,7 +39,7 @@ class Options:
 
 
 def new_logs(
-    old: CheckpointShape, options: Options
+    old: CheckpointShape, options: RewriteOptions
 ) -> tuple[dict[int, OffsetEntry], dict[int, CommitEntry]]:
     """The last two entries of both logs, as the new checkpoint has them.
 
@@ -63,11 +58,11 @@ def new_logs(
     return offsets, commits
 
 
-def _with_watermark(entry: OffsetEntry, options: Options) -> OffsetEntry:
+def _with_watermark(entry: OffsetEntry, options: RewriteOptions) -> OffsetEntry:
     return entry if options.watermark is None else replace(entry, watermark=options.watermark)
 
 
-def _with_offsets(entry: OffsetEntry, options: Options) -> OffsetEntry:
+def _with_offsets(entry: OffsetEntry, options: RewriteOptions) -> OffsetEntry:
     if not options.offsets:
         return entry
     sources = list(entry.offsets.by_source)

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.asking import Asked, ask
 from statemigrate.rewrite.plan.families import FamilyPlan, families_left, plan_families
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
-from statemigrate.rewrite.plan.options import PARTITIONS, Options, new_logs
-from statemigrate.rewrite.plan.questions import Answered, Answers, Question
+from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
+from statemigrate.rewrite.plan.questions import Answered, Question, RewriteAnswers
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,15 @@ class RewritePlan:
 def make_plan(
     old: CheckpointShape,
     target: Sequence[OperatorShape] | None,
-    options: Options | None = None,
-    answers: Answers | None = None,
+    options: RewriteOptions | None = None,
+    answers: RewriteAnswers | None = None,
 ) -> RewritePlan:
     """Plan the way from ``old`` to the operators of the new code, its own where none are given.
 
     Raises `RewriteError` for what cannot be done as asked; what only the author knows becomes a
     question of the plan.
     """
-    options, answers = options or Options(), answers or Answers()
+    options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     partitions = int(options.pinned(old).get(PARTITIONS, "200"))
     wanted = tuple(
         _with_partitions(each, partitions) for each in (old.operators if target is None else target)
@@ -109,7 +110,7 @@ def make_plan(
 
 
 def _operator(
-    old: OperatorShape | None, new: OperatorShape | None, answers: Answers
+    old: OperatorShape | None, new: OperatorShape | None, answers: RewriteAnswers
 ) -> OperatorPlan:
     if new is None:
         return OperatorPlan(old, None)

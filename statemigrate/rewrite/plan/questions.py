@@ -27,7 +27,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answers:
+class RewriteAnswers:
     """What the author said, each by the name of what it is about.
 
     ``accept`` takes what was proposed; ``start`` has plain values of JSON for fields that old rows

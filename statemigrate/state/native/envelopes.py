@@ -33,8 +33,7 @@ class Envelopes:
         self._revisions = revisions_in(envelopes)
         self._lineage = lineage_of(checkpoint, self._revisions, lineages, wanted)
 
-    @property
-    def key(self) -> StructType:
+    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
         """See `Kept`."""
         return self._envelopes.schema["key"].dataType  # type: ignore[return-value]
 

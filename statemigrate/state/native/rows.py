@@ -50,7 +50,7 @@ class Keys:
 
     def __call__(self, row: Any) -> tuple[Any, ...]:
         """The key of a row, or of what Arrow makes of one."""
-        parts = tuple(row["key"][name] for name in self.key.fieldNames())
+        parts = tuple(_part(row["key"][name]) for name in self.key.fieldNames())
         if self.user_key is None:
             return parts
         return parts + tuple(row["user_key"][name] for name in self.user_key.fieldNames())
@@ -59,13 +59,29 @@ class Keys:
         """The condition that a row's key begins with ``key``."""
         from pyspark.sql import functions
 
-        columns = [f"key.`{name}`" for name in self.key.fieldNames()]
+        columns = [functions.col("key")[name] for name in self.key.fieldNames()]
         if self.user_key is not None:
-            columns += [f"user_key.`{name}`" for name in self.user_key.fieldNames()]
+            columns += [functions.col("user_key")[name] for name in self.user_key.fieldNames()]
         condition = functions.lit(True)
         for column, value in zip(columns, key, strict=False):
-            condition = condition & functions.col(column).eqNullSafe(functions.lit(value))
+            condition = condition & _equals(column, value)
         return condition
+
+
+def _part(part: Any) -> Any:
+    # A window is a struct: one is a dictionary from Arrow, and a Row otherwise.
+    return part.asDict(recursive=True) if hasattr(part, "asDict") else part
+
+
+def _equals(column: Any, value: Any) -> Any:
+    from pyspark.sql import functions
+
+    if not isinstance(value, dict):
+        return column.eqNullSafe(functions.lit(value))
+    condition = functions.lit(True)
+    for name, each in value.items():
+        condition = condition & _equals(column[name], each)
+    return condition
 
 
 def arrow_rows(batch: Any) -> Iterator[dict[str, Any]]:

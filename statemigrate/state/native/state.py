@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 class Kept(Protocol):
     """What an operator keeps: state variables, or one envelope a key."""
 
-    @property
-    def key(self) -> StructType:
-        """The type of the grouping key."""
+    def key_of(self, store: str) -> StructType:
+        """The type of a store's keys."""
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
@@ -36,20 +35,50 @@ class Kept(Protocol):
         """How its values are read."""
 
 
+class Together:
+    """See `Kept`: state variables or envelopes, and the state of other operators of the query."""
+
+    def __init__(self, main: Kept, operators: Kept) -> None:
+        self._main = main
+        self._operators = operators
+
+    def key_of(self, store: str) -> StructType:
+        """See `Kept`."""
+        return self._of(store).key_of(store)
+
+    @property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `Kept`."""
+        return {**self._main.stores, **self._operators.stores}
+
+    def rows(self, family: StoredFamily) -> DataFrame | None:
+        """See `Kept`."""
+        return self._of(family.name).rows(family)
+
+    def value_of(self, family: StoredFamily) -> Read:
+        """See `Kept`."""
+        return self._of(family.name).value_of(family)
+
+    def _of(self, name: str) -> Kept:
+        return self._operators if name in self._operators.stores else self._main
+
+
 class SparkState:
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one."""
 
     engine = "native"
 
-    def __init__(self, checkpoint: str, batch: int, kept: Kept) -> None:
+    def __init__(
+        self, checkpoint: str, batch: int, kept: Kept, operator_stores: Iterable[str] = ()
+    ) -> None:
         self.checkpoint = checkpoint
         self.batch = batch
+        self.operator_stores = frozenset(operator_stores)
         self._kept = kept
 
-    @property
-    def key(self) -> StructType:
+    def key_of(self, store: str) -> StructType:
         """See `State`."""
-        return self._kept.key
+        return self._kept.key_of(store)
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
@@ -73,13 +102,13 @@ class SparkState:
     def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
         """See `State`; family by family."""
         for family in (plan.target, *plan.sources):
-            reading = self._reading(family, plan.declared.user_key)
+            reading = self._reading(plan, family)
             if reading is not None:
                 yield from arranged(plan, in_target(plan, family, reading.entries(key)))
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Readings:
         """See `State`."""
-        found = (self._reading(each, plan.declared.user_key) for each in families)
+        found = (self._reading(plan, each) for each in families)
         return Readings(tuple(each for each in found if each is not None))
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
@@ -91,11 +120,12 @@ class SparkState:
     def close(self) -> None:
         """See `State`."""
 
-    def _reading(self, family: StoredFamily, user_key: StructType | None) -> Reading | None:
+    def _reading(self, plan: StorePlan, family: StoredFamily) -> Reading | None:
         rows = self._kept.rows(family)
         if rows is None:
             return None
-        return Reading(family.name, rows, Keys(self.key, user_key), self._kept.value_of(family))
+        keys = Keys(self.key_of(plan.declared.store), plan.declared.user_key)
+        return Reading(family.name, rows, keys, self._kept.value_of(family))
 
 
 def _counted(rows: DataFrame) -> dict[int, int]:

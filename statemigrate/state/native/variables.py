@@ -35,8 +35,7 @@ class Variables:
         self._operator = operator
         self._variables = reader.variables()
 
-    @cached_property
-    def key(self) -> StructType:
+    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
         """See `Kept`."""
         return self._reader.grouping_key()
 

@@ -4,9 +4,9 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.options import Options
+from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.plan.questions import Answers
+from statemigrate.rewrite.plan.questions import RewriteAnswers
 
 KEY = struct("k STRING")
 COUNT_SUM = buffers(("count", "long"), ("sum", "long"))
@@ -22,7 +22,7 @@ def asked(plan):
 
 
 def test_the_same_code_on_more_partitions_keeps_everything_and_asks_nothing():
-    plan = make_plan(checkpoint(aggregation(KEY, COUNT_SUM)), None, Options(partitions=5))
+    plan = make_plan(checkpoint(aggregation(KEY, COUNT_SUM)), None, RewriteOptions(partitions=5))
     assert [each.change for each in plan.operators] == ["kept"]
     assert plan.questions == ()
     assert plan.new.conf["spark.sql.shuffle.partitions"] == "5"
@@ -49,13 +49,13 @@ def test_what_a_collecting_function_starts_with_is_not_guessed():
         planned(
             buffers(("max", "long")),
             buffers(("max", "long")),
-            Answers(frozenset({"aggregation-0.bug"})),
+            RewriteAnswers(frozenset({"aggregation-0.bug"})),
         )
 
 
 def test_what_is_accepted_or_given_is_no_question_any_more():
     new = buffers(("count", "long"), ("sum", "long"), ("max", "long"), ("min", "long"))
-    answers = Answers(frozenset({"aggregation-0.max"}), start={"aggregation-0.min": 7})
+    answers = RewriteAnswers(frozenset({"aggregation-0.max"}), start={"aggregation-0.min": 7})
     plan = planned(COUNT_SUM, new, answers)
     assert plan.questions == ()
     assert plan.starts == {"aggregation-0.max": None, "aggregation-0.min": 7}
@@ -66,7 +66,7 @@ def test_which_of_several_sums_is_which_is_asked_where_they_are_not_as_many():
     two = buffers(("sum", "long"), ("sum", "long"))
     plan = planned(buffers(("sum", "long")), two)
     assert asked(plan) == {"aggregation-0.sum": "sum", "aggregation-0.sum_2": "null"}
-    other = Answers(take={"aggregation-0.sum_2": "sum"}, start={"aggregation-0.sum": None})
+    other = RewriteAnswers(take={"aggregation-0.sum_2": "sum"}, start={"aggregation-0.sum": None})
     plan = planned(buffers(("sum", "long")), two, other)
     assert plan.questions == ()
     value = plan.operators[0].families[0].value
@@ -134,29 +134,31 @@ def test_which_of_several_operators_goes_is_not_guessed():
     with pytest.raises(RewriteError, match="which aggregation") as caught:
         make_plan(checkpoint(first, second), [first])
     assert "--operator 0=0" in caught.value.next_action
-    plan = make_plan(checkpoint(first, second), [first], answers=Answers(operators={1: 0, 0: None}))
+    plan = make_plan(
+        checkpoint(first, second), [first], answers=RewriteAnswers(operators={1: 0, 0: None})
+    )
     assert asked(plan) == {"aggregation-0": "gone"}
 
 
 def test_an_earlier_watermark_is_asked_about_and_written_to_both_logs():
     old = checkpoint(aggregation(KEY, COUNT_SUM), watermark=5000)
-    plan = make_plan(old, None, Options(watermark=1000))
+    plan = make_plan(old, None, RewriteOptions(watermark=1000))
     assert asked(plan) == {"watermark": "go back"}
     assert plan.new.offsets[4].watermark == plan.new.commits[4].watermark == 1000
 
 
 def test_an_offset_is_set_in_both_entries_and_only_of_a_source_that_there_is():
     old = checkpoint(aggregation(KEY, COUNT_SUM))
-    plan = make_plan(old, None, Options(offsets={"0": {"logOffset": 0}}))
+    plan = make_plan(old, None, RewriteOptions(offsets={"0": {"logOffset": 0}}))
     assert [each.offsets.lines for each in plan.new.offsets.values()] == [('{"logOffset":0}',)] * 2
     with pytest.raises(RewriteError, match="no source 1"):
-        make_plan(old, None, Options(offsets={"1": {}}))
+        make_plan(old, None, RewriteOptions(offsets={"1": {}}))
 
 
 def test_a_plan_has_one_fingerprint_which_an_answer_changes():
     new = buffers(("count", "long"), ("sum", "long"), ("max", "long"))
 
     def starting(at):
-        return planned(COUNT_SUM, new, Answers(start={"aggregation-0.max": at})).fingerprint
+        return planned(COUNT_SUM, new, RewriteAnswers(start={"aggregation-0.max": at})).fingerprint
 
     assert starting(1) == starting(1) != starting(2)

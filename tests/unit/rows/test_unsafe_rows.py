@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.errors import UnsupportedError, ValueMismatchError
+from tests.support.arrow_rows import arrow
 from tests.support.unsafe_rows import field, leaf_types, row, schema_of, structs, types, values
 
 SCHEMAS = structs(types(leaf_types()), most=6)
@@ -18,47 +19,6 @@ def tables(draw):
     schema = draw(SCHEMAS)
     rows = draw(st.lists(values(schema, False), max_size=6))
     return schema, rows
-
-
-def numbers(kind):
-    """The type with moments and intervals as the numbers they are."""
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(numbers(each.type)) for each in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(numbers(kind.value_type)))
-    if pa.types.is_map(kind):
-        key, item = (
-            each.with_type(numbers(each.type)) for each in (kind.key_field, kind.item_field)
-        )
-        return pa.map_(key, item)
-    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
-        return pa.int64()
-    return pa.int32() if pa.types.is_date32(kind) else kind
-
-
-def arrow(schema, rows):
-    """Rows of numbers as Arrow has their type, bit by bit."""
-    kind = pa.struct(list(arrow_schema(schema)))
-    return rebuilt(pa.array(rows, numbers(kind)), kind)
-
-
-def rebuilt(array, kind):
-    if array.type == kind:
-        return array
-    buffers = array.buffers()
-    if pa.types.is_struct(kind):
-        inner = [rebuilt(array.field(i), kind[i].type) for i in range(kind.num_fields)]
-        return pa.Array.from_buffers(kind, len(array), buffers[:1], children=inner)
-    if pa.types.is_list(kind):
-        inner = [rebuilt(array.values, kind.value_type)]
-        return pa.Array.from_buffers(kind, len(array), buffers[:2], children=inner)
-    if pa.types.is_map(kind):
-        entries = pa.StructArray.from_arrays(
-            [rebuilt(array.keys, kind.key_type), rebuilt(array.items, kind.item_type)],
-            fields=[kind.key_field, kind.item_field],
-        )
-        return pa.Array.from_buffers(kind, len(array), buffers[:2], children=[entries])
-    return pa.Array.from_buffers(kind, len(array), buffers)
 
 
 @given(tables())

@@ -1,0 +1,130 @@
+"""`rewrite` and `verify`: a new checkpoint from an old one, and whether everything is in it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import print_json
+from statemigrate.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_EPILOG = "Example: statemigrate rewrite checkpoints/orders checkpoints/orders-2 --code jobs:orders"
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("old")
+@click.argument("new")
+@click.option("--code", metavar="MODULE:FUNCTION", help="The new code, from streams to the result.")
+@click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=DDL",
+    multiple=True,
+    help="Schema of an input stream, where the function's annotation does not say it.",
+)
+@click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"]))
+@click.option("--like", metavar="PROBE", help="A checkpoint that the new code made on some input.")
+@click.option("--partitions", type=click.IntRange(min=1), help="Number of state partitions.")
+@click.option("--provider", type=click.Choice(["rocksdb", "hdfs"]), help="State store provider.")
+@click.option(
+    "--conf", metavar="NAME=VALUE", multiple=True, help="Another setting pinned to the query."
+)
+@click.option("--offsets", metavar="SOURCE=JSON", multiple=True, help="Where a source goes on.")
+@click.option("--watermark", metavar="MS", type=click.IntRange(min=0), help="Event-time watermark.")
+@click.option(
+    "--operator",
+    "operators",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Which operator an old one becomes, by Spark's numbers; OLD=gone for none.",
+)
+@click.option("--accept", metavar="NAME", multiple=True, help="Take what a question proposes.")
+@click.option("--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts.")
+@click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field of a new one.")
+@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@shared_options()
+@click.pass_obj
+def rewrite(settings: Settings, /, old: str, new: str, **given: Any) -> None:
+    """Make the checkpoint NEW from OLD, for code that keeps other state.
+
+    Without --apply this only says what becomes of every operator and what it has to ask: exit code
+    1 while a question is open. OLD is only read; going back is starting the old code on it. Stop
+    the query first. NEW is a directory that is not there yet.
+
+    What the new code keeps is seen by running it on empty streams (--code), or in a checkpoint that
+    it made elsewhere (--like). Without either it keeps what the old code did, as for another number
+    of partitions or another state store.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.cli.views.rewrite import print_rewriting
+    from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint as make
+
+    asked = _asked(given)
+    with (
+        spark_when_needed() as spark,
+        progress_bar("rows written", shown=not settings.json) as progress,
+    ):
+        found = make(old, new, **asked, apply=given["apply"], spark=spark, progress=progress)
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_rewriting(found)
+    if found.plan.questions:
+        click.get_current_context().exit(1)
+
+
+def _asked(given: dict[str, Any]) -> dict[str, Any]:
+    from statemigrate.checkpoint.logs.pinned import PROVIDER
+    from statemigrate.commands.rewriting.rewrite import NewCode
+    from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+    from statemigrate.rewrite.plan.questions import RewriteAnswers
+
+    conf = _pairs("--conf", given["conf"])
+    if given["provider"]:
+        conf[PROVIDER] = PROVIDERS[given["provider"]]
+    inputs = _pairs("--input", given["inputs"])
+    return {
+        "target": NewCode(given["code"], inputs, given["mode"], given["like"]),
+        "options": RewriteOptions(
+            given["partitions"], conf, _json("--offsets", given["offsets"]), given["watermark"]
+        ),
+        "answers": RewriteAnswers(
+            frozenset(given["accept"]),
+            _json("--start", given["start"]),
+            _pairs("--take", given["take"]),
+            _operators(given["operators"]),
+        ),
+    }
+
+
+def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+    split = [each.partition("=") for each in given]
+    for name, _, value in split:
+        if not name or not value:
+            raise click.UsageError(f"{option} takes NAME=VALUE.")
+    return {name: value for name, _, value in split}
+
+
+def _json(option: str, given: Iterable[str]) -> dict[str, Any]:
+    found = {}
+    for name, text in _pairs(option, given).items():
+        try:
+            found[name] = json.loads(text)
+        except ValueError as error:
+            raise click.UsageError(f"{option} {name}: {text} is no JSON: {error}") from error
+    return found
+
+
+def _operators(given: Iterable[str]) -> dict[int, int | None]:
+    found: dict[int, int | None] = {}
+    for old, new in _pairs("--operator", given).items():
+        if not old.isdecimal() or not (new.isdecimal() or new == "gone"):
+            raise click.UsageError("--operator takes OLD=NEW, two numbers, or OLD=gone.")
+        found[int(old)] = None if new == "gone" else int(new)
+    return found

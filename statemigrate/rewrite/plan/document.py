@@ -1,0 +1,69 @@
+"""A plan as JSON holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from statemigrate.rewrite.plan.families import FamilyPlan
+from statemigrate.rewrite.plan.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
+
+
+def plan_document(plan: RewritePlan) -> dict[str, Any]:
+    """Everything that a plan says, for machines."""
+    return {
+        "query": plan.old.query_id,
+        "batch": plan.old.batch,
+        "operators": [_operator(each, plan) for each in plan.operators],
+        "settings": {name: list(pair) for name, pair in plan.changed_conf.items()},
+        "offsets": dict(plan.new.offsets[plan.new.batch].offsets.by_source),
+        "watermark": plan.new.commits[plan.new.batch].watermark,
+        "questions": [
+            {"name": q.name, "text": q.text, "proposal": q.proposal, "answer": q.answer}
+            for q in plan.questions
+        ],
+        "answers": [{"name": a.question.name, "said": a.said} for a in plan.answered],
+        "fingerprint": plan.fingerprint,
+    }
+
+
+def _operator(operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
+    return {
+        "name": operator.name,
+        "change": operator.change,
+        "old": None if operator.old is None else operator.old.number,
+        "new": None if operator.new is None else operator.new.number,
+        "families": [_family(each, plan) for each in operator.families],
+        "gone": list(operator.left),
+    }
+
+
+def _family(family: FamilyPlan, plan: RewritePlan) -> dict[str, Any]:
+    return {
+        "name": family.name,
+        "change": family.change,
+        "key": list(_fields(family, family.key, plan)),
+        "value": list(_fields(family, family.value, plan)),
+    }
+
+
+def _fields(
+    family: FamilyPlan, change: StructChange | None, plan: RewritePlan
+) -> Iterator[dict[str, Any]]:
+    for each in change.fields if change else ():
+        yield _field(family, each, plan)
+        yield from _fields(family, each.nested, plan)
+    for label in change.dropped if change else ():
+        if "." not in label:
+            yield {"field": label, "change": "gone", "from": label}
+
+
+def _field(family: FamilyPlan, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:
+    found: dict[str, Any] = {"field": change.label, "change": change.change}
+    name = f"{family.name}.{change.label}"
+    if change.change != "new":
+        found["from"] = change.source
+    elif name in plan.starts:
+        found["start"] = plan.starts[name]
+    return found

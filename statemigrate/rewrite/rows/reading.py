@@ -1,0 +1,75 @@
+"""The rows of a family as Spark's own state reader gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, kind_of
+from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
+from statemigrate.files import Files
+from statemigrate.native.spark_state.view import readable_place
+from statemigrate.rewrite.plan.families import Place
+from statemigrate.rewrite.rows.structs import row_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+
+@dataclass(frozen=True)
+class StateReader:
+    """The state of a checkpoint as of the committed ``batch``."""
+
+    files: Files
+    batch: int
+    spark: SparkSession
+
+    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+        """A family's ``key`` and ``value``, fields by their labels, and its ``partition``.
+
+        The value of a list is the array of its elements.
+        """
+        from pyspark.sql import functions as F  # noqa: N812
+
+        key, value = _columns(operator, place.family)
+        return self._frame(operator, place).select(
+            key.cast(row_type(place.family.key)).alias("key"),
+            value.cast(_value_type(place.family)).alias("value"),
+            F.col("partition_id").alias("partition"),
+        )
+
+    @cached_property
+    def _place(self) -> str:
+        return readable_place(self.files, self.files.location, self.spark)
+
+    def _frame(self, operator: OperatorShape, place: Place) -> DataFrame:
+        # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
+        self.spark.streams  # noqa: B018
+        reader = self.spark.read.format("statestore").option("operatorId", operator.number)
+        reader = reader.option("batchId", self.batch)
+        if kind_of(operator.name) is VARIABLES:
+            reader = reader.option("stateVarName", place.family.name)
+            reader = reader.option("flattenCollectionTypes", not place.family.is_list)
+        elif place.store.name != DEFAULT or place.family.name != DEFAULT:
+            part = place.store.name if place.store.name != DEFAULT else place.family.name
+            reader = reader.option("storeName", part)
+        return reader.load(self._place)
+
+
+def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if kind_of(operator.name) is not VARIABLES:
+        return F.col("key"), F.col("value")
+    if family.user_key is not None:
+        return F.struct("key", "user_map_key"), F.col("user_map_value")
+    return F.col("key"), F.col("list_value" if family.is_list else "value")
+
+
+def _value_type(family: FamilyShape) -> DataType:
+    from pyspark.sql.types import ArrayType
+
+    single = row_type(family.value)
+    return ArrayType(single) if family.is_list else single

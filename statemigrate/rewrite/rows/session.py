@@ -1,0 +1,26 @@
+"""The session that a rewrite runs in: the user's, with settings of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    # Moments are handed to Python in the zone of the session, and are the same in every one.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    # A value that a new type cannot hold is an error, and never null.
+    "spark.sql.ansi.enabled": "true",
+    # A partition of state is a partition of the rows, whatever its size.
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+def rewriting_session(spark: SparkSession) -> SparkSession:
+    """A session of its own settings in the same application as ``spark``."""
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session

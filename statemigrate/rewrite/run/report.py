@@ -1,0 +1,157 @@
+"""What a rewrite did, kept in the new checkpoint: counts, checksums, questions and answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Files
+from statemigrate.files.documents.sealed import sealed, understood, unsealed
+from statemigrate.files.documents.shapes import OBJECT, VERSION, Maybe, Table, check_shape
+from statemigrate.rewrite.rows.checksums import Checksum
+
+REPORT = "statemigrate/rewrite.json"
+"""Where it is, below the new checkpoint."""
+_FORMAT = 1
+_SUM = {"rows": int, "checksum": str}
+_FAMILY = {
+    "name": str,
+    "change": str,
+    "read": Maybe(_SUM),
+    "written": Table(_SUM),
+    "merged": int,
+    "dropped": int,
+}
+_SHAPE = {
+    "format": range(_FORMAT, _FORMAT + 1),
+    "old": str,
+    "query": str,
+    "batch": VERSION,
+    "fingerprint": str,
+    "families": [_FAMILY],
+    "gone": Table(_SUM),
+    "answers": [{"name": str, "text": str, "said": str}],
+    "seconds": object,
+    "settings": OBJECT,
+}
+
+
+@dataclass(frozen=True)
+class FamilyReport:
+    """A family: what was ``read`` of the old, and ``written`` of the new, by partition.
+
+    ``read`` is None for one without old rows. Every row read was written, ``merged`` into another
+    by a rule that the author gave, or ``dropped`` by one.
+    """
+
+    name: str
+    change: str
+    read: Checksum | None
+    written: dict[int, Checksum]
+    merged: int = 0
+    dropped: int = 0
+
+    @property
+    def total(self) -> Checksum:
+        """What was written, of all partitions together."""
+        return sum(self.written.values(), Checksum())
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What was done to the checkpoint ``old`` of a ``query`` as of its ``batch``.
+
+    ``gone`` has what was read of state that the new code does not keep; ``settings`` the pinned
+    ones that changed, before and after.
+    """
+
+    old: str
+    query: str
+    batch: int
+    fingerprint: str
+    families: tuple[FamilyReport, ...]
+    gone: dict[str, Checksum] = field(default_factory=dict)
+    answers: tuple[dict[str, str], ...] = ()
+    seconds: float = 0.0
+    settings: dict[str, list[str | None]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that is kept."""
+        return {
+            **asdict(self),
+            "format": _FORMAT,
+            "families": [family_json(each) for each in self.families],
+            "gone": {name: _sum_json(each) for name, each in self.gone.items()},
+            "answers": list(self.answers),
+        }
+
+    def write(self, files: Files) -> None:
+        """Keep it in the new checkpoint."""
+        files.replace(REPORT, sealed(self.to_json()))
+
+
+def read_report(files: Files) -> RewriteReport:
+    """The report of a checkpoint that a rewrite has made.
+
+    Raises `CheckpointError` for any other checkpoint, and for a report that was altered.
+    """
+    place = f"{files.location}/{REPORT}"
+    try:
+        document = unsealed(files.get(REPORT), place)
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{files.location} was not made by a rewrite",
+            expected=f"{REPORT}, which says what was rewritten",
+            found="no such file",
+            next_action="name the new checkpoint of `statemigrate rewrite`",
+            path=files.location,
+        ) from error
+    return understood(place, "the report of a rewrite", lambda: _report(document))
+
+
+def _report(document: dict[str, Any]) -> RewriteReport:
+    check_shape(document, _SHAPE)
+    families = tuple(read_family(each) for each in document["families"])
+    gone = {name: _checksum(each) for name, each in document["gone"].items()}
+    return RewriteReport(
+        document["old"],
+        document["query"],
+        document["batch"],
+        document["fingerprint"],
+        families,
+        gone,
+        tuple(document["answers"]),
+        float(document["seconds"]),
+        document["settings"],
+    )
+
+
+def read_family(each: dict[str, Any]) -> FamilyReport:
+    """A family of the document. Raises ValueError."""
+    check_shape(each, _FAMILY)
+    written = {int(number): _checksum(total) for number, total in each["written"].items()}
+    read = None if each["read"] is None else _checksum(each["read"])
+    return FamilyReport(
+        each["name"], each["change"], read, written, each["merged"], each["dropped"]
+    )
+
+
+def family_json(each: FamilyReport) -> dict[str, Any]:
+    """A family as the document has it."""
+    return {
+        "name": each.name,
+        "change": each.change,
+        "read": None if each.read is None else _sum_json(each.read),
+        "written": {str(number): _sum_json(total) for number, total in each.written.items()},
+        "merged": each.merged,
+        "dropped": each.dropped,
+    }
+
+
+def _sum_json(total: Checksum) -> dict[str, Any]:
+    return {"rows": total.count, "checksum": total.text}
+
+
+def _checksum(document: dict[str, Any]) -> Checksum:
+    return Checksum.from_text(document["rows"], document["checksum"])

@@ -1,0 +1,122 @@
+"""One store of one partition, written from nothing: the file or two that a restart reads.
+
+RocksDB: a snapshot of an empty store at version ``n``, and a changelog with every row as version
+``n + 1``. HDFS-backed: the snapshot of version ``n + 1``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
+from statemigrate.checkpoint.operators.catalogue import DEFAULT, ROW_COUNTER, is_internal
+from statemigrate.checkpoint.operators.labels import with_labels
+from statemigrate.checkpoint.operators.shapes import FamilyShape, StoreShape
+from statemigrate.checkpoint.rows.keys import KeyCodec
+from statemigrate.checkpoint.rows.layouts import RowLayout
+from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.stores.changelog import ChangelogWriter
+from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter
+from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot
+
+
+@dataclass(frozen=True)
+class StorePlace:
+    """A store of a partition of an operator; ``version`` is that of the state, batch + 1."""
+
+    operator: int
+    partition: int
+    store: StoreShape
+    version: int
+    conf: Mapping[str, str]
+
+    @property
+    def folder(self) -> str:
+        """Below the checkpoint."""
+        named = "" if self.store.name == DEFAULT else f"/{self.store.name}"
+        return f"state/{self.operator}/{self.partition}{named}"
+
+
+class StoreFiles:
+    """Takes the rows of a store, a batch at a time, and has its files in ``scratch`` at the end."""
+
+    def __init__(self, place: StorePlace, scratch: Path) -> None:
+        self._place = place
+        self._is_rocksdb = is_rocksdb(place.conf)
+        name = f"{place.version}.{'changelog' if self._is_rocksdb else 'snapshot'}"
+        self._path = scratch / f"{place.folder.replace('/', '-')}-{name}"
+        self._name = f"{place.folder}/{name}"
+        self._sink = self._path.open("xb")
+        codec = codec_of(place.conf)
+        self._out: ChangelogWriter | SnapshotWriter = (
+            ChangelogWriter(self._sink, codec, 2 if place.store.has_families else 1)
+            if self._is_rocksdb
+            else SnapshotWriter(self._sink, codec)
+        )
+        self._numbers = family_numbers(place.store)
+        self._codecs = {each.name: self._codecs_of(each) for each in place.store.families}
+        self._shapes = {each.name: each for each in place.store.families}
+
+    def put(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
+        """Take rows of a family: for each key a struct, or the list of a list's elements."""
+        if self._shapes[family].is_list:
+            self._put_lists(family, keys, values)
+        else:
+            self._put(family, keys, values)
+
+    def close(self) -> dict[str, Path | bytes]:
+        """End it; return what to put under which name below the checkpoint."""
+        self._out.close()
+        self._sink.close()
+        found: dict[str, Path | bytes] = {self._name: self._path}
+        if self._is_rocksdb:
+            internal = [name for name in self._numbers if is_internal(name)]
+            before = f"{self._place.folder}/{self._place.version - 1}.zip"
+            found[before] = empty_snapshot(self._numbers, internal)
+        return found
+
+    def _put(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
+        key_codec, value_codec = self._codecs[family]
+        key_rows = key_codec.encode(keys)
+        self._out.put(key_rows, value_codec.encode(values, key_rows))
+
+    def _put_lists(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
+        """Put the first element of each list, merge the others in their order, and count them."""
+        key_codec, value_codec = self._codecs[family]
+        owners = values.value_parent_indices().to_numpy()  # for each element its list
+        key_rows = key_codec.encode(keys).take(owners)
+        elements = value_codec.encode(values.flatten(), key_rows)
+        is_first = np.ones(len(owners), bool)
+        is_first[1:] = owners[1:] != owners[:-1]
+        self._out.put(key_rows.take(is_first), elements.take(is_first))
+        assert isinstance(self._out, ChangelogWriter), "only RocksDB has lists"  # noqa: S101
+        self._out.merge(key_rows.take(~is_first), elements.take(~is_first))
+        self._count(family, keys, values)
+
+    def _count(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
+        counter = self._shapes.get(f"{ROW_COUNTER}{family}")
+        if counter is not None:
+            counts = values.value_lengths().cast(pa.int64())
+            name = counter.value["fields"][0]["name"]
+            self._put(counter.name, keys, pa.StructArray.from_arrays([counts], [name]))
+
+    def _codecs_of(self, family: FamilyShape) -> tuple[KeyCodec, ValueCodec]:
+        layout = RowLayout.of(self._place.conf)
+        number = self._numbers.get(family.name) if self._place.store.has_families else None
+        return (
+            KeyCodec(with_labels(family.key), family.encoder, layout, number),
+            ValueCodec(with_labels(family.value), layout, is_list=family.is_list),
+        )
+
+
+def family_numbers(store: StoreShape) -> dict[str, int]:
+    """The number of each column family of a new store: Spark reads them from the snapshot."""
+    if not store.has_families:
+        return {}
+    names = [DEFAULT, *(each.name for each in store.families if each.name != DEFAULT)]
+    return {name: number for number, name in enumerate(names)}

@@ -1,0 +1,67 @@
+"""Opening Spark's own state: variables, envelopes, and what its own operators keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.operators.user_stores import OperatorStore, operator_stores
+from statemigrate.checkpoint.shape import describe
+from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.state.native.envelopes import Envelopes
+from statemigrate.state.native.operators import OperatorRows
+from statemigrate.state.native.state import Kept, SparkState, Together, committed_batch
+from statemigrate.state.native.variables import Variables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_spark_state(
+    checkpoint: str,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    *,
+    operator: int | None,
+    stores: Mapping[str, str],
+    session: SparkSession,
+) -> SparkState:
+    """The state as of the last committed batch; see `statemigrate.state.opening.open_state`."""
+    newest = SparkCheckpoint(checkpoint, session, operator=operator)
+    batch = committed_batch(newest)
+    reader = newest.at(batch)
+    found = _operator_stores(reader, batch, operator, stores)
+    operators = OperatorRows(reader, found, lineages)
+    main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
+    kept: Kept = operators if main is None else Together(main, operators) if found else main
+    return SparkState(checkpoint, batch, kept, found)
+
+
+def _operator_stores(
+    reader: SparkCheckpoint, batch: int, operator: int | None, stores: Mapping[str, str]
+) -> Mapping[str, OperatorStore]:
+    if all(each.is_processor for each in reader.operators()):
+        return {}
+    found = operator_stores(describe(reader.files, batch), stores)
+    return {name: each for name, each in found.items() if operator in (None, each.number)}
+
+
+def _main(
+    checkpoint: str,
+    reader: SparkCheckpoint,
+    batch: int,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    operator: int | None,
+    *,
+    is_needed: bool,
+) -> Kept | None:
+    """State variables, or envelopes; what is wrong with them where the query has neither."""
+    envelopes = reader.envelopes()
+    if envelopes is not None:
+        return Envelopes(checkpoint, envelopes, lineages, targets)
+    fitting = [each for each in reader.operators() if operator in (None, each.id)]
+    if is_needed or any(each.is_processor for each in fitting):
+        return Variables(reader, batch, lineages, operator)
+    return None

@@ -1,0 +1,128 @@
+"""`get`, `export`, `status` and baselines of what Spark's own operators keep, on both providers.
+
+What they show is compared with a computation over the orders that the queries have read.
+"""
+
+import json
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+from queries import ORDERS, START
+
+from statemigrate import StateReader, baseline, export, get, status
+from statemigrate.errors import CheckpointError
+from statemigrate.formats import Struct
+from statemigrate.scripts import ScriptFolder
+
+
+def by(*columns):
+    groups = defaultdict(list)
+    for each in ORDERS:
+        groups[tuple(each[name] for name in columns)].append(each)
+    return groups
+
+
+def exported(store, checkpoint, tmp_path, spark, **how):
+    path = tmp_path / "state.jsonl"
+    done = export(store, checkpoint, path, spark=spark, **how)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert done.keys == len(records)
+    return {tuple(each["key"].values()): each["value"] for each in records}
+
+
+def sums(orders):
+    amounts, number = [each["amount"] for each in orders], len(orders)
+    return {
+        "count": number,
+        "sum": sum(amounts),
+        "sum_2": float(sum(amounts)),
+        "count_2": number,
+        "max": max(each["id"] for each in orders),
+    }
+
+
+def nobody():
+    raise AssertionError("the files alone tell it")
+
+
+def test_an_aggregation_shows_its_buffers(checkpoint_of, spark, tmp_path):
+    found = exported("aggregation-0", checkpoint_of("aggregation"), tmp_path, spark)
+    assert found == {key: sums(orders) for key, orders in by("customer").items()}
+    one = get("aggregation-0", checkpoint_of("aggregation"), "c3", spark=spark)
+    assert one == sums(by("customer")[("c3",)])
+    assert get("aggregation-0", checkpoint_of("aggregation"), "nobody", spark=spark) is None
+
+
+def test_windows_are_keys_that_can_be_asked_for(checkpoint_of, spark):
+    window = {"start": START, "end": START + timedelta(seconds=30)}
+    in_window = [each for each in by("region")[("eu",)] if each["at"] < window["end"]]
+    checkpoint = checkpoint_of("windows")
+    assert get("aggregation-0", checkpoint, window, "eu", spark=spark) == {"count": len(in_window)}
+
+
+def test_what_drop_duplicates_has_seen_are_keys_without_a_value(checkpoint_of, spark, tmp_path):
+    found = exported("deduplicate-0", checkpoint_of("duplicates"), tmp_path, spark)
+    assert found == {key: {} for key in by("customer", "region")}
+
+
+def test_a_side_of_a_join_is_a_list_of_its_rows(checkpoint_of, spark):
+    with StateReader(checkpoint_of("join"), migrations=None, spark=spark) as reader:
+        assert reader.stores == ("join-0.left", "join-0.right")
+        left = dict(reader.entries("join-0.left"))
+        right = dict(reader.entries("join-0.right"))
+    for key, orders in by("customer").items():
+        # Each order meets at least the one that it is itself.
+        assert sorted(left[key], key=lambda row: row["id"]) == [
+            {**each, "matched": True} for each in orders
+        ]
+        assert sorted(row["seen"] for row in right[key]) == [each["at"] for each in orders]
+    assert left.keys() == right.keys() == by("customer").keys()
+
+
+def test_a_function_without_an_envelope_shows_what_it_keeps(checkpoint_of, spark, tmp_path):
+    found = exported("groups-0", checkpoint_of("groups"), tmp_path, spark)
+    assert found == {
+        key: {"groupState": {"n": len(orders), "last": max(each["id"] for each in orders)}}
+        for key, orders in by("customer").items()
+    }
+
+
+def test_an_operators_store_may_have_a_name_of_the_projects_own(checkpoint_of, spark):
+    checkpoint, names = checkpoint_of("aggregation"), {"orders": "aggregation-0"}
+    assert get("orders", checkpoint, "c3", stores=names, spark=spark)["count"] == 14
+    with pytest.raises(CheckpointError, match="has no store aggregation-0"):
+        get("aggregation-0", checkpoint, "c3", stores=names, spark=spark)
+
+
+@pytest.mark.parametrize(
+    ("query", "value", "key"),
+    [
+        (
+            "aggregation",
+            "count BIGINT, sum BIGINT, sum_2 DOUBLE, count_2 BIGINT, max BIGINT",
+            "customer STRING",
+        ),
+        ("duplicates", "struct<>", "customer STRING, region STRING"),
+        ("groups", "groupState STRUCT<n: BIGINT, last: BIGINT>", "customer STRING"),
+    ],
+)
+def test_a_baseline_is_written_from_the_files_alone(checkpoint_of, tmp_path, query, value, key):
+    folder = ScriptFolder.create(tmp_path / "m")
+    (written,) = baseline(checkpoint_of(query), migrations=folder.directory, spark=nobody)
+    (migration,) = folder.lineage(written.store).migrations
+    assert (migration.new, migration.new_key) == (Struct(value), Struct(key))
+    told = written.path.read_text()
+    assert ("- sum_2, count_2: avg: sum and count" in told) == (query == "aggregation")
+
+
+def test_both_sides_of_a_join_get_a_baseline(checkpoint_of, tmp_path):
+    folder = ScriptFolder.create(tmp_path / "m")
+    found = baseline(checkpoint_of("join"), migrations=folder.directory, spark=nobody)
+    assert [each.store for each in found] == ["join-0.left", "join-0.right"]
+    assert folder.lineage("join-0.right").key_of(found[1].path.stem[:12]) == Struct("field0 STRING")
+
+
+def test_status_counts_what_an_operator_keeps(checkpoint_of, spark):
+    (store,) = status(checkpoint_of("aggregation"), migrations=None, spark=spark).stores
+    assert (store.store, store.in_target, store.left) == ("aggregation-0", 5, 0)

@@ -1,0 +1,77 @@
+"""The code of queries, before and after."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F  # noqa: N812
+
+
+def totals(events):
+    return events.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+
+
+def totals_and_largest(events):
+    return events.groupBy("k").agg(
+        F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("largest")
+    )
+
+
+def windows(events):
+    late = events.withWatermark("at", "30 seconds")
+    return late.groupBy(F.window("at", "1 minute"), "k").agg(
+        F.avg("v").alias("mean"), F.max("region").alias("last"), F.collect_list("v").alias("all")
+    )
+
+
+def distinct(events):
+    return events.dropDuplicates(["k", "region"])
+
+
+def distinct_for_a_while(events):
+    return events.withWatermark("at", "30 seconds").dropDuplicatesWithinWatermark(["k"])
+
+
+def sessions(events):
+    late = events.withWatermark("at", "30 seconds")
+    return late.groupBy(F.session_window("at", "20 seconds"), "k").agg(
+        F.count("*").alias("n"), F.sum("v").alias("total")
+    )
+
+
+def first_ten(events):
+    return events.limit(10)
+
+
+def pairs(events, others):
+    left = events.withWatermark("at", "30 seconds").alias("a")
+    right = others.withWatermark("at", "30 seconds").alias("b")
+    near = F.expr("a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 40 SECONDS")
+    joined = left.join(right, near, "leftOuter")
+    return joined.selectExpr("a.k AS k", "a.v AS v", "b.v AS w", "a.at AS at")
+
+
+def running(key, frames, state):
+    """Counts and sums the values of a key."""
+    import pandas as pd
+
+    n, total = state.get if state.exists else (0, 0)
+    for frame in frames:
+        n, total = n + len(frame), total + int(frame["v"].sum())
+    state.update((n, total))
+    yield pd.DataFrame({"k": [key[0]], "n": [n], "total": [total]})
+
+
+def groups(events):
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    return events.groupBy("k").applyInPandasWithState(
+        running,
+        "k STRING, n BIGINT, total BIGINT",
+        "n BIGINT, total BIGINT",
+        "update",
+        GroupStateTimeout.NoTimeout,
+    )
+
+
+def distinct_then_windows(events):
+    late = events.withWatermark("at", "30 seconds").dropDuplicates(["k", "v", "at"])
+    return late.groupBy(F.window("at", "1 minute")).agg(F.sum("v").alias("total"))

@@ -1,0 +1,68 @@
+"""Every operator, rewritten to another provider and other partitions, gives what its twin gives."""
+
+import pytest
+import rewritten_code as code
+from rewritten_queries import Feed, rewritten, rows_of, run, session_with
+from variables_code import variables
+
+
+def batch(number):
+    """Rows of five minutes, some of them late by a little and some by much."""
+    start = number * 60
+    near = [(f"k{n % 9}", n * number, start + n * 2) for n in range(1, 25)]
+    late = [(f"k{n}", n, max(0, start - 25 - n)) for n in range(4)]
+    too_late = [("k1", 1000, 0)]
+    unseen = [(f"n{number}-{n}", n, start + 30 + n) for n in range(3)]
+    return rows_of(*near, *late, *too_late, *unseen)
+
+
+WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs", marks=pytest.mark.long)]
+ONE = {
+    "windows": (code.windows, "append"),
+    "distinct": (code.distinct, "append"),
+    "distinct for a while": (code.distinct_for_a_while, "append"),
+    "sessions": (code.sessions, "append"),
+    "limit": (code.first_ten, "append"),
+    "groups": (code.groups, "update"),
+    "two operators": (code.distinct_then_windows, "append"),
+}
+
+
+@pytest.mark.parametrize("case", list(ONE))
+@pytest.mark.parametrize("way", WAYS)
+def test_an_operator_goes_on_as_its_twin_does(spark, feed, tmp_path, case, way):
+    function, mode = ONE[case]
+    goes_on_as_its_twin(spark, [feed], tmp_path, function, mode, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_join_goes_on_as_its_twin_does(spark, feed, tmp_path, way):
+    feeds = [feed, Feed(tmp_path / "others")]
+    goes_on_as_its_twin(spark, feeds, tmp_path, code.pairs, "append", way)
+
+
+def test_state_variables_go_on_as_their_twin_does(spark, feed, tmp_path):
+    goes_on_as_its_twin(spark, [feed], tmp_path, variables, "update", "rocksdb rocksdb")
+
+
+def goes_on_as_its_twin(spark, feeds, tmp_path, function, mode, way):
+    before, after = way.split()
+    session = session_with(spark, before)
+    old, new = tmp_path / "old", tmp_path / "new"
+    for feed in feeds:
+        feed.add(batch(1), batch(2), batch(3))
+    run(session, feeds, function, old, mode)
+    made = rewritten(spark, old, new, partitions=3, conf=session_conf(after))
+    assert all(each.read == each.total for each in made.report.families)
+    for number in (4, 5):
+        for feed in feeds:
+            feed.add(batch(number))
+        expected = run(session, feeds, function, old, mode)
+        assert run(session, feeds, function, new, mode) == expected
+        assert sum(map(len, expected.values())) > 0 or function is code.first_ten
+
+
+def session_conf(provider):
+    from rewritten_queries import PROVIDER, PROVIDERS
+
+    return {PROVIDER: PROVIDERS[provider]}

@@ -1,0 +1,37 @@
+"""A processor with a value, a list and a map."""
+
+from __future__ import annotations
+
+from pyspark.sql.streaming import StatefulProcessor
+
+
+class Words(StatefulProcessor):
+    """Keeps a count, the last three values in their order, and a count by region."""
+
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n INT")
+        self.last = handle.getListState("last", "v BIGINT")
+        self.regions = handle.getMapState("regions", "region STRING", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        import pandas as pd
+
+        frame = pd.concat(list(rows)).sort_values("v")
+        n = (self.count.get()[0] if self.count.exists() else 0) + len(frame)
+        self.count.update((n,))
+        before = [row[0] for row in self.last.get()] if self.last.exists() else []
+        values = [*before, *(int(v) for v in frame["v"])][-3:]
+        self.last.put([(v,) for v in values])
+        for region in frame["region"]:
+            seen = self.regions.getValue((region,))[0] if self.regions.containsKey((region,)) else 0
+            self.regions.updateValue((region,), (seen + 1,))
+        regions = sorted((k[0], v[0]) for k, v in self.regions.iterator())
+        yield pd.DataFrame(
+            {"k": [key[0]], "n": [n], "last": [str(values)], "regions": [str(regions)]}
+        )
+
+
+def variables(events):
+    return events.groupBy("k").transformWithStateInPandas(
+        Words(), "k STRING, n INT, last STRING, regions STRING", "update", "none"
+    )
