@@ -59,5 +59,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     with closing(
         open_state(path, lineages, targets=targets, operator=operator, stores=stores, spark=session)
     ) as state:
-        plan = planned(state, store, lineages, targets or {}, accept_edited)
+        # The embedded engine's checkpoint is not rewritten: there a query runs all scripts.
+        rewrites = state.engine == "native"
+        plan = planned(state, store, lineages, targets or {}, accept_edited, rewrites=rewrites)
         return tried(state, plan, sample, pace or Pace(), progress)

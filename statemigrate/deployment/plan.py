@@ -119,10 +119,13 @@ def plan_store(
     lineage: Lineage | None,
     stored: StoredStore | None,
     settings: Settings,
+    *,
+    rewrites: bool = False,
 ) -> StorePlan:
     """Decide how a store is accessed. Raises `StartupError` where code, scripts and state differ.
 
     ``lineage`` is None for a store without scripts: its only revision is what the code declares.
+    With ``rewrites`` the paths may be such as no running query can take.
     """
     store = declared.store
     if lineage is None and stored is not None:
@@ -138,7 +141,7 @@ def plan_store(
     checks.check_families(known, stored)
     checks.check_scripts(known, stored, settings)
     sources = _sources(known, stored, revision)
-    paths = tuple(_path(known, family, revision) for family in sources)
+    paths = tuple(_path(known, family, revision, rewrites=rewrites) for family in sources)
     return StorePlan(declared, known, target, sources, paths)
 
 
@@ -164,8 +167,10 @@ def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[Stored
     return tuple(newest_first)
 
 
-def _path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
+def _path(lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool) -> Path | None:
     if lineage.missing_downgrade(family.revision, target) is None:
+        if rewrites:
+            return lineage.path(family.revision, target)
         return _live_path(lineage, family, target)
     if family.holds == "something":
         held = f"family {family.name} holds values"

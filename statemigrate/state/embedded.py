@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,11 @@ from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_a
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.working.committed import CommittedPartition, hold
 from statemigrate.embedded.working.families import list_key
+from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec, shown_key
 from statemigrate.state.embedded_values import Partitions, PartitionValues
-from statemigrate.state.protocol import Entry, Suspect
+from statemigrate.state.protocol import Collisions, Entry, Suspect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,6 +103,21 @@ class EmbeddedState:
         """The partitions with these families, which can travel to workers."""
         shown = _shown(self.key, plan, element=plan.declared.kind == "list")
         return Partitions(self.held, tuple(families), shown)
+
+    def keys_after(
+        self,
+        plan: StorePlan,
+        family: StoredFamily,
+        keys: Callable[[Iterator[Any]], Iterator[bytes]],
+    ) -> Collisions:
+        """See `State`."""
+        raise UnsupportedError(
+            f"the keys of {plan.declared.store} cannot change: its state is the embedded engine's",
+            expected="scripts that a running query can run: `upgrade(value)` alone",
+            found=f"{family.name}, and {keys!r}",
+            next_action="keep the keys, and give state with other keys a store of its own",
+            store=plan.declared.store,
+        )
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """See `State`: those that the backfill has marked."""

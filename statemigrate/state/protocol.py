@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import (
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 Entry = tuple[tuple[Any, ...], Any]
 Suspect = tuple[str, tuple[Any, ...], Any, bool]
 """A family, a key, its value there, and whether a backfill has marked it as failed."""
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """Of ``entries`` how many different ``keys`` they have, and how many of these several have."""
+
+    entries: int
+    keys: int
+    met: int
 
 
 class State(Protocol):
@@ -67,6 +77,17 @@ class State(Protocol):
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Values:
         """The values of some families of ``plan``'s store, where they are, as they are."""
+
+    def keys_after(
+        self,
+        plan: StorePlan,
+        family: StoredFamily,
+        keys: Callable[[Iterator[Any]], Iterator[bytes]],
+    ) -> Collisions:
+        """How often ``keys`` gives the same bytes for rows and plain values of a family.
+
+        Raises `UnsupportedError` on the embedded engine, whose checkpoint is not rewritten.
+        """
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """Values in families other than the target's that a backfill may have left behind."""
@@ -113,11 +134,14 @@ def planned(
     lineages: Mapping[str, Lineage],
     targets: Mapping[str, str],
     accept_edited: Sequence[str] = (),
+    *,
+    rewrites: bool = False,
 ) -> StorePlan:
     """How code written for the target would access the store.
 
     ``accept_edited`` names applied scripts that may be other than they were when applied. Raises
-    `StartupError` as that code's start would.
+    `StartupError` as that code's start would; with ``rewrites``, not for scripts that are for a
+    rewrite alone.
     """
     from pyspark.sql.types import StructType
 
@@ -131,7 +155,7 @@ def planned(
     user_key = None if stored.user_key is None else StructType.fromJson(stored.user_key)
     declared = Declared(store, stored.kind, target.struct_type(), user_key)
     settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
-    return plan_store(declared, lineage, stored, settings)
+    return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
 
 
 def _unscripted(state: State, store: str) -> StartupError:

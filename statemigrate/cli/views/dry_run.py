@@ -12,6 +12,7 @@ from statemigrate.inspect.report.sentences import (
     growth,
     headline,
     loss,
+    meetings,
     round_trips,
     sample,
 )
@@ -31,7 +32,7 @@ def print_report(report: DryRunReport) -> None:
     """
     _say(f"Dry run of {visible(report.store)} to {visible(report.target)}", "bold cyan")
     _say(headline(report), "bold")
-    for sentence in (sample(report), already(report)):
+    for sentence in (sample(report), already(report), meetings(report)):
         if sentence:
             _say(sentence)
     if report.families:

@@ -88,7 +88,7 @@ class FamilyTrial:
     ``sizes_after`` are powers of two, their numbers the values of at most that size. ``direction``
     names the function that takes the values to the target. What a field has is compared in every
     value that passed: ``losses`` are the fields of which nothing is left, ``constants`` those that
-    have one value only.
+    have one value only. ``dropped`` are values that a script gave no key, on purpose.
     """
 
     family: str
@@ -109,6 +109,7 @@ class FamilyTrial:
     direction: Direction = "upgrade"
     losses: tuple[Loss, ...] = ()
     constants: tuple[Constant, ...] = ()
+    dropped: int = 0
 
     @property
     def lost(self) -> tuple[Loss, ...]:
@@ -132,6 +133,20 @@ class BackfillEstimate:
 
 
 @dataclass(frozen=True)
+class Meetings:
+    """Where scripts change keys: the ``entries`` they make, and under how many ``keys`` they lie.
+
+    ``met`` are the keys of several entries, which become one if the scripts ``merge``, and stop a
+    rewrite if they do not. Where several scripts change keys, those at the end count.
+    """
+
+    entries: int
+    keys: int
+    met: int
+    merges: bool
+
+
+@dataclass(frozen=True)
 class DryRunReport:
     """A dry run of one store on the state as of ``batch``, the last committed one.
 
@@ -139,7 +154,8 @@ class DryRunReport:
     that are migrated already. ``sample`` is the number of values asked for, None for all.
     ``batch`` is None where the values came from a file. ``seconds`` is how long reading and trying
     took, ``rate`` the values tried in a second. ``questions`` are open in the
-    scripts that the values took.
+    scripts that the values took. ``rewrites`` says that no running query can migrate the store, but
+    a rewrite; ``meetings`` are counted where keys change, and all values are tried.
     """
 
     store: str
@@ -154,6 +170,8 @@ class DryRunReport:
     seconds: float
     backfill: BackfillEstimate | None
     questions: int = 0
+    rewrites: bool = False
+    meetings: Meetings | None = None
 
     @property
     def tried(self) -> int:
@@ -182,8 +200,13 @@ class DryRunReport:
 
     @property
     def in_order(self) -> bool:
-        """Whether every value that was tried migrates, and no field is lost unless it is meant."""
-        return not (self.failed or self.lost)
+        """Whether every value that was tried migrates, and nothing is lost unless it is meant."""
+        return not (self.failed or self.lost or self.unmerged)
+
+    @property
+    def unmerged(self) -> int:
+        """The keys under which several entries meet, and no script says what becomes of them."""
+        return self.meetings.met if self.meetings and not self.meetings.merges else 0
 
     @property
     def stored(self) -> int:
@@ -197,5 +220,5 @@ class DryRunReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON holds it, with its sums."""
-        sums = ("stored", "tried", "passed", "failed", "differing", "lost", "rate")
+        sums = ("stored", "tried", "passed", "failed", "differing", "lost", "unmerged", "rate")
         return {**asdict(self), **{name: getattr(self, name) for name in sums}}

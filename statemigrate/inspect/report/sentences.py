@@ -37,9 +37,23 @@ def sentences(report: DryRunReport) -> tuple[str, ...]:
         _no_way_back(report),
         _sizes(report),
         already(report),
+        meetings(report),
         backfill(report),
     )
     return tuple(sentence for sentence in found if sentence)
+
+
+def meetings(report: DryRunReport) -> str:
+    """What becomes of keys; nothing where they stay."""
+    found = report.meetings
+    if found is None:
+        return ""
+    dropped = sum(family.dropped for family in report.families)
+    gone = f", {counted(dropped, 'value')} dropped" if dropped else ""
+    done = "are merged" if found.merges else "meet without `merge`"
+    met = f"; entries under {counted(found.met, 'key')} {done}" if found.met else ""
+    made = "1 entry" if found.entries == 1 else f"{found.entries:,} entries"
+    return f"Keys change: {made} under {counted(found.keys, 'key')}{gone}{met}."
 
 
 def round_trips(family: FamilyTrial) -> str:

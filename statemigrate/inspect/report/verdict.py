@@ -22,7 +22,7 @@ class Verdict:
 
 def verdict(report: DryRunReport) -> Verdict:
     """Whether the migration can be deployed: the first of the reasons not to, if there is one."""
-    reasons = (_failing, _losing, _asking, _differing, _constant, _untried, _idle)
+    reasons = (_failing, _losing, _meeting, _asking, _differing, _constant, _untried, _idle)
     found = (reason(report) for reason in reasons)
     return next((each for each in found if each is not None), _ready(report))
 
@@ -47,6 +47,17 @@ def _losing(report: DryRunReport) -> Verdict | None:
         "bad",
         f"Not ready: {listed(lost_fields(report))} would be lost.",
         f"{keep(first)}{more} Then run the dry run again.",
+    )
+
+
+def _meeting(report: DryRunReport) -> Verdict | None:
+    if not report.unmerged:
+        return None
+    return Verdict(
+        "bad",
+        f"Not ready: under {counted(report.unmerged, 'key')} several entries would meet.",
+        "write `merge` in the script that changes keys, or keys that keep them apart, then run the "
+        "dry run again.",
     )
 
 
@@ -106,6 +117,13 @@ def _idle(report: DryRunReport) -> Verdict | None:
 
 
 def _ready(report: DryRunReport) -> Verdict:
+    if report.rewrites:
+        return Verdict(
+            "good",
+            "Ready to rewrite: every value migrates.",
+            f"stop the query, then `statemigrate rewrite {report.checkpoint} NEW`, with the code "
+            f"that is written for revision {report.target}.",
+        )
     return Verdict(
         "good",
         "Ready to deploy: every value migrates.",

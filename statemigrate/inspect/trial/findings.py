@@ -68,6 +68,8 @@ class Findings:
     failed: int = 0
     differing: int = 0
     looked_at: int = 0
+    entries: int = 0
+    dropped: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
     seconds: float = 0.0
@@ -148,6 +150,7 @@ class Findings:
             direction=steps[0].direction if steps else "upgrade",
             losses=losses(steps, fates),
             constants=constants(steps, fates),
+            dropped=self.dropped,
         )
 
 

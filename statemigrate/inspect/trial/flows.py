@@ -73,7 +73,10 @@ class Flows:
                 continue
 
     def _result(self, data: bytes) -> dict[str, str] | None:
+        whole_result = getattr(self._step.transform, "whole_result", None)
         try:
+            if whole_result is not None:
+                return {"": repr(whole_result(self._format.decode(data)))}
             result = self._step.run(self._format.decode(data))
         except TransformError:
             return None

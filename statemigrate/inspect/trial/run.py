@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import StartupError
-from statemigrate.inspect.report.dry_run import DryRunReport
+from statemigrate.formats import Struct
+from statemigrate.inspect.report.dry_run import DryRunReport, Meetings
 from statemigrate.inspect.trial.course import Course, courses
 from statemigrate.inspect.trial.estimate import Pace, estimated
 from statemigrate.inspect.trial.findings import Findings, added
+from statemigrate.inspect.trial.rewriting.course import NewKeys, RewritingCourse
 from statemigrate.inspect.trial.task import Trying
 from statemigrate.migration import Lineage, Step
 from statemigrate.state.protocol import State
@@ -54,7 +56,7 @@ def tried(
     ``progress`` is told how many values were read, and of how many.
     """
     store = plan.declared.store
-    to_try = courses(plan)
+    to_try = _courses(state, plan)
     counts = state.counts(store)
     total = sum(sum(counts.get(each.family.name, {}).values()) for each in to_try)
     began = time.monotonic()
@@ -64,6 +66,9 @@ def tried(
         tick=lambda done: progress(done, total),
     )
     found = added(documents)
+    rewrites = store in state.operator_stores or any(
+        isinstance(each, RewritingCourse) for each in to_try
+    )
     return DryRunReport(
         store=store,
         kind=plan.declared.kind,
@@ -83,11 +88,30 @@ def tried(
             for each in to_try
         ),
         seconds=time.monotonic() - began,
-        backfill=estimated(state, to_try, counts, found, pace),
+        backfill=None if rewrites else estimated(state, to_try, counts, found, pace),
         questions=open_questions(
             plan.lineage, [step for each in to_try for step in each.path.steps]
         ),
+        rewrites=rewrites,
+        meetings=_meetings(state, plan, to_try) if sample is None else None,
     )
+
+
+def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
+    key = Struct(state.key_of(plan.declared.store))
+    return tuple(
+        RewritingCourse(**vars(each), key=key) if each.path.only_by_rewriting else each
+        for each in courses(plan)
+    )
+
+
+def _meetings(state: State, plan: StorePlan, tried: Sequence[Course]) -> Meetings | None:
+    changing = [each for each in tried if isinstance(each, RewritingCourse) and each.changes_keys]
+    for course in changing:
+        keys = NewKeys(course.path, course.family.format, course.key)
+        found = state.keys_after(plan, course.family, keys)
+        return Meetings(found.entries, found.keys, found.met, course.merges)
+    return None
 
 
 def open_questions(lineage: Lineage, steps: Sequence[Step]) -> int:

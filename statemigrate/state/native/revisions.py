@@ -15,19 +15,18 @@ from statemigrate.native.seen.record import StoreRecord
 def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreRecord) -> str:
     """The revision of the state whose rows have these keys and values.
 
-    It is the one that a rewrite noted in ``record``. State that none has made is of the only
-    revision whose formats are its own; one that says what its keys are comes before one that does
-    not. Raises `StartupError` where that is none, or not one.
+    It is the one that a rewrite noted in ``record``. State that none has made is of the oldest
+    revision with its formats; those that say what the keys are come before those that do not.
+    Raises `StartupError` where there is none.
     """
     noted = record.target and (revision_in(record.target) or lineage.oldest)
     if noted in lineage:
         return str(noted)
     fitting = list(_fitting(lineage, value, key))
     certain = [revision for revision in fitting if lineage.key_of(revision) is not None]
-    chosen = certain if len(certain) == 1 else fitting
-    if len(chosen) == 1:
-        return chosen[0]
-    raise _none(lineage, value) if not chosen else _several(lineage, chosen)
+    if not fitting:
+        raise _none(lineage, value)
+    return (certain or fitting)[0]
 
 
 def _fitting(lineage: Lineage, value: Format, key: Format) -> Iterator[str]:
@@ -49,16 +48,5 @@ def _none(lineage: Lineage, value: Format) -> StartupError:
         found=f"{value!r}\n{compare(head, value)}",
         next_action=f"`statemigrate history {lineage.store}` lists the scripts; write one whose "
         "`old` is the format that is found",
-        store=lineage.store,
-    )
-
-
-def _several(lineage: Lineage, revisions: list[str]) -> StartupError:
-    return StartupError(
-        f"store {lineage.store}: its state may be of several revisions",
-        expected="formats, or `new_key`, that tell them apart",
-        found=", ".join(revisions),
-        next_action="say in the first script what the keys are, with `new_key`, if scripts change "
-        "them; what changes the meaning alone needs a field of another name",
         store=lineage.store,
     )

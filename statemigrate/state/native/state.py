@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.errors import CheckpointError
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.state.logical import arranged, in_target
+from statemigrate.state.native.meeting import collisions
 from statemigrate.state.native.reading import Read, Reading, Readings
 from statemigrate.state.native.rows import Keys
-from statemigrate.state.protocol import Entry, Suspect
+from statemigrate.state.protocol import Collisions, Entry, Suspect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,6 +111,16 @@ class SparkState:
         """See `State`."""
         found = (self._reading(plan, each) for each in families)
         return Readings(tuple(each for each in found if each is not None))
+
+    def keys_after(
+        self,
+        plan: StorePlan,
+        family: StoredFamily,
+        keys: Callable[[Iterator[Any]], Iterator[bytes]],
+    ) -> Collisions:
+        """See `State`."""
+        reading = self._reading(plan, family)
+        return Collisions(0, 0, 0) if reading is None else collisions(reading, keys)
 
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """See `State`: all that is left."""
