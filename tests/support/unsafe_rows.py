@@ -123,43 +123,45 @@ def _decimals(least: int, most: int) -> st.SearchStrategy[str]:
     return precision.flatmap(lambda p: st.integers(0, p).map(lambda s: f"decimal({p},{s})"))
 
 
-def leaf_types(months: bool = True) -> st.SearchStrategy[Any]:
-    """Types without parts; ``months`` says whether year-month intervals are among them."""
-    names = [each for each in PLAIN if months or each != "interval year to month"]
-    plain = st.sampled_from([*names, "string", "binary", "void"])
+def leaf_types(*without: str) -> st.SearchStrategy[Any]:
+    """Types without parts, but for some."""
+    names = [*PLAIN, "string", "binary", "void"]
+    plain = st.sampled_from([each for each in names if each not in without])
     return plain | _decimals(1, 18) | _decimals(19, 38)
 
 
-def types(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Types, nested in any way."""
-    # Spark has no map whose keys are null or maps.
-    keys = leaves.filter(lambda each: each != "void")
+def types(leaves: st.SearchStrategy[Any], maps: bool = True) -> st.SearchStrategy[Any]:
+    """Types, nested in any way; ``maps`` says whether maps are among them."""
     return st.recursive(
         leaves,
-        lambda inner: (
-            structs(inner)
-            | st.builds(
-                lambda element, null: {
-                    "type": "array",
-                    "elementType": element,
-                    "containsNull": null or element == "void",
-                },
-                inner,
-                st.booleans(),
-            )
-            | st.builds(
-                lambda key, value, null: {
-                    "type": "map",
-                    "keyType": key,
-                    "valueType": value,
-                    "valueContainsNull": null or value == "void",
-                },
-                keys,
-                inner,
-                st.booleans(),
-            )
-        ),
+        lambda inner: structs(inner) | _arrays(inner) | (_maps(leaves, inner) if maps else inner),
         max_leaves=6,
+    )
+
+
+def _arrays(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda element, null: {
+            "type": "array",
+            "elementType": element,
+            "containsNull": null or element == "void",
+        },
+        inner,
+        st.booleans(),
+    )
+
+
+def _maps(leaves: st.SearchStrategy[Any], inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda key, value, null: {
+            "type": "map",
+            "keyType": key,
+            "valueType": value,
+            "valueContainsNull": null or value == "void",
+        },
+        leaves.filter(lambda each: each != "void"),
+        inner,
+        st.booleans(),
     )
 
 

@@ -103,6 +103,10 @@ def test_wide_forms_of_strings_binaries_and_lists_are_taken_too():
         ("variant", "variant"),
         ("interval", "interval"),
         ("decimal(39,0)", "decimal"),
+        (
+            {"type": "map", "keyType": "void", "valueType": "void", "valueContainsNull": True},
+            "keys",
+        ),
         ({"type": "udt", "class": "org.Point"}, "udt"),
         ({"type": "array", "elementType": "geometry(4326)", "containsNull": True}, "geometry"),
     ],

@@ -166,7 +166,9 @@ def _field(spark: Any, path: str, depth: int) -> Field:
 def _named(name: str, path: str, spark: Any, nullable: bool, depth: int) -> Field:
     if depth > DEEPEST:
         raise _unknown(path[:200], f"more than {DEEPEST} types one within another")
-    return Field(name, path, _type(spark, path, depth + 1), nullable)
+    kind = _type(spark, path, depth + 1)
+    # Spark says of an empty array without a type that none of its elements is null.
+    return Field(name, path, kind, nullable or isinstance(kind, Nothing))
 
 
 def _under(path: str, name: str) -> str:
@@ -196,6 +198,8 @@ def _array(spark: Any, path: str, depth: int) -> Array:
 def _map(spark: Any, path: str, depth: int) -> Map:
     nullable = bool(spark["valueContainsNull"])
     key = _named("key", _under(path, "key"), spark["keyType"], False, depth)
+    if isinstance(key.type, Nothing):
+        raise _unknown(path, "a map without a type of its keys")
     value = _named("value", _under(path, "value"), spark["valueType"], nullable, depth)
     return Map(key, value)
 
