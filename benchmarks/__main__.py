@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import backfilling, commits, dry_runs, dual_access, engines, native
+from benchmarks import backfilling, commits, dry_runs, dual_access, engines, native, state_rows
 from benchmarks.measuring import Result, as_json, table
 
 _FULL = {
@@ -16,6 +16,7 @@ _FULL = {
     "commit": commits.measure,
     "native": native.measure,
     "dry_run": dry_runs.measure,
+    "state_rows": state_rows.measure,
 }
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
@@ -24,6 +25,7 @@ _QUICK = {
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
+    "state_rows": lambda: state_rows.measure(100_000, 2),
 }
 
 
