@@ -27,7 +27,7 @@ def fold(
 
     With ``checksums`` a deleted key has four bytes in front that are not part of it. Values that
     were merged stand after each other with ``separator`` between, as RocksDB's own operator of the
-    pinned version has them.
+    pinned version has them. Raises ValueError for a deleted key that is too short for a checksum.
     """
     parts = [_without_checksums(each) if checksums else each for each in changes]
     if not parts:
