@@ -75,3 +75,12 @@ def groups(events):
 def distinct_then_windows(events):
     late = events.withWatermark("at", "30 seconds").dropDuplicates(["k", "v", "at"])
     return late.groupBy(F.window("at", "1 minute")).agg(F.sum("v").alias("total"))
+
+
+def totals_by_region(events):
+    return events.groupBy("region", "k").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+
+
+def totals_of_initials(events):
+    by = events.select(F.substring("k", 1, 1).alias("initial"), "v")
+    return by.groupBy("initial").agg(F.count("*").alias("n"), F.sum("v").alias("total"))

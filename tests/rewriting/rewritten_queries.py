@@ -78,7 +78,9 @@ def run(spark, feeds, code, checkpoint, mode="update"):
     return given
 
 
-def rewritten(spark, old, new, code=None, *, answers=None, apply=True, inputs=None, **options):
+def rewritten(
+    spark, old, new, code=None, *, answers=None, apply=True, inputs=None, migrations=None, **options
+):
     """Rewrite for a function of the tests, whose stream has rows of `DDL` unless said."""
     target = NewCode()
     if code is not None:
@@ -90,6 +92,7 @@ def rewritten(spark, old, new, code=None, *, answers=None, apply=True, inputs=No
         target=target,
         options=RewriteOptions(**options),
         answers=answers,
+        migrations=migrations,
         apply=apply,
         spark=spark,
     )

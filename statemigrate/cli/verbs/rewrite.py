@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, configuration, shared_options, target_option
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
 
@@ -48,9 +48,12 @@ _EPILOG = "Example: statemigrate rewrite checkpoints/orders checkpoints/orders-2
 @click.option("--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts.")
 @click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field of a new one.")
 @click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@target_option
 @shared_options()
 @click.pass_obj
-def rewrite(settings: Settings, /, old: str, new: str, **given: Any) -> None:
+def rewrite(
+    settings: Settings, /, old: str, new: str, targets: dict[str, str], **given: Any
+) -> None:
     """Make the checkpoint NEW from OLD, for code that keeps other state.
 
     Without --apply this only says what becomes of every operator and what it has to ask: exit code
@@ -70,7 +73,17 @@ def rewrite(settings: Settings, /, old: str, new: str, **given: Any) -> None:
         spark_when_needed() as spark,
         progress_bar("rows written", shown=not settings.json) as progress,
     ):
-        found = make(old, new, **asked, apply=given["apply"], spark=spark, progress=progress)
+        found = make(
+            old,
+            new,
+            **asked,
+            migrations=settings.migrations,
+            targets=targets,
+            stores=configuration().stores,
+            apply=given["apply"],
+            spark=spark,
+            progress=progress,
+        )
     if settings.json:
         print_json(found.to_json())
     else:

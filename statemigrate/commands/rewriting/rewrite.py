@@ -14,8 +14,10 @@ from statemigrate.deployment.references import named_object
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
+from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.rewrite.plan.document import plan_document
+from statemigrate.rewrite.plan.lineages import scripted_stores
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
 from statemigrate.rewrite.plan.questions import RewriteAnswers
@@ -23,6 +25,7 @@ from statemigrate.rewrite.probe.run import run_probe
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.target import Target
+from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -73,13 +76,16 @@ class Rewriting:
         return {**paths, "plan": self.document, "report": report, "next": self.next_action}
 
 
-def rewrite_checkpoint(
+def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     old: str | Path,
     new: str | Path,
     *,
     target: NewCode | None = None,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    stores: Mapping[str, str] | None = None,
     apply: bool = False,
     spark: Spark = None,
     progress: Progress | None = None,
@@ -88,7 +94,9 @@ def rewrite_checkpoint(
 
     The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
     happens before, no query takes it for one, and the same call goes on where it was interrupted.
-    ``options`` are what changes beside the code, ``answers`` what the plan asks. Raises
+    ``options`` are what changes beside the code, ``answers`` what the plan asks; scripts of the
+    folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
+    revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
     `CodeError` for the new code, `RewriteError` for what cannot be done, and for open questions
     with ``apply``.
@@ -97,7 +105,9 @@ def rewrite_checkpoint(
     options, wanted = options or RewriteOptions(), target or NewCode()
     shape = describe(old_files)
     found = _target(shape, wanted, options, spark, str(old))
-    plan = make_plan(shape, found, options, answers)
+    lineages = dict(survey.lineages) if (survey := survey_of(migrations)) else {}
+    scripts = scripted_stores(shape, lineages, read_record(old_files), targets or {}, stores or {})
+    plan = make_plan(shape, found, options, answers, scripts)
     place = Target(new_files, plan.fingerprint, old_files.location)
     place.check()
     rewriting = Rewriting(str(old), str(new), plan)

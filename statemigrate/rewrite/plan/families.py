@@ -20,6 +20,7 @@ from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape,
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.plan.fields import StructChange, Take, match_fields
 from statemigrate.rewrite.plan.operators import operator_name
+from statemigrate.rewrite.plan.scripts import Scripted
 
 Change = Literal["kept", "values", "keys", "new", "derived"]
 
@@ -37,7 +38,8 @@ class FamilyPlan:
     """A family of the new checkpoint: ``name`` is how users call it.
 
     ``old`` is where its rows come from, None where none do. What is ``derived`` is written from the
-    rows of another family, as the length of a list is.
+    rows of another family, as the length of a list is. With a ``script`` the author's functions
+    say what becomes of rows, and nothing is matched.
     """
 
     name: str
@@ -46,12 +48,15 @@ class FamilyPlan:
     key: StructChange | None = None
     value: StructChange | None = None
     is_derived: bool = False
+    script: Scripted | None = None
 
     @property
     def change(self) -> Change:
         """In a word, what becomes of its rows."""
         if self.is_derived:
             return "derived"
+        if self.script is not None:
+            return "keys" if any(step.key for step in self.script.path.steps) else "values"
         if self.key is None or self.value is None:
             return "new"
         if not self.key.is_identity:
@@ -60,10 +65,14 @@ class FamilyPlan:
 
 
 def plan_families(
-    old: OperatorShape, new: OperatorShape, take: Mapping[str, Take]
+    old: OperatorShape,
+    new: OperatorShape,
+    take: Mapping[str, Take],
+    scripts: Mapping[str, Scripted],
 ) -> Iterator[FamilyPlan]:
-    """Each family of the new operator, with where its rows come from; ``take`` goes by name.
+    """Each family of the new operator, with where its rows come from.
 
+    ``take`` has the author's matches of fields, ``scripts`` the scripts, by names of old stores.
     Raises `RewriteError` for fields and families that do not fit, `UnsupportedError` for state that
     cannot be rewritten yet.
     """
@@ -75,6 +84,10 @@ def plan_families(
             yield FamilyPlan(name, place, is_derived=True)
         elif source is None or _is_unused(new, family):
             yield FamilyPlan(name, place)
+        elif (script := _script(old, source, scripts)) is not None:
+            _check_kind(name, source, place)
+            script.check(place.family)
+            yield FamilyPlan(name, place, source, script=script)
         else:
             _check_kind(name, source, place)
             alike = kind_of(new.name) is DEDUPLICATE
@@ -97,6 +110,12 @@ def families_left(old: OperatorShape, plans: list[FamilyPlan]) -> list[str]:
 def is_aggregation(operator: OperatorShape) -> bool:
     """Whether the values are buffers of aggregation functions."""
     return kind_of(operator.name) is AGGREGATION
+
+
+def _script(old: OperatorShape, source: Place, scripts: Mapping[str, Scripted]) -> Scripted | None:
+    """The scripts that are still to run on a family."""
+    found = scripts.get(_name(old, source.store, source.family))
+    return found if found is not None and found.path.steps else None
 
 
 def _matched(name: str, old: Place, new: Place, take: Take, *, merges_alike: bool) -> FamilyPlan:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.asking import Asked, ask
-from statemigrate.rewrite.plan.families import FamilyPlan, families_left, plan_families
+from statemigrate.rewrite.plan.families import (
+    FamilyPlan,
+    families_left,
+    families_of,
+    plan_families,
+)
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
 from statemigrate.rewrite.plan.questions import Answered, Question, RewriteAnswers
+from statemigrate.rewrite.plan.scripts import Scripted, as_scripted
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class RewritePlan:
     starts: dict[str, Any]
     questions: tuple[Question, ...]
     answered: tuple[Answered, ...]
+    scripts: Mapping[str, Scripted] = field(default_factory=dict)
 
     @property
     def changed_conf(self) -> dict[str, tuple[str | None, str]]:
@@ -73,10 +80,23 @@ class RewritePlan:
         }
 
     @property
+    def _operators(self) -> list[str]:
+        # What a script runs has another address each time; its checksum is told beside.
+        return [
+            repr(replace(each, families=tuple(replace(f, script=None) for f in each.families)))
+            for each in self.operators
+        ]
+
+    @property
+    def _scripts(self) -> list[str]:
+        return [f"{name}: {each.path.source} {each.applied}" for name, each in self.scripts.items()]
+
+    @property
     def fingerprint(self) -> str:
         """64 hex characters over all that decides what is written."""
         text = json.dumps(
-            [repr(self.old), repr(self.new), repr(self.operators), self.starts], default=str
+            [repr(self.old), repr(self.new), self._operators, self.starts, self._scripts],
+            default=str,
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -86,19 +106,23 @@ def make_plan(
     target: Sequence[OperatorShape] | None,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
+    scripts: Mapping[str, Scripted] | None = None,
 ) -> RewritePlan:
-    """Plan the way from ``old`` to the operators of the new code, its own where none are given.
+    """Plan the way from ``old`` to the operators of the new code.
+
+    Where none are given the new code keeps what the old did, but for what ``scripts`` change; these
+    go by the names that users have for the old state.
 
     Raises `RewriteError` for what cannot be done as asked; what only the author knows becomes a
     question of the plan.
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     partitions = int(options.pinned(old).get(PARTITIONS, "200"))
-    wanted = tuple(
-        _with_partitions(each, partitions) for each in (old.operators if target is None else target)
-    )
+    scripts = scripts or {}
+    kept = [_scripted(each, scripts) for each in old.operators] if target is None else target
+    wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)
-    operators = tuple(_operator(before, after, answers) for before, after in pairs)
+    operators = tuple(_operator(before, after, answers, scripts) for before, after in pairs)
     asked = Asked(answers)
     for each in operators:
         ask(asked, each.name, each.old, each.new, each.families, each.left)
@@ -106,22 +130,45 @@ def make_plan(
     asked.finish()
     offsets, commits = new_logs(old, options)
     new = replace(old, offsets=offsets, commits=commits, operators=wanted)
-    return RewritePlan(old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered))
+    return RewritePlan(
+        old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), scripts
+    )
 
 
 def _operator(
-    old: OperatorShape | None, new: OperatorShape | None, answers: RewriteAnswers
+    old: OperatorShape | None,
+    new: OperatorShape | None,
+    answers: RewriteAnswers,
+    scripts: Mapping[str, Scripted],
 ) -> OperatorPlan:
     if new is None:
         return OperatorPlan(old, None)
     if old is None:
         return OperatorPlan(None, new, tuple(_empty(new)))
-    families = list(plan_families(old, new, answers.take_by_store()))
+    families = list(plan_families(old, new, answers.take_by_store(), scripts))
     return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
 
 
 def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
-    yield from plan_families(replace(new, stores=()), new, {})
+    yield from plan_families(replace(new, stores=()), new, {}, {})
+
+
+def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:
+    """The operator as scripts leave it."""
+    known = {(p.store.name, p.family.name): name for name, p in families_of(operator)}
+    stores = tuple(
+        replace(
+            store,
+            families=tuple(
+                each
+                if (script := scripts.get(known.get((store.name, each.name), ""))) is None
+                else as_scripted(each, script)
+                for each in store.families
+            ),
+        )
+        for store in operator.stores
+    )
+    return replace(operator, stores=stores)
 
 
 def _with_partitions(operator: OperatorShape, partitions: int) -> OperatorShape:

@@ -11,11 +11,10 @@ from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.files import Files
 from statemigrate.native.spark_state.view import readable_place
 from statemigrate.rewrite.plan.families import Place
-from statemigrate.rewrite.rows.structs import row_type
+from statemigrate.rewrite.rows.structs import row_type, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class StateReader:
         key, value = _columns(operator, place.family)
         return self._frame(operator, place).select(
             key.cast(row_type(place.family.key)).alias("key"),
-            value.cast(_value_type(place.family)).alias("value"),
+            value.cast(value_type(place.family)).alias("value"),
             F.col("partition_id").alias("partition"),
         )
 
@@ -66,10 +65,3 @@ def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Colu
     if family.user_key is not None:
         return F.struct("key", "user_map_key"), F.col("user_map_value")
     return F.col("key"), F.col("list_value" if family.is_list else "value")
-
-
-def _value_type(family: FamilyShape) -> DataType:
-    from pyspark.sql.types import ArrayType
-
-    single = row_type(family.value)
-    return ArrayType(single) if family.is_list else single

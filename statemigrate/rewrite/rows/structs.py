@@ -6,9 +6,10 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.labels import with_labels
+from statemigrate.checkpoint.operators.shapes import FamilyShape
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 Struct = dict[str, Any]
 
@@ -19,6 +20,14 @@ def row_type(struct: Struct) -> StructType:
 
     found: StructType = StructType.fromJson(copy.deepcopy(_nullable(with_labels(struct))))
     return found
+
+
+def value_type(family: FamilyShape) -> DataType:
+    """Spark's type of a family's values: of a list the array of its elements."""
+    from pyspark.sql.types import ArrayType
+
+    single = row_type(family.value)
+    return ArrayType(single) if family.is_list else single
 
 
 def _nullable(spark: Any) -> Any:

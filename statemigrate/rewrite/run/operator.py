@@ -14,11 +14,15 @@ from statemigrate.rewrite.plan.families import FamilyPlan, families_of
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.rows.checksums import Checksum, hashes
 from statemigrate.rewrite.rows.columns import changed_key, changed_value, partition_of
+from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.rows.scripted import one_of_each, upgraded
 from statemigrate.rewrite.rows.surveying import survey
+from statemigrate.rewrite.rows.telling import Telling, told
 from statemigrate.rewrite.run.report import FamilyReport
 from statemigrate.rewrite.writing.delivery import deliver
 from statemigrate.rewrite.writing.partition import SCHEMA, PartitionTask, Written
+from statemigrate.rewrite.writing.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,7 +56,7 @@ class OperatorRun:
             for number, each in enumerate(families)
             if each.old is not None
         ]
-        found: dict[int, dict[int, Checksum]] = {}
+        found: dict[int, dict[int, Tally]] = {}
         if frames:
             for partition, report in self._written(frames, task, used_partitions(new)):
                 found[partition] = report
@@ -87,32 +91,47 @@ class OperatorRun:
     def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        old = self.operator.old
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
-        assert family.old is not None, "asked before"  # noqa: S101
-        rows = self.reader.rows(old, family.old)
-        changed = rows.select(
-            changed_key(family).alias("key"), changed_value(family, self.plan.starts).alias("value")
-        )
-        if family.key is not None and family.key.dropped:
-            changed = changed.dropDuplicates(["key"])
+        changed = self._changed(family)
         return changed.select(
             partition_of(new, family.new).alias("partition"),
             F.lit(number).alias("family"),
             *hashes(changed.schema),
+            ORIGINS,
+            MERGED,
             F.col("key").alias(f"key_{number}"),
             F.col("value").alias(f"value_{number}"),
         )
 
+    def _changed(self, family: FamilyPlan) -> DataFrame:
+        """The rows of a family as they become, with the counts of `entries`."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        old = self.operator.old
+        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+        assert family.old is not None, "asked before"  # noqa: S101
+        rows = self.reader.rows(old, family.old)
+        if family.script is not None:
+            return upgraded(rows, family)
+        one, none = F.lit(1).cast("long").alias(ORIGINS), F.lit(0).cast("long").alias(MERGED)
+        changed = rows.select(
+            changed_key(family).alias("key"),
+            changed_value(family, self.plan.starts).alias("value"),
+            one,
+            none,
+        )
+        return one_of_each(changed) if family.key and family.key.dropped else changed
+
     def _written(
         self, frames: list[DataFrame], task: PartitionTask, partitions: int
-    ) -> Iterator[tuple[int, dict[int, Checksum]]]:
+    ) -> Iterator[tuple[int, dict[int, Tally]]]:
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         placed = rows.repartitionById(partitions, "partition")
-        results = placed.mapInArrow(task, SCHEMA)
+        results = placed.mapInArrow(Telling(task), SCHEMA)
         # From a local disk only reports come; files come a piece at a time.
         local = task.root is not None
-        return deliver(results.collect() if local else results.toLocalIterator(), self.target)
+        with told():
+            rows_back = results.collect() if local else results.toLocalIterator()
+            yield from deliver(rows_back, self.target)
 
     def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
         place = local_path(self.target.location)
@@ -134,8 +153,9 @@ def _rows(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _family_report(
-    family: FamilyPlan, read: Checksum | None, written: dict[int, Checksum]
+    family: FamilyPlan, read: Checksum | None, written: dict[int, Tally]
 ) -> FamilyReport:
-    total = sum(each.count for each in written.values())
-    merged = 0 if read is None else read.count - total
-    return FamilyReport(family.name, family.change, read, written, merged)
+    total = sum(written.values(), Tally())
+    sums = {partition: each.checksum for partition, each in written.items()}
+    dropped = 0 if read is None else read.count - total.origins
+    return FamilyReport(family.name, family.change, read, sums, total.merged, dropped)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from statemigrate.files import Files
+from statemigrate.native.seen.record import write_record
+from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.checksums import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
@@ -65,6 +67,8 @@ def run_plan(
         time.monotonic() - begun,
         {name: list(pair) for name, pair in plan.changed_conf.items()},
     )
+    if plan.scripts:
+        write_record(target.files, noted_stores(plan.scripts, plan.new.batch))
     report.write(target.files)
     check_written(plan, report, StateReader(target.files, plan.new.batch, session))
     target.publish(old.get("metadata"))

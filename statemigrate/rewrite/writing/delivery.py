@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.files import Files
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.writing.tally import Tally
 
 
-def deliver(rows: Iterable[Any], target: Files) -> Iterator[tuple[int, dict[int, Checksum]]]:
+def deliver(rows: Iterable[Any], target: Files) -> Iterator[tuple[int, dict[int, Tally]]]:
     """Put the files in ``rows`` of tasks where they belong; yield each partition's report.
 
     A report has, by the place of a family in the plan, what was written of it. The rows of one
@@ -50,8 +50,5 @@ class _Unfinished:
             self._name = None
 
 
-def _report(text: str) -> dict[int, Checksum]:
-    return {
-        int(number): Checksum.from_text(each["rows"], each["checksum"])
-        for number, each in json.loads(text).items()
-    }
+def _report(text: str) -> dict[int, Tally]:
+    return {int(number): Tally.from_json(each) for number, each in json.loads(text).items()}

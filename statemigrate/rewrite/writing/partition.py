@@ -22,7 +22,9 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape, StoreShape
 from statemigrate.errors import RewriteError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.rows.checksums import NAMES, Checksum
+from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.writing.store_files import StoreFiles, StorePlace
+from statemigrate.rewrite.writing.tally import Tally
 
 SCHEMA = "partition int, file string, piece binary, report string"
 """What a task gives back: pieces of files for the driver, and at last a report as JSON."""
@@ -66,14 +68,14 @@ class PartitionTask:
                 store.name: StoreFiles(self._place(partition, store), Path(scratch))
                 for store in self.operator.stores
             }
-            totals = {each.number: Checksum() for each in self.families}
+            totals = {each.number: Tally() for each in self.families}
             for batch in batches:
                 _check_partition(batch, partition)
                 for each in self.families:
                     totals[each.number] += _put(batch, each, stores[each.store])
             for store in stores.values():
                 yield from self._delivered(partition, store.close())
-        report = {str(n): {"rows": t.count, "checksum": t.text} for n, t in totals.items()}
+        report = {str(number): tally.to_json() for number, tally in totals.items()}
         yield _row(partition, report=json.dumps(report))
 
     def _place(self, partition: int, store: StoreShape) -> StorePlace:
@@ -90,15 +92,16 @@ class PartitionTask:
                     yield _row(partition, file=name, piece=piece)
 
 
-def _put(batch: pa.RecordBatch, each: Written, store: StoreFiles) -> Checksum:
-    """Write the rows of one family in a batch; return their checksum."""
+def _put(batch: pa.RecordBatch, each: Written, store: StoreFiles) -> Tally:
+    """Write the rows of one family in a batch, and count them."""
     is_mine = pc.equal(batch["family"], each.number)
     mine = batch if pc.all(is_mine).as_py() else batch.filter(is_mine)
     if not mine.num_rows:
-        return Checksum()
+        return Tally()
     store.put(each.family, mine[f"key_{each.number}"], mine[f"value_{each.number}"])
     sums = [mine[name].to_numpy(zero_copy_only=False).astype(np.uint64).sum() for name in NAMES]
-    return Checksum.of(mine.num_rows, *sums)
+    checksum = Checksum.of(mine.num_rows, *sums)
+    return Tally(checksum, pc.sum(mine[ORIGINS]).as_py(), pc.sum(mine[MERGED]).as_py())
 
 
 def _check_partition(batch: pa.RecordBatch, partition: int) -> None:

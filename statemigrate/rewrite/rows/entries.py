@@ -1,0 +1,209 @@
+"""What a task does with entries of a store: the author's functions on them, a batch at a time.
+
+Each entry comes with two counts that it takes along: of how many old rows it is the first entry,
+and how many entries have been merged into it. From both the report tells what was dropped and what
+was merged, however often Spark runs a task again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.errors import TransformError
+from statemigrate.formats import Format, Value
+from statemigrate.migration.stage import Stage
+from statemigrate.processor.rows import RowCodec
+from statemigrate.state.native.rows import arrow_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+ORIGINS, MERGED = "origins", "merged"
+_MANY = 10_000
+Entry = tuple[Value, Any, int, int]
+"""A key, a value, or a list of values, and both counts."""
+
+
+@dataclass(frozen=True)
+class EntryFormats:
+    """The formats of keys and values; with ``is_list`` a value is a list of such."""
+
+    key: Format
+    value: Format
+    is_list: bool = False
+
+    @property
+    def types(self) -> tuple[DataType, DataType]:
+        """Spark's types of both."""
+        from pyspark.sql.types import ArrayType
+
+        single = self.value.struct_type()
+        return self.key.struct_type(), ArrayType(single) if self.is_list else single
+
+    def plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
+        """Keys, values and counts of batches, one by one."""
+        keys, values = RowCodec(self.key.struct_type()), RowCodec(self.value.struct_type())
+        for batch in batches:
+            for row in arrow_rows(batch):
+                key, held = keys.to_value(row["key"]), row["value"]
+                many = self.is_list
+                value: Any = list(map(values.to_value, held)) if many else values.to_value(held)
+                yield key, value, row[ORIGINS], row[MERGED]
+
+    def batches(self, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
+        """The entries as batches of Arrow."""
+        pending: list[Entry] = []
+        for entry in entries:
+            pending.append(entry)
+            if len(pending) == _MANY:
+                yield self._batch(pending)
+                pending = []
+        if pending:
+            yield self._batch(pending)
+
+    def _batch(self, entries: list[Entry]) -> pa.RecordBatch:
+        keys, values, origins, merged = zip(*entries, strict=True)
+        columns = [
+            _structs(self.key, keys),
+            _lists(self.value, values) if self.is_list else _structs(self.value, values),
+            pa.array(origins, pa.int64()),
+            pa.array(merged, pa.int64()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, ["key", "value", ORIGINS, MERGED])
+
+
+@dataclass(frozen=True)
+class EntryTask:
+    """Runs the functions of a stage on each entry."""
+
+    stage: Stage
+    before: EntryFormats
+    after: EntryFormats
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the entries become. Raises TransformError."""
+        return self.after.batches(self._entries(batches))
+
+    def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
+        for key, value, origins, merged in self.before.plain(batches):
+            for number, (new_key, new_value) in enumerate(self._become(key, value)):
+                yield new_key, new_value, origins * (number == 0), merged * (number == 0)
+
+    def _become(self, key: Value, value: Any) -> list[tuple[Value, Any]]:
+        if not self.before.is_list:
+            return self.stage.entries(key, value)
+        # A list migrates whole, each element by itself; keys of lists stay as they are.
+        return [(key, [self.stage.entries(key, each)[0][1] for each in value])]
+
+
+@dataclass(frozen=True)
+class TableTask:
+    """Runs the functions of a stage on tables of entries."""
+
+    stage: Stage
+    after: EntryFormats
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What the tables become. Raises TransformError."""
+        for batch in batches:
+            table = pa.Table.from_batches([batch.select(["key", "value"])])
+            made = self.stage.table(table).combine_chunks()
+            yield from self._batches(batch, made)
+
+    def _batches(self, before: pa.RecordBatch, made: pa.Table) -> Iterator[pa.RecordBatch]:
+        rows = made.num_rows
+        # Of a table whose keys change nobody can tell which row has become which.
+        origins = before[ORIGINS] if rows == before.num_rows else _first(before, ORIGINS, rows)
+        merged = before[MERGED] if rows == before.num_rows else _first(before, MERGED, rows)
+        for name, fmt in (("key", self.after.key), ("value", self.after.value)):
+            made = made.set_column(
+                made.schema.get_field_index(name), name, self._cast(made[name], fmt)
+            )
+        counted = made.append_column(ORIGINS, origins).append_column(MERGED, merged)
+        yield from counted.combine_chunks().to_batches()
+
+    def _cast(self, column: pa.ChunkedArray, fmt: Format) -> pa.ChunkedArray:
+        wanted = _arrow_type(fmt)
+        try:
+            return column.cast(wanted)
+        except pa.ArrowInvalid as cause:
+            raise TransformError(
+                f"Store '{self.stage.steps[-1].store}': upgrade_table returned values that the new "
+                "format cannot hold.",
+                expected=str(wanted),
+                found=str(cause),
+                next_action="correct upgrade_table, and rewrite again; no checkpoint was written",
+            ) from cause
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Brings entries together that stand side by side under one key."""
+
+    stage: Stage
+    formats: EntryFormats
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One entry for each key. Raises TransformError where two meet and no rule is given."""
+        return self.formats.batches(self._merged(batches))
+
+    def _merged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
+        held: Entry | None = None
+        name: bytes | None = None
+        for key, value, origins, merged in self.formats.plain(batches):
+            found = self.formats.key.encode(key)
+            if held is None or found != name:
+                if held is not None:
+                    yield held
+                held, name = (key, value, origins, merged), found
+            else:
+                together = self.stage.merge(key, held[1], value)
+                held = key, together, held[2] + origins, held[3] + merged + 1
+        if held is not None:
+            yield held
+
+
+def _first(before: pa.RecordBatch, name: str, rows: int) -> pa.Array:
+    """Counts for a table of another length: all of them with its first row."""
+    total = sum(before[name].to_pylist())
+    return pa.array([total, *([0] * (rows - 1))][:rows], pa.int64())
+
+
+def _structs(fmt: Format, values: Sequence[Value]) -> pa.StructArray:
+    kind = _arrow_type(fmt)
+    return pa.array(
+        list(values) if not _has_maps(kind) else [_paired(v, kind) for v in values], kind
+    )
+
+
+def _lists(fmt: Format, held: Sequence[list[Value]]) -> pa.ListArray:
+    elements = _structs(fmt, [each for values in held for each in values])
+    ends = pa.array([0, *accumulate(map(len, held))], pa.int32())
+    return pa.ListArray.from_arrays(ends, elements)
+
+
+def _arrow_type(fmt: Format) -> pa.DataType:
+    return pa.struct(list(arrow_schema(fmt.struct_type().jsonValue())))
+
+
+def _paired(value: Any, kind: pa.DataType) -> Any:
+    """A plain value with its maps as lists of pairs, as Arrow takes them."""
+    if value is None or not _has_maps(kind):
+        return value
+    if pa.types.is_map(kind):
+        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
+    if pa.types.is_list(kind):
+        return [_paired(each, kind.value_type) for each in value]
+    return {field.name: _paired(value[field.name], field.type) for field in kind}
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(
+        _has_maps(kind.field(place).type) for place in range(kind.num_fields)
+    )
