@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.catalogue import (
     DEFAULT,
+    JOIN_STORES,
     SESSION_WINDOW,
     TS_TO_VALUES,
     kind_of,
@@ -20,6 +22,7 @@ from statemigrate.checkpoint.operators.entries import (
     parse_properties,
 )
 from statemigrate.checkpoint.operators.metadata import LARGEST, schema_place
+from statemigrate.checkpoint.operators.recognising import recognised
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas
 from statemigrate.checkpoint.operators.shapes import (
     FamilyShape,
@@ -154,21 +157,26 @@ def _lists(properties: Mapping[str, Any] | None) -> set[str]:
 def _without_metadata(
     files: Files, number: int, conf: Mapping[str, str], name: str | None, error: Exception
 ) -> OperatorEntry:
+    """What Spark before 4.0 would have noted, from the schemas of the stores."""
     partitions = conf.get(PARTITIONS, "")
+    entry = OperatorEntry(number, name or "", tuple(_stores(files, number, partitions)))
+    name = name or recognised(
+        {s.name: read_schemas(files, entry, s)[0] for s in entry.stores}, conf
+    )
     if name is None or not partitions.isdecimal():
         raise CheckpointError(
             f"{files.location}/state/{number} does not say which operator it is of",
-            expected="_metadata/metadata, which Spark writes since 4.0",
-            found="no such file",
+            expected="_metadata/metadata, which Spark writes since 4.0, or schemas that only one "
+            "operator has",
+            found="no such file, and schemas that several might have written",
             next_action="start the query on Spark 4.0 or newer for one batch, which writes it",
             path=f"{files.location}/state/{number}",
         ) from error
-    stores = [
-        each.base_name
-        for each in files.list(f"state/{number}/0")
-        if each.kind == "folder" and not each.base_name.startswith("_")
-    ]
-    inner = [each for each in stores if each not in ("SSTs", "logs")] or [DEFAULT]
-    return OperatorEntry(
-        number, name, tuple(StoreEntry(each, 0, int(partitions)) for each in sorted(inner))
-    )
+    return replace(entry, name=name)
+
+
+def _stores(files: Files, number: int, partitions: str) -> Iterator[StoreEntry]:
+    there = {each.base_name for each in files.list(f"state/{number}/0") if each.kind == "folder"}
+    names = set(JOIN_STORES) if there >= set(JOIN_STORES) else {DEFAULT}
+    for name in sorted(names):
+        yield StoreEntry(name, 0, int(partitions) if partitions.isdecimal() else 0)
