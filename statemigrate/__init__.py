@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
     from statemigrate.commands.rewriting.rewrite import NewCode, Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewriting.verify import verify
     from statemigrate.commands.scripts import heads, history, init, show
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.plan.plan import RewritePlan
     from statemigrate.rewrite.plan.questions import RewriteAnswers
     from statemigrate.rewrite.run.report import RewriteReport
+    from statemigrate.rewrite.verifying.verify import Verified
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
 
@@ -88,6 +90,7 @@ _NAMES = {
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
     "statemigrate.commands.rewriting.rewrite": "NewCode Rewriting rewrite_checkpoint",
+    "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "heads history init show",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
@@ -120,6 +123,7 @@ _NAMES = {
     "statemigrate.rewrite.plan.plan": "RewritePlan",
     "statemigrate.rewrite.plan.questions": "RewriteAnswers",
     "statemigrate.rewrite.run.report": "RewriteReport",
+    "statemigrate.rewrite.verifying.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
 }
@@ -184,6 +188,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "ValueMismatchError",
+    "Verified",
     "adopt",
     "autogenerate",
     "backfill",
@@ -209,6 +214,7 @@ __all__ = [
     "show",
     "status",
     "undo_adoption",
+    "verify",
     "with_backfill",
 ]
 

@@ -84,3 +84,42 @@ def totals_by_region(events):
 def totals_of_initials(events):
     by = events.select(F.substring("k", 1, 1).alias("initial"), "v")
     return by.groupBy("initial").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+
+
+def distinct_by_one(events):
+    return events.dropDuplicates(["k"])
+
+
+def running_with_mean(key, frames, state):
+    """Counts, sums and tells the mean of the values of a key."""
+    import pandas as pd
+
+    total, n, mark = state.get if state.exists else (0, 0, None)
+    for frame in frames:
+        n, total = n + len(frame), total + int(frame["v"].sum())
+    state.update((total, n, "seen again" if mark is None and n > 1 else mark))
+    yield pd.DataFrame({"k": [key[0]], "n": [n], "mean": [total / n], "mark": [mark]})
+
+
+def groups_with_mean(events):
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    return events.groupBy("k").applyInPandasWithState(
+        running_with_mean,
+        "k STRING, n BIGINT, mean DOUBLE, mark STRING",
+        "total BIGINT, n BIGINT, mark STRING",
+        "update",
+        GroupStateTimeout.NoTimeout,
+    )
+
+
+def windows_alone(events):
+    late = events.withWatermark("at", "30 seconds")
+    return late.groupBy(F.window("at", "1 minute")).agg(F.sum("v").alias("total"))
+
+
+def sessions_with_largest(events):
+    late = events.withWatermark("at", "30 seconds")
+    return late.groupBy(F.session_window("at", "20 seconds"), "k").agg(
+        F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("largest")
+    )

@@ -10,6 +10,7 @@ from statemigrate.cli.output import console, print_rows
 if TYPE_CHECKING:
     from statemigrate.commands.rewriting.rewrite import Rewriting
     from statemigrate.rewrite.run.report import RewriteReport
+    from statemigrate.rewrite.verifying.verify import Verified
 
 _CHANGES = {
     "kept": "kept",
@@ -59,6 +60,22 @@ def print_report(report: RewriteReport) -> None:
     )
     for name, total in report.gone.items():
         console().print(f"  {name}: {total.count:,} rows are gone, as was confirmed")
+
+
+def print_verified(found: Verified) -> None:
+    """Print what was compared, what is wrong last."""
+    screen = console()
+    print_report(found.report)
+    screen.print()
+    for each in found.fine:
+        screen.print(f"  as it must be: {each}")
+    for each in found.problems:
+        screen.print("  wrong: ", style="bold red", end="")
+        screen.print(each)
+    if found.problems:
+        screen.print("Next: do not start a query on it; rewrite again, to another place")
+    else:
+        screen.print("Next: start the new code on it; the old checkpoint stays as it is")
 
 
 def _print_operator(operator: dict[str, Any]) -> None:

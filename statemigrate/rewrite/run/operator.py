@@ -66,9 +66,27 @@ class OperatorRun:
                 batches = task.write(partition, ())
                 found.update(deliver(_rows(batches), self.target))
         return tuple(
-            _family_report(each, read.get(each.name), {p: found[p][n] for p in sorted(found)})
+            self._report(each, read.get(each.name), {p: found[p][n] for p in sorted(found)})
             for n, each in enumerate(families)
         )
+
+    def _report(
+        self, family: FamilyPlan, read: Checksum | None, written: dict[int, Tally]
+    ) -> FamilyReport:
+        total = sum(written.values(), Tally())
+        return FamilyReport(
+            family.name,
+            family.change,
+            read,
+            {partition: each.checksum for partition, each in written.items()},
+            total.merged,
+            0 if read is None else read.count - total.origins,
+            self._source(family),
+        )
+
+    def _source(self, family: FamilyPlan) -> str:
+        places = [] if self.operator.old is None else families_of(self.operator.old)
+        return next((name for name, place in places if place == family.old), "")
 
     def left(self) -> dict[str, Checksum]:
         """What is in old families that no new one goes on with, by their names."""
@@ -150,12 +168,3 @@ class OperatorRun:
 def _rows(batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         yield from batch.to_pylist()
-
-
-def _family_report(
-    family: FamilyPlan, read: Checksum | None, written: dict[int, Tally]
-) -> FamilyReport:
-    total = sum(written.values(), Tally())
-    sums = {partition: each.checksum for partition, each in written.items()}
-    dropped = 0 if read is None else read.count - total.origins
-    return FamilyReport(family.name, family.change, read, sums, total.merged, dropped)

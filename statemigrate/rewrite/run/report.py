@@ -22,6 +22,7 @@ _FAMILY = {
     "written": Table(_SUM),
     "merged": int,
     "dropped": int,
+    "source": str,
 }
 _SHAPE = {
     "format": range(_FORMAT, _FORMAT + 1),
@@ -41,8 +42,8 @@ _SHAPE = {
 class FamilyReport:
     """A family: what was ``read`` of the old, and ``written`` of the new, by partition.
 
-    ``read`` is None for one without old rows. Every row read was written, ``merged`` into another
-    by a rule that the author gave, or ``dropped`` by one.
+    ``source`` is how users call the old one. ``read`` is None for one without old rows. Every row
+    read was written, ``merged`` into another by a rule that the author gave, or ``dropped`` by one.
     """
 
     name: str
@@ -51,6 +52,13 @@ class FamilyReport:
     written: dict[int, Checksum]
     merged: int = 0
     dropped: int = 0
+    source: str = ""
+
+    @property
+    def added(self) -> int:
+        """The entries that old rows became beside their first."""
+        read = 0 if self.read is None else self.read.count
+        return self.total.count + self.merged + self.dropped - read
 
     @property
     def total(self) -> Checksum:
@@ -133,7 +141,7 @@ def read_family(each: dict[str, Any]) -> FamilyReport:
     written = {int(number): _checksum(total) for number, total in each["written"].items()}
     read = None if each["read"] is None else _checksum(each["read"])
     return FamilyReport(
-        each["name"], each["change"], read, written, each["merged"], each["dropped"]
+        each["name"], each["change"], read, written, each["merged"], each["dropped"], each["source"]
     )
 
 
@@ -146,6 +154,7 @@ def family_json(each: FamilyReport) -> dict[str, Any]:
         "written": {str(number): _sum_json(total) for number, total in each.written.items()},
         "merged": each.merged,
         "dropped": each.dropped,
+        "source": each.source,
     }
 
 

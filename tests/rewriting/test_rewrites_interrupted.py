@@ -1,0 +1,127 @@
+"""A rewrite that ends anywhere leaves no checkpoint and goes on; what it made is compared."""
+
+import json
+import shutil
+
+import pytest
+import rewritten_code as code
+from rewritten_queries import Feed, rewritten, rows_of, run, session_with
+
+from statemigrate.cli import main
+from statemigrate.commands.rewriting.verify import verify
+from statemigrate.errors import CheckpointError, RewriteError
+from statemigrate.files.local import LocalFiles
+
+
+@pytest.fixture(scope="module")
+def old(spark, tmp_path_factory):
+    """The checkpoint of two operators, which no test changes."""
+    top = tmp_path_factory.mktemp("interrupted")
+    feed = Feed(top / "input")
+    feed.add(rows_of(*[(f"k{n % 7}", n, 100 + n % 50) for n in range(60)]))
+    run(session_with(spark, "rocksdb"), feed, code.distinct_then_windows, top / "old", "update")
+    return top / "old"
+
+
+class EndedError(Exception):
+    """The process ends here."""
+
+
+def ending_at(monkeypatch, count):
+    """End at the file of this number that is written at the driver; return the names written."""
+    names = []
+
+    def counted(method):
+        def call(self, name, *args, **kwargs):
+            if len(names) == count:
+                raise EndedError
+            names.append(name)
+            return method(self, name, *args, **kwargs)
+
+        return call
+
+    for each in ("put", "replace", "create"):
+        monkeypatch.setattr(LocalFiles, each, counted(getattr(LocalFiles, each)))
+    return names
+
+
+@pytest.mark.long
+def test_wherever_it_ends_there_is_none_or_a_whole_checkpoint(spark, old, tmp_path, monkeypatch):
+    new = tmp_path / "new"
+    for count in range(40):
+        with monkeypatch.context() as patched:
+            names = ending_at(patched, count)
+            try:
+                made = rewritten(spark, old, new, partitions=3)
+            except EndedError:
+                assert not (new / "metadata").exists()
+                continue
+        assert names[-1] == "metadata"
+        break
+    assert made.report.families[0].total.count > 0
+    assert count > 5, "it went on from where it was, file by file"
+    assert verify(old, new, spark=spark).problems == ()
+    assert not (new / "statemigrate" / "rewriting.json").exists()
+
+
+def test_another_plan_begins_anew_in_what_a_rewrite_has_begun(spark, old, tmp_path, monkeypatch):
+    new = tmp_path / "new"
+    with monkeypatch.context() as patched:
+        ending_at(patched, 3)
+        with pytest.raises(EndedError):
+            rewritten(spark, old, new, partitions=3)
+    made = rewritten(spark, old, new, partitions=2)
+    assert sorted(made.report.families[0].written) == [0, 1]
+    assert verify(old, new, spark=spark).problems == ()
+
+
+def test_a_directory_that_is_not_ours_is_left_alone(spark, old, tmp_path):
+    (tmp_path / "new" / "state").mkdir(parents=True)
+    (tmp_path / "new" / "state" / "mine").touch()
+    with pytest.raises(RewriteError, match="has other things in it"):
+        rewritten(spark, old, tmp_path / "new")
+    with pytest.raises(RewriteError, match="is a checkpoint already"):
+        rewritten(spark, old, old)
+
+
+def test_a_row_that_was_lost_afterwards_is_found(spark, old, tmp_path):
+    new = tmp_path / "new"
+    rewritten(spark, old, new)
+    for path in (new / "state" / "1").glob("*/*.changelog"):
+        others = new / "state" / "1" / ("1" if path.parent.name == "0" else "0") / path.name
+        shutil.copy(path, others)
+        break
+    problems = verify(old, new, spark=spark).problems
+    assert any("new deduplicate-1" in each and "not in the partition" in each for each in problems)
+
+
+def test_what_no_rewrite_has_made_is_not_compared(spark, old):
+    with pytest.raises(CheckpointError, match="was not made by a rewrite"):
+        verify(old, old, spark=spark)
+
+
+def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, capsys):
+    new = str(tmp_path / "new")
+    arguments = [str(old), new, "--code", "rewritten_code:windows_alone"]
+    arguments += ["--input", "events=k STRING, region STRING, v BIGINT, at TIMESTAMP"]
+
+    def called(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(list(words))
+        return ended.value.code, capsys.readouterr()
+
+    status, said = called("rewrite", *arguments)
+    assert status == 1
+    assert "? the new code has no deduplicate-1: is all of its state to go?" in said.out
+    assert "--accept deduplicate-1" in said.out
+    status, said = called("rewrite", *arguments, "--apply")
+    assert (status, "1 question is open" in said.err) == (1, True)
+    status, said = called("rewrite", *arguments, "--accept", "deduplicate-1", "--apply")
+    assert status == 0, said.err
+    assert f"Next: `statemigrate verify {old} {new}`" in said.out
+    status, said = called("verify", str(old), new)
+    assert (status, "Next: start the new code on it" in said.out) == (0, True)
+    status, said = called("verify", str(old), new, "--json")
+    assert json.loads(said.out)["problems"] == []
+    status, said = called("rewrite", *arguments, "--start", "x=[")
+    assert (status, "is no JSON" in said.err) == (2, True)

@@ -1,0 +1,83 @@
+"""Operators that keep something else afterwards, and what they then give."""
+
+import rewritten_code as code
+from rewritten_queries import accepting, rewritten, rows_of, run, session_with
+
+from statemigrate.commands.rewriting.verify import verify
+
+
+def test_duplicates_are_then_known_by_fewer_columns(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb")
+    feed.add(rows_of(*[(f"k{n % 5}", n) for n in range(30)]))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.distinct, old, "append")
+    answers = accepting("deduplicate-0.region", "deduplicate-0.merge")
+    made = rewritten(spark, old, new, code.distinct_by_one, answers=answers, partitions=5)
+    family = made.report.families[0]
+    assert (family.read.count, family.total.count, family.merged) == (15, 5, 10)
+    assert verify(old, new, spark=spark).problems == ()
+    feed.add(rows_of(("k1", 100), ("k4", 101), ("k7", 102), ("k7", 103)))
+    given = run(session, feed, code.distinct_by_one, new, "append")
+    assert [row for rows in given.values() for row in rows] == [
+        next(row for row in given[1] if "k7" in row)
+    ]
+
+
+def test_a_function_goes_on_with_another_struct_whose_fields_stand_elsewhere(spark, feed, tmp_path):
+    session = session_with(spark, "hdfs")
+    feed.add(rows_of(*[(f"k{n % 3}", n) for n in range(9)]))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.groups, old)
+    answers = accepting("groups-0.groupState.mark")
+    rewritten(spark, old, new, code.groups_with_mean, answers=answers, partitions=3)
+    feed.add(rows_of(("k0", 100), ("new", 7)))
+    assert set(run(session, feed, code.groups_with_mean, new)[1]) == {
+        "Row(k='k0', n=4, mean=27.25, mark=None)",
+        "Row(k='new', n=1, mean=7.0, mark=None)",
+    }
+
+
+def test_a_session_window_has_one_more_function(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb")
+    feed.add(rows_of(("a", 5, 100), ("b", 6, 101), ("a", 7, 110)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.sessions, old, "append")
+    answers = accepting("session-window-0.max")
+    rewritten(spark, old, new, code.sessions_with_largest, answers=answers, partitions=3)
+    feed.add(rows_of(("a", 1, 120), ("c", 9, 300)))
+    feed.add(rows_of(("c", 9, 400)))
+    given = run(session, feed, code.sessions_with_largest, new, "append")
+    sums = sorted(str(row).split("k=")[1] for rows in given.values() for row in rows)
+    assert sums == [
+        "'a', n=3, total=13, largest=1)",
+        "'b', n=1, total=6, largest=None)",
+        "'c', n=1, total=9, largest=9)",
+    ]
+
+
+def test_an_operator_is_taken_out_and_the_other_one_goes_on(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb")
+    feed.add(rows_of(("a", 5, 100), ("a", 5, 100), ("b", 6, 101)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.distinct_then_windows, old, "update")
+    made = rewritten(spark, old, new, code.windows_alone, answers=accepting("deduplicate-1"))
+    assert made.report.gone["deduplicate-1"].count == 2
+    assert verify(old, new, spark=spark).problems == ()
+    feed.add(rows_of(("a", 5, 100)))
+    given = run(session, feed, code.windows_alone, new, "update")
+    assert [str(row).split("total=")[1] for rows in given.values() for row in rows] == ["16)"]
+
+
+def test_an_operator_is_put_in_and_begins_empty(spark, feed, tmp_path):
+    session = session_with(spark, "hdfs")
+    feed.add(rows_of(("a", 5, 100), ("b", 6, 101)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.windows_alone, old, "update")
+    made = rewritten(spark, old, new, code.distinct_then_windows, partitions=3)
+    assert [each.change for each in made.plan.operators] == ["kept", "new"]
+    feed.add(rows_of(("a", 7, 102), ("a", 7, 102)))
+    given = run(session, feed, code.distinct_then_windows, new, "update")
+    assert [str(row).split("total=")[1] for rows in given.values() for row in rows] == ["18)"]
+    feed.add(rows_of(("a", 7, 102), ("a", 8, 103)))
+    given = run(session, feed, code.distinct_then_windows, new, "update")
+    assert [str(row).split("total=")[1] for rows in given.values() for row in rows] == ["26)"]
