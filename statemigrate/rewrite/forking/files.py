@@ -10,7 +10,7 @@ from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import schema_files
-from statemigrate.checkpoint.operators.entries import parse_operator
+from statemigrate.checkpoint.operators.entries import OperatorEntry, StoreEntry, parse_operator
 from statemigrate.checkpoint.operators.metadata import LARGEST, OperatorFile
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.stores.versions import hdfs_version, rocksdb_version, store_folder
@@ -109,7 +109,11 @@ def _operator_files(
     for operator in shape.operators:
         folder = f"state/{operator.number}/_metadata"
         changes = [b for b in batches_in(names_in(old, f"{folder}/v2")) if b <= shape.batch]
-        paths = [f"{folder}/v2/{batch}" for batch in sorted(changes)] or [f"{folder}/metadata"]
+        paths = [f"{folder}/v2/{batch}" for batch in sorted(changes)]
+        if old.find(f"{folder}/metadata") is not None:
+            paths.append(f"{folder}/metadata")
+        # Spark before 4.0 has written none.
+        copied += [] if paths else _schemas(operator)
         for path in paths:
             data = old.get(path, most=LARGEST)
             entry = parse_operator(data, f"{old.location}/{path}")
@@ -119,6 +123,12 @@ def _operator_files(
             else:
                 copied.append(path)
     return list(dict.fromkeys(copied)), rooted
+
+
+def _schemas(operator: OperatorShape) -> list[str]:
+    stores = tuple(StoreEntry(each.name, 0, each.partitions) for each in operator.stores)
+    entry = OperatorEntry(operator.number, operator.name, stores)
+    return [name for store in stores for name in schema_files(entry, store)]
 
 
 def _with_checksums(old: Files, names: Iterable[str]) -> list[str]:

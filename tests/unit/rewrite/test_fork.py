@@ -12,6 +12,8 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import LocalFiles
 
+FORMATS = ("aggregation", "flatMapGroupsWithState")
+
 
 @pytest.fixture(params=[aggregation, variables])
 def old(request, tmp_path):
@@ -43,6 +45,16 @@ def test_a_fork_has_what_its_snapshot_names(tmp_path, new):
     assert {name for name in names(new) if name.startswith("state/0/0/")} == {
         "state/0/0/1.zip", "state/0/0/SSTs/000000-x.sst", "state/0/0/2.changelog",
     }  # fmt: skip
+
+
+def test_a_checkpoint_of_spark_before_4_has_no_metadata_of_operators(tmp_path, new):
+    old = aggregation(tmp_path / "old")
+    shutil.rmtree(old / "state/0/_metadata")
+    for path in (old / "offsets").iterdir():
+        formats = "".join(f', "spark.sql.streaming.{n}.stateFormatVersion": "2"' for n in FORMATS)
+        path.write_text(path.read_text().replace(' "lz4"', f' "lz4"{formats}'))
+    fork(old, new)
+    assert names(new) == names(old) - {"offsets/0", "offsets/1", "commits/0", "commits/1"}
 
 
 def test_the_old_one_is_only_read(old, new):
