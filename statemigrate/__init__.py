@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
     from statemigrate.commands.writing.baseline import baseline
+    from statemigrate.commands.writing.likeness import autogenerate_like
     from statemigrate.commands.writing.new import NewScript, new
     from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.embedded.engine.query import EmbeddedQuery
@@ -83,6 +84,7 @@ _NAMES = {
     "statemigrate.commands.writing.autogenerate": "autogenerate",
     "statemigrate.commands.backfill": "backfill backfill_status pause_backfill",
     "statemigrate.commands.writing.baseline": "baseline",
+    "statemigrate.commands.writing.likeness": "autogenerate_like",
     "statemigrate.commands.check": "check",
     "statemigrate.commands.dry_run": "dry_run dry_run_file",
     "statemigrate.commands.writing.new": "NewScript new",
@@ -191,6 +193,7 @@ __all__ = [
     "Verified",
     "adopt",
     "autogenerate",
+    "autogenerate_like",
     "backfill",
     "backfill_status",
     "baseline",

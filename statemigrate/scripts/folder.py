@@ -12,6 +12,7 @@ from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
 from statemigrate.scripts.choosing import chosen
 from statemigrate.scripts.inference import Transforms, infer_transforms
+from statemigrate.scripts.inference.keys import KeyChange, infer_rekeying
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.survey import Survey, survey
 
@@ -105,6 +106,7 @@ class ScriptFolder:
         baseline: bool = False,
         infer: bool = False,
         new_key: Format | None = None,
+        keys: KeyChange | None = None,
         notes: str = "",
         scripts: Survey | None = None,
     ) -> Path:
@@ -113,9 +115,10 @@ class ScriptFolder:
         ``old`` is filled in from the head's ``new`` and otherwise left open, as ``new`` is. With
         ``baseline``, for a store without scripts, it only records ``new``. With ``infer`` the
         functions are written too, as far as the two formats tell what is in them; guesses are
-        marked ``# QUESTION:``. ``new_key`` is written down where it is given, of a baseline the key
-        that there is; ``notes`` go below the message. Otherwise the script is refused by everything
-        that reads it until ``old``, ``new`` and ``upgrade`` are written.
+        marked ``# QUESTION:``; with ``keys`` those that change keys are written. ``new_key`` is
+        noted where it is given, in a baseline as the key that there is; ``notes`` go below the
+        message. Otherwise the script is refused by everything that reads it until ``old``, ``new``
+        and ``upgrade`` are written.
 
         Raises LineageError if ``old`` is not the head's format or a baseline would not come first,
         and ScriptError for ``infer`` without two formats. ``scripts`` are those of the folder,
@@ -130,7 +133,7 @@ class ScriptFolder:
         mine = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
             old = _continued(lineage, old, baseline)
-        transforms = _inferred(store, old, new) if infer else None
+        transforms = _inferred(store, old, new, keys) if infer else None
         return write_script(
             self.directory,
             mine,
@@ -140,7 +143,7 @@ class ScriptFolder:
             new=new or old,
             baseline=baseline,
             transforms=transforms,
-            new_key=new_key,
+            new_key=keys.new if keys else new_key,
             notes=notes,
         )
 
@@ -188,7 +191,11 @@ def survey_of(migrations: str | Path | None) -> Survey | None:
     return ScriptFolder(migrations).survey()
 
 
-def _inferred(store: str, old: Format | None, new: Format | None) -> Transforms:
+def _inferred(
+    store: str, old: Format | None, new: Format | None, keys: KeyChange | None
+) -> Transforms:
+    if old is not None and new is not None and keys is not None:
+        return infer_rekeying(old, new, keys)
     if old is not None and new is not None:
         return infer_transforms(old, new)
     missing = "new" if old else "old"

@@ -8,7 +8,8 @@ from typing import Any
 
 from statemigrate.errors import StatemigrateError
 from statemigrate.formats import Comparison, Format, compare
-from statemigrate.migration import Migration
+from statemigrate.migration import BASE, Migration
+from statemigrate.migration.step import step_of
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.survey import Survey
 
@@ -30,6 +31,15 @@ class Entry:
     faults: tuple[StatemigrateError, ...]
     migration: Migration | None
 
+    @property
+    def only_by_rewriting(self) -> tuple[str, ...]:
+        """What of the script no running query can do, by the names it has there."""
+        migration = self.migration
+        if migration is None or migration.is_baseline:
+            return ()
+        before = migration.down_revision or BASE
+        return step_of(migration, "upgrade", before, migration.new).only_by_rewriting
+
     def to_json(self) -> dict[str, Any]:
         """Return the entry as JSON holds it."""
         migration = self.migration
@@ -43,6 +53,7 @@ class Entry:
             "baseline": migration.is_baseline if migration else None,
             "reversible": migration.is_reversible if migration else None,
             "drops": list(migration.drops) if migration else None,
+            "rewrites": list(self.only_by_rewriting),
             "questions": [asdict(question) for question in questions],
             "path": self.path,
             "checksum": migration.checksum if migration else None,
@@ -58,6 +69,11 @@ class Details(Entry):
     new: Format | None
 
     @property
+    def new_key(self) -> Format | None:
+        """The format of the keys after it; None where it says nothing of them."""
+        return self.migration.new_key if self.migration else None
+
+    @property
     def comparison(self) -> Comparison | None:
         """How the formats differ; None where there are not two."""
         return compare(self.old, self.new) if self.old and self.new else None
@@ -69,6 +85,7 @@ class Details(Entry):
             **super().to_json(),
             "old": self.old.to_json() if self.old else None,
             "new": self.new.to_json() if self.new else None,
+            "new_key": self.new_key.to_json() if self.new_key else None,
             "verdict": str(comparison.verdict) if comparison else None,
             "changes": [asdict(c) for c in comparison.changes] if comparison else [],
         }

@@ -47,6 +47,17 @@ def _aggregation(orders: Any) -> tuple[Any, str]:
     return orders.groupBy("customer").agg(*functions), "update"
 
 
+def _wider(orders: Any) -> tuple[Any, str]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    functions = [F.count("*"), F.sum("amount"), F.avg("amount"), F.max("id"), F.min("region")]
+    return orders.groupBy("customer", "amount").agg(*functions), "update"
+
+
+def _fewer(orders: Any) -> tuple[Any, str]:
+    return orders.dropDuplicates(["customer"]), "append"
+
+
 def _windows(orders: Any) -> tuple[Any, str]:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -85,6 +96,8 @@ def _counted(key: Any, frames: Any, state: Any) -> Any:
 
 QUERIES = {
     "aggregation": _aggregation,
+    "wider": _wider,
+    "fewer": _fewer,
     "windows": _windows,
     "duplicates": _duplicates,
     "join": _join,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,10 +45,16 @@ if TYPE_CHECKING:
     help="Record the format that the state in this checkpoint has today; without STORE, of each "
     "store that has no script.",
 )
+@click.option(
+    "--like",
+    metavar="PROBE",
+    help="With --from-checkpoint: write what takes its operators' state to that in PROBE, a "
+    "checkpoint that the new code made on any input.",
+)
 @operator_option
 @shared_options()
 @click.pass_obj
-def new(
+def new(  # noqa: PLR0913 - an option each
     settings: Settings,
     store: str | None,
     *,
@@ -57,6 +64,7 @@ def new(
     baseline: bool,
     reference: str | None,
     checkpoint: str | None,
+    like: str | None,
 ) -> None:
     """Write a new migration script for STORE.
 
@@ -64,7 +72,13 @@ def new(
     starts the store's branch. The formats and `upgrade` that are still open are yours to write.
     """
     _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
-    if checkpoint is not None:
+    if like is not None and checkpoint is None:
+        raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
+    if like is not None and message is None:
+        raise click.UsageError("Missing option '-m' / '--message'.")
+    if checkpoint is not None and like is not None:
+        _like(settings, checkpoint, like, str(message), store)
+    elif checkpoint is not None:
         _from_checkpoint(settings, checkpoint, message, store)
     elif message is None:
         raise click.UsageError("Missing option '-m' / '--message'.")
@@ -133,16 +147,34 @@ def _write(
         screen.print(f"Next: {step}")
 
 
+def _like(settings: Settings, checkpoint: str, like: str, message: str, store: str | None) -> None:
+    from statemigrate.commands.writing.likeness import autogenerate_like
+
+    written = autogenerate_like(
+        checkpoint,
+        like,
+        message,
+        store=store,
+        migrations=settings.migrations,
+        stores=configuration().stores,
+    )
+    _print_written(settings, written, "the state of both is the same")
+
+
 def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
     from statemigrate.commands.writing.autogenerate import autogenerate
 
     written = autogenerate(reference, message, store=store, migrations=settings.migrations)
+    _print_written(settings, written, "the code declares the head's format")
+
+
+def _print_written(settings: Settings, written: Sequence[NewScript], nothing: str) -> None:
     if settings.json:
         print_json([_document(script) for script in written])
         return
     screen = console()
     if not written:
-        screen.print("Nothing to migrate: the code declares the head's format")
+        screen.print(f"Nothing to migrate: {nothing}")
     for script in written:
         screen.print(f"Wrote {script.path}")
         for line in _remarks(script):

@@ -156,6 +156,8 @@ def _print_details(details: Details) -> None:
         "script": details.path,
         "way back": _way_back(details),
         **({"drops": ", ".join(migration.drops)} if migration and migration.drops else {}),
+        **({"keys": str(details.new_key)} if details.new_key else {}),
+        **({"rewrite": _by_rewriting(details)} if details.only_by_rewriting else {}),
     }
     for name, text in lines.items():
         screen.print(f"{name + ':':<10}", style="bold", end="")
@@ -165,7 +167,25 @@ def _print_details(details: Details) -> None:
         screen.print()
         for line in visible_lines(str(told)):
             screen.print(line)
+    for line in _meanings(details):
+        screen.print(visible(line))
     _print_faults([details])
+
+
+def _by_rewriting(details: Details) -> str:
+    return f"only a rewrite runs {', '.join(details.only_by_rewriting)}"
+
+
+def _meanings(details: Details) -> list[str]:
+    """What the columns of an aggregation's value are; nothing of any other store."""
+    from statemigrate.checkpoint.operators.aggregates import meanings
+    from statemigrate.formats import Struct
+
+    is_aggregation = (details.store or "").startswith("aggregation-")
+    if not is_aggregation or not isinstance(details.new, Struct):
+        return []
+    told = meanings(details.new.to_json()["schema"])
+    return ["", "What the columns are:", *(f"  {each}" for each in told)] if told else []
 
 
 def _print_faults(entries: Sequence[Entry]) -> None:

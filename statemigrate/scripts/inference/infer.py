@@ -35,8 +35,8 @@ class Transforms:
         return tuple(line for line in lines if line.startswith(MARK))
 
 
-def infer_transforms(old: Format, new: Format) -> Transforms:
-    """Return functions that take every value of ``old`` to ``new``, and back.
+def infer_transforms(old: Format, new: Format, *, back: bool = True) -> Transforms:
+    """Return functions that take every value of ``old`` to ``new``, and ``back``.
 
     Kept fields are copied and types converted where there is an obvious way; renamed and moved
     fields are found by their names and types. What is filled in, and each field of ``old`` that
@@ -45,9 +45,11 @@ def infer_transforms(old: Format, new: Format) -> Transforms:
     """
     upgrade, downgrade = Functions("upgrade"), Functions("downgrade")
     Converter(upgrade).whole(old.schema, new.schema)
-    Converter(downgrade).whole(new.schema, old.schema)
+    if back:
+        Converter(downgrade).whole(new.schema, old.schema)
     drops = [_drops(downgrade.drops)] if downgrade.drops else []
-    source = "\n\n\n".join([*upgrade.sources.values(), *downgrade.sources.values(), *drops])
+    backward = downgrade.sources.values() if back else ()
+    source = "\n\n\n".join([*upgrade.sources.values(), *backward, *drops])
     return Transforms(source, _imports(source))
 
 

@@ -260,6 +260,7 @@ def test_heads_and_history_list_newest_first(folder):
         "baseline": False,
         "reversible": True,
         "drops": [],
+        "rewrites": [],
         "questions": [],
         "faults": [],
         "path": folder.lineage("auctions").migrations[0].path,
