@@ -7,6 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.arrow_rows import arrow
+from support.avro_rows import avro_types, with_names_of_their_own
 from support.sessions import spark_version
 from support.spark_rows import SparkEncoders, SparkRows
 from support.unsafe_rows import field, leaf_types, schema_of, structs, types, values
@@ -30,6 +31,7 @@ pytestmark = [
     pytest.mark.skipif(spark_version() < (4, 3), reason="calls Spark's encoders as 4.3 has them"),
 ]
 ROCKSDB = RowLayout(rocksdb=True)
+AVRO = RowLayout(rocksdb=True, avro=True)
 
 
 def months(spark):
@@ -179,6 +181,55 @@ def test_checksums_are_spark_s_own(spark, rocksdb):
     written = [encoders.summed(k, v, rocksdb) for k, v in zip(keys.to_list(), plain, strict=True)]
     summed = ValueCodec(schema, RowLayout(rocksdb, checksums=True))
     assert summed.encode(made, keys).to_list() == written
+
+
+AVRO_KEY = schema_of(*(each for each in KEY["fields"] if each["name"] not in ("small", "tiny")))
+
+
+@pytest.mark.parametrize(
+    "encoder", [NoPrefix(), PrefixScan(2), RangeScan((1,)), RangeScan((4, 2, 3))], ids=str
+)
+def test_keys_as_avro_are_spark_s_own_bytes(spark, encoder):
+    @settings(max_examples=2, phases=[Phase.generate])
+    @given(st.lists(values(AVRO_KEY, False), min_size=15, max_size=15))
+    def check(rows):
+        made = arrow(AVRO_KEY, rows)
+        encoders = SparkEncoders(spark, AVRO_KEY, encoder, AVRO_KEY, avro=3)
+        written = encoders.keys(SparkRows(spark, AVRO_KEY, made).rows)
+        codec = KeyCodec(AVRO_KEY, encoder, AVRO, schema_number=3)
+        assert codec.encode(made).to_list() == written
+        assert codec.decode(Rows.from_list(written)).equals(made)
+
+    check()
+
+
+@pytest.mark.parametrize("encoder", [TimestampPrefix(), TimestampPostfix()], ids=str)
+def test_avro_keys_with_an_event_time_are_spark_s_own_bytes(spark, encoder):
+    schema = schema_of(field("name", "string"), field("__event_time", "long", False))
+    made = arrow(schema, [{"name": f"key {t}", "__event_time": t} for t in (-1, 0, 2**50)])
+    encoders = SparkEncoders(spark, schema, encoder, schema, avro=0)
+    written = encoders.keys(SparkRows(spark, schema, made).rows)
+    assert KeyCodec(schema, encoder, AVRO).encode(made).to_list() == written
+
+
+def test_values_as_avro_are_spark_s_own_bytes(spark):
+    @settings(max_examples=8, phases=[Phase.generate])
+    @given(st.data())
+    def check(data):
+        # Spark has a map's entries in the order of Java's hash table.
+        schema = with_names_of_their_own(data.draw(structs(avro_types(maps=False), 4, 12)))
+        made = arrow(schema, data.draw(st.lists(values(schema, False), min_size=1, max_size=8)))
+        key = schema_of(field("k", "string"))
+        encoders = SparkEncoders(spark, key, NoPrefix(), schema, avro=1)
+        rows = SparkRows(spark, schema, made).rows
+        for is_list in (False, True):
+            written = encoders.values(rows, is_list)
+            keys = Rows.from_list([b"key"] * len(written))
+            codec = ValueCodec(schema, AVRO, is_list=is_list, schema_number=1)
+            assert codec.encode(made, keys).to_list() == written
+            assert codec.decode(Rows.from_list(written), keys)[0].equals(made)
+
+    check()
 
 
 def test_partitions_are_those_of_spark_s_hash(spark):

@@ -40,14 +40,22 @@ class SparkRows:
 
 
 class SparkEncoders:
-    """Spark's encoders for RocksDB of one family's keys and values."""
+    """Spark's encoders for RocksDB of one family's keys and values.
 
-    def __init__(self, session: Any, key: Any, encoder: KeyEncoder, value: Any) -> None:
+    ``avro`` is the number of the schemas where rows are Avro, None where they are not.
+    """
+
+    def __init__(
+        self, session: Any, key: Any, encoder: KeyEncoder, value: Any, avro: int | None = None
+    ) -> None:
         self._jvm = session._jvm
         self._state = self._jvm.org.apache.spark.sql.execution.streaming.state
         self._key, self._value = self._type(key), self._type(value)
         self._spec = self._spec_of(encoder)
-        self._data = self._state.UnsafeRowDataEncoder(self._spec, self._value)
+        if avro is None:
+            self._data = self._state.UnsafeRowDataEncoder(self._spec, self._value)
+        else:
+            self._data = self._avro(avro)
 
     def keys(self, rows: Any) -> list[bytes]:
         """The bytes of keys, without their column family."""
@@ -68,6 +76,22 @@ class SparkEncoders:
         if in_rocksdb:
             return bytes(sums.encodeValueRowWithChecksum(bytearray(value), checksum))
         return bytes(sums.encodeSingleValueRowWithChecksum(bytearray(value), checksum))
+
+    def _avro(self, number: int) -> Any:
+        avro = self._jvm.org.apache.spark.sql.avro
+        converters = getattr(getattr(avro, "SchemaConverters$"), "MODULE$")
+        schemas = self._jvm.java.util.HashMap()
+        for schema, is_key in ((self._key, True), (self._value, False)):
+            schemas.put(
+                self._state.StateSchemaMetadataKey("default", number, is_key),
+                self._state.StateSchemaMetadataValue(
+                    schema, converters.toAvroTypeWithDefaults(schema)
+                ),
+            )
+        scala = self._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(schemas)
+        metadata = self._state.StateSchemaMetadata(scala)
+        provider = self._jvm.scala.Some(self._state.InMemoryStateSchemaProvider(metadata))
+        return self._state.AvroStateEncoder(self._spec, self._value, provider, "default")
 
     def _spec_of(self, encoder: KeyEncoder) -> Any:
         match encoder:

@@ -8,6 +8,7 @@ a key for scans into two rows, and puts the number of the column family first. S
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from statemigrate.checkpoint.operators.shapes import (
     StructJson,
     TimestampPrefix,
 )
+from statemigrate.checkpoint.rows.avro.part import AvroPart
 from statemigrate.checkpoint.rows.buffers import Rows, joined
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
@@ -31,8 +33,8 @@ from statemigrate.checkpoint.rows.wrapped.key_forms import (
     TimedKeys,
     WholeKeys,
 )
-from statemigrate.checkpoint.rows.wrapped.ordered import OrderedColumns, ordered_as_binary
-from statemigrate.checkpoint.rows.wrapped.parts import RowPart
+from statemigrate.checkpoint.rows.wrapped.ordered import OrderedColumns
+from statemigrate.checkpoint.rows.wrapped.parts import Part, RowPart
 from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans
 
 FAMILY = 2
@@ -43,18 +45,26 @@ _KEY = "a key"
 class KeyCodec:
     """Reads and writes the keys of one column family, or of a store that has none.
 
-    ``family`` is the family's number in its partition, None in a store without families.
-    Raises `UnsupportedError` for a schema that is not known.
+    ``family`` is the family's number in its partition, None in a store without families;
+    ``schema_number`` is that of the schema, which Avro notes in each key. Raises `UnsupportedError`
+    for a schema that is not known.
     """
 
     def __init__(
-        self, key: StructJson, encoder: KeyEncoder, layout: RowLayout, family: int | None = None
+        self,
+        key: StructJson,
+        encoder: KeyEncoder,
+        layout: RowLayout,
+        family: int | None = None,
+        *,
+        schema_number: int = 0,
     ) -> None:
         self.arrow_schema = arrow_schema(key)
         self._family = b"" if family is None else family.to_bytes(FAMILY, "little", signed=True)
         order = _order(len(key["fields"]), encoder if layout.rocksdb else NoPrefix())
         self._places = np.argsort(order, kind="stable").tolist()
-        self._form = _form(key, encoder, order) if layout.rocksdb else WholeKeys(_row(key, b""))
+        parts = _Parts(key, layout, schema_number)
+        self._form = _form(parts, encoder, order) if layout.rocksdb else WholeKeys(parts.whole())
 
     def encode(self, keys: pa.RecordBatch | pa.StructArray) -> Rows:
         """The bytes of keys, as a store has them. Raises as `RowCodec.encode`."""
@@ -84,28 +94,52 @@ def _order(count: int, encoder: KeyEncoder) -> list[int]:
     return [*first, *(index for index in range(count) if index not in first)]
 
 
-def _form(key: StructJson, encoder: KeyEncoder, order: Sequence[int]) -> KeyForm:
+@dataclass(frozen=True)
+class _Parts:
+    """The rows that a key is made of."""
+
+    key: StructJson
+    layout: RowLayout
+    number: int
+
+    def whole(self) -> Part:
+        """One row of every column."""
+        return self._of(self.key, self.number)
+
+    def first(self, indices: Sequence[int]) -> Part:
+        """The row of the columns that a scan looks for."""
+        return self._of(self.columns(indices), None)
+
+    def others(self, indices: Sequence[int]) -> Part:
+        """The row of the other columns."""
+        return self._of(self.columns(indices), self.number)
+
+    def ordered(self, indices: Sequence[int]) -> tuple[OrderedColumns, Part]:
+        """The columns of a range, and the row of them."""
+        ordered = OrderedColumns(self.columns(indices), divided=self.layout.avro)
+        return ordered, self._of(ordered.schema, None)
+
+    def columns(self, indices: Sequence[int]) -> StructJson:
+        """The schema of some of the columns."""
+        return {**self.key, "fields": [self.key["fields"][index] for index in indices]}
+
+    def _of(self, schema: StructJson, number: int | None) -> Part:
+        if self.layout.avro:
+            return AvroPart(schema, _KEY, number)
+        return RowPart(RowCodec(schema), VERSION if self.layout.rocksdb else b"", _KEY)
+
+
+def _form(parts: _Parts, encoder: KeyEncoder, order: Sequence[int]) -> KeyForm:
     match encoder:
         case NoPrefix():
-            return WholeKeys(_row(key, VERSION))
+            return WholeKeys(parts.whole())
         case PrefixScan(columns):
             first, rest = tuple(order[:columns]), tuple(order[columns:])
-            parts = _row(_part(key, first), VERSION), _row(_part(key, rest), VERSION)
-            return DividedKeys(first, parts[0], rest, parts[1])
+            return DividedKeys(first, parts.first(first), rest, parts.others(rest))
         case RangeScan(ordinals):
-            first, rest = ordinals, tuple(order[len(ordinals) :])
-            ordered = OrderedColumns(_part(key, first))
-            binaries = _row(ordered_as_binary(_part(key, first)), VERSION)
-            return DividedKeys(first, binaries, rest, _row(_part(key, rest), VERSION), ordered)
+            rest = tuple(order[len(ordinals) :])
+            ordered, binaries = parts.ordered(ordinals)
+            return DividedKeys(ordinals, binaries, rest, parts.others(rest), ordered)
         case _:
             rest = tuple(order[:-1])
-            others = _row(_part(key, rest), VERSION)
-            return TimedKeys(rest, others, isinstance(encoder, TimestampPrefix))
-
-
-def _row(schema: StructJson, header: bytes) -> RowPart:
-    return RowPart(RowCodec(schema), header, _KEY)
-
-
-def _part(schema: StructJson, indices: Sequence[int]) -> StructJson:
-    return {**schema, "fields": [schema["fields"][index] for index in indices]}
+            return TimedKeys(rest, parts.others(rest), isinstance(encoder, TimestampPrefix))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows
-from statemigrate.checkpoint.rows.unsafe.conforming import conform
+from statemigrate.checkpoint.rows.unsafe.conforming import conforming
 from statemigrate.checkpoint.rows.unsafe.decoding import decoded_rows
 from statemigrate.checkpoint.rows.unsafe.encoding import struct_rows
 from statemigrate.checkpoint.rows.unsafe.types import struct_of
@@ -35,18 +33,8 @@ class RowCodec:
         Raises `ValueMismatchError` for columns that are not the schema's in name, order and type,
         and for a null where the schema has none.
         """
-        columns: Sequence[pa.Array]
-        if isinstance(batch, pa.StructArray):
-            columns = [batch.field(index) for index in range(batch.type.num_fields)]
-            fields = list(batch.type.fields)
-            absent = batch.is_null().to_numpy(zero_copy_only=False)
-        else:
-            columns, fields = batch.columns, list(batch.schema)
-            absent = np.zeros(batch.num_rows, bool)
-        conform(self._struct, fields, "")
-        if absent.any():
-            raise ValueError("a row is not null; only its fields are")
-        return struct_rows(self._struct, columns, absent)
+        columns = conforming(self._struct, batch)
+        return struct_rows(self._struct, columns, np.zeros(len(batch), bool))
 
     def decode(self, rows: Rows) -> pa.StructArray:
         """The rows' values. Raises `CorruptFileError` for bytes that are no rows of the schema."""

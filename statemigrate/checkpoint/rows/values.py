@@ -8,17 +8,20 @@ what is stored begins with the CRC-32C of key and value. Source: apache/spark
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.rows.avro.part import AvroPart
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.unsafe.leaf_decoding import damaged
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.wrapped.checksums import checked_values, with_checksums
-from statemigrate.checkpoint.rows.wrapped.parts import RowPart
+from statemigrate.checkpoint.rows.wrapped.parts import Part, RowPart
 from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, length_of, repeated
 
 _VALUE = "a value"
@@ -27,15 +30,27 @@ _VALUE = "a value"
 class ValueCodec:
     """Reads and writes the values of one column family, or of a store that has none.
 
-    ``is_list`` says that several may be under one key. Raises `UnsupportedError` for a schema that
-    is not known.
+    ``is_list`` says that several may be under one key. Avro notes the ``schema_number`` in each
+    value; ``older`` are the family's earlier schemas by theirs. Raises `UnsupportedError` for a
+    schema that is not known.
     """
 
-    def __init__(self, value: StructJson, layout: RowLayout, *, is_list: bool = False) -> None:
+    def __init__(
+        self,
+        value: StructJson,
+        layout: RowLayout,
+        *,
+        is_list: bool = False,
+        schema_number: int = 0,
+        older: Mapping[int, StructJson] | None = None,
+    ) -> None:
         self.arrow_schema = arrow_schema(value)
         self._layout = layout
         self._is_list = is_list and layout.rocksdb
-        self._row = RowPart(RowCodec(value), VERSION if layout.rocksdb else b"", _VALUE)
+        if layout.avro:
+            self._row: Part = AvroPart(value, _VALUE, schema_number, older)
+        else:
+            self._row = RowPart(RowCodec(value), VERSION if layout.rocksdb else b"", _VALUE)
 
     def encode(self, values: pa.RecordBatch | pa.StructArray, keys: Rows) -> Rows:
         """The bytes of each value, under a key each; ``keys`` as the store has them.

@@ -10,12 +10,22 @@ from statemigrate.checkpoint.rows.unsafe.types import Array, Blob, Field, Map, S
 from statemigrate.errors import ValueMismatchError
 
 
-def conform(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
-    """Check columns by name, order and type; nullability is the values' affair.
+def conforming(struct: Struct, batch: pa.RecordBatch | pa.StructArray) -> list[pa.Array]:
+    """The columns of a batch, or of structs of which none is null, that are the struct's.
 
-    What Arrow has in two widths, strings, binaries and lists, may have either.
-    Raises `ValueMismatchError`.
+    Raises `ValueMismatchError` for others in name, order or type. Nullability is the values'
+    affair, and what Arrow has in two widths, strings, binaries and lists, may have either.
     """
+    if not isinstance(batch, pa.StructArray):
+        _conform_all(struct, list(batch.schema), "")
+        return list(batch.columns)
+    _conform_all(struct, list(batch.type.fields), "")
+    if batch.null_count:
+        raise _differs("the row", "fields, of which each may be null", "rows that are null")
+    return [batch.field(index) for index in range(len(struct.fields))]
+
+
+def _conform_all(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
     names = [field.name for field in fields]
     wanted = [field.name for field in struct.fields]
     if names != wanted:
@@ -27,7 +37,7 @@ def conform(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
 def _conform(field: Field, found: pa.DataType) -> None:
     match field.type:
         case Struct() as kind if pa.types.is_struct(found):
-            conform(kind, list(found.fields), field.path)
+            _conform_all(kind, list(found.fields), field.path)
         case Array() as kind if pa.types.is_list(found) or pa.types.is_large_list(found):
             _conform(kind.element, found.value_type)
         case Map() as kind if pa.types.is_map(found):

@@ -53,7 +53,7 @@ def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Ro
     sizes = np.full(absent.size, struct.fixed, np.int64)
     parts: list[tuple[Behind, Integers]] = []
     for index, (field, column) in enumerate(zip(struct.fields, columns, strict=True)):
-        nulls = _nulls(field, column, absent)
+        nulls = nulls_of(field, column, absent)
         slots[:, index // 64] |= nulls.astype(_WORD) << np.uint64(index % 64)
         found = _encoded(field, column, nulls, in_row=True)
         if isinstance(found, Held):
@@ -86,13 +86,13 @@ def _blocks(kind: Struct | Array | Map, array: pa.Array, nulls: Mask) -> Rows:
             columns = [array.field(index) for index in range(len(kind.fields))]
             return struct_rows(kind, columns, nulls)
         case Array():
-            counts, (elements,) = _flat(array, nulls, [array.values])
+            counts, (elements,) = flat(array, nulls, [array.values])
             return _array_rows(kind.element, elements, counts)
         case Map():
             return _map_rows(kind, array, nulls)
 
 
-def _nulls(field: Field, array: pa.Array, absent: Mask) -> Mask:
+def nulls_of(field: Field, array: pa.Array, absent: Mask) -> Mask:
     """Where an array has no value, or what it is part of is not there."""
     if isinstance(field.type, Nothing):
         return np.ones(len(array), bool)
@@ -124,15 +124,13 @@ def _laid_out(fixed: Bytes, sizes: Integers, parts: list[tuple[Behind, Integers]
 
 
 def _map_rows(kind: Map, array: pa.MapArray, nulls: Mask) -> Rows:
-    counts, (keys, values) = _flat(array, nulls, [array.keys, array.items])
+    counts, (keys, values) = flat(array, nulls, [array.keys, array.items])
     keyed = _array_rows(kind.key, keys, counts)
     valued = _array_rows(kind.value, values, counts)
     return joined(keyed.lengths.astype("<i8").view(np.uint8).reshape(-1, WORD), keyed, valued)
 
 
-def _flat(
-    array: pa.Array, nulls: Mask, children: list[pa.Array]
-) -> tuple[Integers, list[pa.Array]]:
+def flat(array: pa.Array, nulls: Mask, children: list[pa.Array]) -> tuple[Integers, list[pa.Array]]:
     """How many elements each list has, and the elements of all, end to end."""
     places = array.offsets.to_numpy().astype(np.int64)
     counts = np.diff(places)
@@ -149,7 +147,7 @@ def _array_rows(element: Field, array: pa.Array, counts: Integers) -> Rows:
     """A block for each list of elements, of which ``array`` has those of all."""
     owners = np.repeat(np.arange(counts.size), counts)
     first = ends(counts)[:-1]
-    nulls = _nulls(element, array, np.zeros(len(array), bool))
+    nulls = nulls_of(element, array, np.zeros(len(array), bool))
     headers = WORD + WORD * ((counts + 63) // 64)
     width = element_width(element.type)
     sizes = headers + padded(counts * width)

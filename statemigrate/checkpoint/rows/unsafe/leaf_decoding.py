@@ -53,8 +53,13 @@ def large_decimals(
     turned[:] = (np.uint8(0xFF) * (first >> 7))[:, np.newaxis]
     places = np.arange(1, nulls.size + 1) * _DECIMAL - sizes
     copy_ranges(data, starts, sizes, turned.reshape(-1), places)
+    return wide_decimals_of(field.type.arrow, turned, nulls)
+
+
+def wide_decimals_of(kind: pa.DataType, turned: Bytes, nulls: Mask) -> pa.Array:
+    """Decimals of which each has sixteen bytes, big-endian."""
     content = pa.py_buffer(np.ascontiguousarray(turned[:, ::-1]))
-    return pa.Array.from_buffers(field.type.arrow, nulls.size, [validity(nulls), content])
+    return pa.Array.from_buffers(kind, nulls.size, [validity(nulls), content])
 
 
 def blobs(field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: Mask) -> pa.Array:

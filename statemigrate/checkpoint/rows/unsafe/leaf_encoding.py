@@ -70,10 +70,10 @@ def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> 
     ``reserved`` is how a row has them: those over 18 digits take two words each, null or not. As
     elements of an array they take what they need.
     """
-    halves = _numbers(array, np.dtype("<u8"), 2).reshape(-1, 2)
     if kind.precision <= LARGEST_IN_SLOT:
-        return Held(np.where(nulls, np.uint64(0), halves[:, 0]))
-    data, sizes = _shortest(halves)
+        low = _numbers(array, np.dtype("<u8"), 2)[::2]
+        return Held(np.where(nulls, np.uint64(0), low))
+    data, sizes = _shortest(wide_decimals(array))
     starts = np.arange(1, len(array) + 1) * _DECIMAL - sizes
     sizes = np.where(nulls, 0, sizes)
     if not reserved:
@@ -83,9 +83,14 @@ def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> 
     return Behind(data, starts, sizes, room, np.zeros(len(array), bool))
 
 
-def _shortest(halves: npt.NDArray[Any]) -> tuple[Bytes, Integers]:
-    """Sixteen bytes a number, big-endian, and how many of the last ones are needed."""
-    turned = np.ascontiguousarray(halves.view(np.uint8).reshape(-1, _DECIMAL)[:, ::-1])
+def wide_decimals(array: pa.Array) -> Bytes:
+    """The unscaled value of each decimal in sixteen bytes, big-endian."""
+    halves = _numbers(array, np.dtype("<u8"), 2)
+    return np.ascontiguousarray(halves.view(np.uint8).reshape(-1, _DECIMAL)[:, ::-1])
+
+
+def _shortest(turned: Bytes) -> tuple[Bytes, Integers]:
+    """The same end to end, and how many of the last bytes of each are needed."""
     sign = turned[:, :1] >> 7
     # A byte in front may go if it repeats the sign of the one behind it.
     spare = (turned[:, :-1] == sign * np.uint8(0xFF)) & (turned[:, 1:] >> 7 == sign)

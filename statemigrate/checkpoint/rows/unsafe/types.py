@@ -29,10 +29,14 @@ DEEPEST = 64
 
 @dataclass(frozen=True)
 class Number:
-    """A value that a slot holds itself; ``bits`` is the unsigned integer of its width."""
+    """A value that a slot holds itself; ``bits`` is the unsigned integer of its width.
+
+    ``months`` says that the number is a year-month interval.
+    """
 
     arrow: pa.DataType
     bits: np.dtype[Any]
+    months: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def _lettered(text: str) -> Type | None:
     if re.fullmatch(r"interval (day|hour|minute|second)( to (hour|minute|second))?", text):
         return Number(pa.duration("us"), np.dtype("<u8"))
     if re.fullmatch(r"interval (year|month)( to month)?", text):
-        return Number(pa.int32(), np.dtype("<u4"))
+        return Number(pa.int32(), np.dtype("<u4"), months=True)
     return None
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.rows.buffers import Bytes, Rows
+from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined
 from statemigrate.checkpoint.rows.unsafe.leaf_decoding import damaged, numbers
 from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Mask, held
 from statemigrate.checkpoint.rows.unsafe.types import Field, Number, struct_of
@@ -26,20 +26,17 @@ _SPARK_S = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.floa
 _SIGN = np.uint64(1 << 63)
 
 
-def ordered_as_binary(schema: StructJson) -> StructJson:
-    """The schema with a binary in place of each column."""
-    return {**schema, "fields": [{**each, "type": "binary"} for each in schema["fields"]]}
-
-
 class OrderedColumns:
     """The columns of a schema, and the binaries that sort as they do.
 
-    Raises `UnsupportedError` for a type that Spark does not order so. It would take a boolean, but
-    leaves its value out.
+    With ``divided`` a marker and its number are two binaries, as Avro has them. Raises
+    `UnsupportedError` for a type that Spark does not order so. It would take a boolean, but leaves
+    its value out.
     """
 
-    def __init__(self, schema: StructJson) -> None:
+    def __init__(self, schema: StructJson, *, divided: bool = False) -> None:
         self._fields = struct_of(schema).fields
+        self._divided = divided
         for field in self._fields:
             if not isinstance(field.type, Number) or field.type.arrow not in _SPARK_S:
                 raise UnsupportedError(
@@ -50,20 +47,28 @@ class OrderedColumns:
                     field=field.path,
                 )
 
+    @property
+    def schema(self) -> StructJson:
+        """The schema of the binaries."""
+        count = len(self._fields) * (2 if self._divided else 1)
+        binary = {"type": "binary", "nullable": True, "metadata": {}}
+        return {"type": "struct", "fields": [{"name": str(i), **binary} for i in range(count)]}
+
     def as_binaries(self, structs: pa.StructArray) -> pa.StructArray:
         """The binaries of columns."""
-        made = [
-            _ordered(field, structs.field(index)).to_arrow()
-            for index, field in enumerate(self._fields)
-        ]
-        return pa.StructArray.from_arrays(made, [field.name for field in self._fields])
+        columns = []
+        for index, field in enumerate(self._fields):
+            ordered = _ordered(field, structs.field(index))
+            columns += [ordered[:, :1], ordered[:, 1:]] if self._divided else [ordered]
+        arrays = [Rows.from_matrix(column).to_arrow() for column in columns]
+        return pa.StructArray.from_arrays(arrays, [str(index) for index in range(len(arrays))])
 
     def from_binaries(self, structs: pa.StructArray) -> pa.StructArray:
         """The columns of binaries. Raises `CorruptFileError`."""
-        made = [
-            _number(field, Rows.from_arrow(structs.field(index)))
-            for index, field in enumerate(self._fields)
-        ]
+        rows = [Rows.from_arrow(column) for column in structs.flatten()]
+        if self._divided:
+            rows = [joined(*pair) for pair in zip(rows[::2], rows[1::2], strict=True)]
+        made = [_number(*each) for each in zip(self._fields, rows, strict=True)]
         fields = [field.arrow for field in self._fields]
         return pa.StructArray.from_arrays(made, fields=fields)
 
@@ -80,7 +85,7 @@ def event_times_of(data: Bytes) -> pa.Array:
     return pa.array(bits.view("<i8"))
 
 
-def _ordered(field: Field, array: pa.Array) -> Rows:
+def _ordered(field: Field, array: pa.Array) -> Bytes:
     assert isinstance(field.type, Number)  # noqa: S101 - the constructor has refused the others
     nulls = array.is_null().to_numpy(zero_copy_only=False)
     bits = held(field.type, array, nulls).bits
@@ -88,7 +93,7 @@ def _ordered(field: Field, array: pa.Array) -> Rows:
     if pa.types.is_floating(field.type.arrow):
         bits = np.where(negative, ~bits, bits)
     marker = np.where(nulls, _NULL, np.where(negative, _NEGATIVE, _POSITIVE)).astype(np.uint8)
-    return Rows.from_matrix(np.hstack([marker[:, np.newaxis], _big_endian(bits)]))
+    return np.hstack([marker[:, np.newaxis], _big_endian(bits)])
 
 
 def _number(field: Field, rows: Rows) -> pa.Array:

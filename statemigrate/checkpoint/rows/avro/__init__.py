@@ -1,0 +1,1 @@
+"""Rows as Avro, for queries whose state is encoded so: many at a time."""
