@@ -20,7 +20,7 @@ from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.opening import is_embedded, open_state
+from statemigrate.state.opening import is_embedded, open_state, require_own_state
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     # Said before Spark takes its time to start.
     files = ChunkFiles(path)
     files.directory.require_query()
+    require_own_state(path)
     require_control_source(files)
     scripts = ScriptFolder(migrations).survey()
     session = session_of(spark, path)
@@ -117,5 +118,5 @@ def _check_start(
         return
     opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
     with closing(opened) as state:
-        for store in state.stores.keys() & lineages.keys():
+        for store in (state.stores.keys() & lineages.keys()) - state.operator_stores:
             planned(state, store, lineages, targets, accept_edited)

@@ -70,7 +70,9 @@ def _later(
     lineages = ScriptFolder(migrations).lineages()
     opened = open_state(checkpoint, lineages, targets=targets, operator=operator, spark=spark)
     with closing(opened) as state:
-        plans = [planned(state, store, lineages, targets, accept_edited) for store in state.stores]
+        # The state of Spark's own operators has one family each, which no query leaves behind.
+        stores = [store for store in state.stores if store not in state.operator_stores]
+        plans = [planned(state, store, lineages, targets, accept_edited) for store in stores]
         values = {
             family.name: sum(state.counts(plan.declared.store).get(family.name, {}).values())
             for plan in plans

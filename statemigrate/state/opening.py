@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from statemigrate.checkpoint.operators.metadata import known_variables
+from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
+from statemigrate.checkpoint.operators.metadata import known_variables, operator_names
 from statemigrate.deployment import is_family_of, store_of
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
 from statemigrate.state.embedded import EmbeddedState
@@ -91,3 +92,21 @@ def require_store(checkpoint: str, store: str) -> None:
     # Spark keeps variables of its own, with a dollar in front.
     stores = sorted({store_of(name) for name in variables if not name.startswith("$")})
     raise no_such_store(checkpoint, store, stores)
+
+
+def require_own_state(checkpoint: str) -> None:
+    """Raise `UnsupportedError` for state that only Spark's own operators keep.
+
+    No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
+    """
+    names = set(operator_names(directory_of(checkpoint).files).values())
+    own = set(VARIABLES.names) | set(GROUPS.names)
+    if names and not names & own:
+        raise UnsupportedError(
+            f"no running query migrates the state in {checkpoint}: it is that of Spark's operators",
+            expected="state of a processor or function of yours",
+            found=", ".join(sorted(names)),
+            next_action=f"stop the query and `statemigrate rewrite {checkpoint} NEW --code "
+            "MODULE:FUNCTION`, which makes a new checkpoint from it",
+            path=checkpoint,
+        )

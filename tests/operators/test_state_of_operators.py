@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 from queries import ORDERS, START
 
-from statemigrate import StateReader, baseline, export, get, status
-from statemigrate.errors import CheckpointError
+from statemigrate import StateReader, backfill, baseline, export, get, retire, status
+from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder
 
@@ -126,3 +126,23 @@ def test_both_sides_of_a_join_get_a_baseline(checkpoint_of, tmp_path):
 def test_status_counts_what_an_operator_keeps(checkpoint_of, spark):
     (store,) = status(checkpoint_of("aggregation"), migrations=None, spark=spark).stores
     assert (store.store, store.in_target, store.left) == ("aggregation-0", 5, 0)
+
+
+def test_scripts_that_do_not_fit_one_store_leave_the_others_alone(checkpoint_of, spark, tmp_path):
+    folder = ScriptFolder.create(tmp_path / "m")
+    folder.new("join-0.left", "of another query", new=Struct("x INT"), baseline=True)
+    reader = StateReader(checkpoint_of("join"), migrations=folder.directory, spark=spark)
+    assert len(list(reader.entries("join-0.right"))) == 5
+    with pytest.raises(StartupError, match="the format, and the keys, of no revision"):
+        reader.get("join-0.left", "c3")
+
+
+def test_no_running_query_migrates_it(checkpoint_of, spark, tmp_path):
+    folder = ScriptFolder.create(tmp_path / "m")
+    checkpoint = checkpoint_of("aggregation")
+    with pytest.raises(UnsupportedError) as raised:
+        backfill(checkpoint, migrations=folder.directory, spark=spark)
+    assert "stateStoreSave" in raised.value.found
+    assert "statemigrate rewrite" in raised.value.next_action
+    left = retire(checkpoint, migrations=folder.directory, spark=spark)
+    assert (left.dropped, left.kept) == ((), {})

@@ -107,6 +107,14 @@ def test_an_applied_script_that_was_edited(new, scripts):
     new.deploy(migrated(AmountsTally(), migrations=folder, accept_edited=(AMOUNTS,)))
 
 
+def test_a_script_that_only_a_rewrite_can_run(old, scripts):
+    merging = f"{AMOUNTS_SCRIPT}\n\ndef merge(first, second):\n    return first\n"
+    refused_untouched(
+        old, StartupError, migrated(AmountsTally(), migrations=scripts.write(merging)),
+        "has `merge`, which a running query cannot do", "statemigrate rewrite",
+    )  # fmt: skip
+
+
 def test_a_script_whose_format_is_not_the_stored_one(new, scripts):
     folder = scripts.write(AMOUNTS_SCRIPT.replace("DECIMAL(18,2)", "DECIMAL(20,2)"))
 

@@ -83,6 +83,11 @@ def _empty(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
 def _behind(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
     if store.head is None or store.head == store.target:
         return None
+    if store.rewrites:
+        return (
+            f"statemigrate dry-run {store.store} --checkpoint {checkpoint}, then stop the query "
+            f"and statemigrate rewrite {checkpoint} NEW"
+        )
     return (
         f"statemigrate dry-run {store.store} --checkpoint {checkpoint}, then deploy the code for "
         f"{store.head}, with @migrated on it"

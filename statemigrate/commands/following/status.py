@@ -98,6 +98,12 @@ def status(
         return Status(state.engine, state.checkpoint, state.batch, time.time(), counted)
 
 
+def _only_by_rewriting(lineage: Lineage | None, revision: str) -> bool:
+    if lineage is None or revision not in lineage:
+        return False
+    return lineage.path(revision, lineage.head).only_by_rewriting is not None
+
+
 def _is_broken(found: Survey | None, store: str) -> bool:
     return found is not None and store in found.stores and store not in found.lineages
 
@@ -128,6 +134,7 @@ def _store(
         families,
         "",
         is_broken=broken,
+        rewrites=store in state.operator_stores or _only_by_rewriting(lineage, target.revision),
     )
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None:

@@ -30,7 +30,7 @@ class StoreStatus:
     values that are in the target's, None on the embedded engine. ``head`` is None for a store
     without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
     second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
-    both None while unknown.
+    both None while unknown. ``rewrites`` says that only a rewrite leads on: no query migrates it.
     """
 
     store: str
@@ -43,6 +43,7 @@ class StoreStatus:
     rate: float | None = None
     seconds: float | None = None
     is_broken: bool = False
+    rewrites: bool = False
 
     @property
     def left(self) -> int:

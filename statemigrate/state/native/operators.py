@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +41,8 @@ class OperatorRows:
 
     @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
-        """See `Kept`."""
-        record = read_record(self._reader.files)
-        return {
-            name: self._stored(name, each, record.get(name, StoreRecord()))
-            for name, each in self._found.items()
-        }
+        """See `Kept`: each is looked at when it is asked for, as its scripts may not fit it."""
+        return _Stores(self._found, self._stored)
 
     def key_of(self, store: str) -> StructType:
         """See `Kept`."""
@@ -60,7 +56,12 @@ class OperatorRows:
         """See `Kept`."""
         return StructValues(family.format)
 
-    def _stored(self, name: str, store: OperatorStore, record: StoreRecord) -> StoredStore:
+    @cached_property
+    def _record(self) -> Mapping[str, StoreRecord]:
+        return read_record(self._reader.files)
+
+    def _stored(self, name: str) -> StoredStore:
+        store, record = self._found[name], self._record.get(name, StoreRecord())
         held: Format = struct_from_json(store.value)
         revision, lineage = BASE, self._lineages.get(name)
         if lineage is not None:
@@ -68,6 +69,33 @@ class OperatorRows:
             held = lineage.format_of(revision)
         family = StoredFamily(name, revision, held)
         return StoredStore("list" if store.is_join else "value", (family,), record.applied)
+
+
+class _Stores(Mapping[str, StoredStore]):
+    def __init__(self, names: Collection[str], stored: Callable[[str], StoredStore]) -> None:
+        self._names = names
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> StoredStore:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._stored(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def together(
+    one: Mapping[str, StoredStore], other: Mapping[str, StoredStore]
+) -> Mapping[str, StoredStore]:
+    """The stores of both."""
+    return _Stores([*one, *other], lambda name: one[name] if name in one else other[name])
 
 
 def _shown(reader: SparkCheckpoint, store: OperatorStore) -> DataFrame:

@@ -10,6 +10,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.state.logical import arranged, in_target
 from statemigrate.state.native.meeting import collisions
+from statemigrate.state.native.operators import together
 from statemigrate.state.native.reading import Read, Reading, Readings
 from statemigrate.state.native.rows import Keys
 from statemigrate.state.protocol import Collisions, Entry, Suspect
@@ -50,7 +51,7 @@ class Together:
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`."""
-        return {**self._main.stores, **self._operators.stores}
+        return together(self._main.stores, self._operators.stores)
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
         """See `Kept`."""

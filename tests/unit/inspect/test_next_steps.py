@@ -77,3 +77,11 @@ def test_broken_scripts_come_first(root: str) -> None:
     assert next_step(broken, "native", root) == (
         "statemigrate history auctions shows what is wrong with its scripts"
     )
+
+
+def test_what_only_a_rewrite_migrates_is_rewritten(root: str) -> None:
+    behind = StoreStatus("aggregation-0", "value", "base", "r1", 5, (), "", rewrites=True)
+    assert next_step(behind, "native", root) == (
+        f"statemigrate dry-run aggregation-0 --checkpoint {root}, then stop the query and "
+        f"statemigrate rewrite {root} NEW"
+    )
