@@ -22,7 +22,8 @@ from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.wrapped.checksums import checked_values, with_checksums
 from statemigrate.checkpoint.rows.wrapped.parts import Part, RowPart
-from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, length_of, repeated
+from statemigrate.checkpoint.rows.wrapped.repeating import Repeated
+from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, length_of
 
 _VALUE = "a value"
 
@@ -72,7 +73,7 @@ class ValueCodec:
         if self._layout.checksums:
             spans, owners = checked_values(keys, values, self._layout)
         if self._is_list:
-            spans, lists = repeated(spans, 0, self._layout.delimiter, _VALUE)
+            spans, lists = Repeated(0, self._layout.delimiter, _VALUE).parts(spans)
             owners = owners[lists]
         elif not np.array_equal(owners, np.arange(len(values))):
             raise damaged(_VALUE, "one value under each key", "another number")

@@ -203,6 +203,28 @@ def test_merged_elements_are_told_apart(checksums, delimiter, lists):
     assert list(zip(owners.tolist(), found.to_pylist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize("delimiter", [b",", b""])
+def test_many_lists_some_of_them_long_are_told_apart(delimiter):
+    elements = [sized(each) for each in text_rows(["a", None, "ccc"])]
+    counts = [1] * 200 + [0] + [3] * 100 + [5000] + [2] * 100
+    merged = [delimiter.join((elements * 2000)[:count]) for count in counts]
+    codec = ValueCodec(VALUE, RowLayout(True, delimiter=delimiter), is_list=True)
+    keys = Rows.from_list([b"key"] * len(counts))
+    found, owners = codec.decode(Rows.from_list(merged), keys)
+    assert np.bincount(owners, minlength=len(counts)).tolist() == counts
+    texts = ["a", None, "ccc"] * 2000
+    assert found.field(0).to_pylist() == [text for count in counts for text in texts[:count]]
+
+
+@pytest.mark.parametrize("count", [1, 200])
+@pytest.mark.parametrize("tail", [b",", b",\1", b",\xff\xff\xff\xff", b",\x05\0\0\0abcd", b";"])
+def test_a_list_that_does_not_end_with_an_element_is_refused(count, tail):
+    codec = ValueCodec(VALUE, RowLayout(True, delimiter=b","), is_list=True)
+    lists = Rows.from_list([sized(text_rows(["a"])[0]) + tail] * count)
+    with pytest.raises(CorruptFileError):
+        codec.decode(lists, Rows.from_list([b"key"] * count))
+
+
 def test_a_list_without_its_delimiter_is_refused():
     codec = ValueCodec(VALUE, RowLayout(True, delimiter=b","), is_list=True)
     joined = b"".join(sized(each) for each in text_rows(["a", "b"]))

@@ -72,8 +72,7 @@ class AvroPart:
         parts, places = [], []
         for number in np.unique(numbers).tolist():
             rows = np.flatnonzero(numbers == number)
-            found = Spans(spans.data, content.starts[rows], content.lengths[rows])
-            parts.append(self._of(number, found))
+            parts.append(self._of(number, content.at(rows)))
             places.append(rows)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 

@@ -15,7 +15,8 @@ from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.unsafe.leaf_decoding import damaged
 from statemigrate.checkpoint.rows.wrapped.crc32c import crc32c
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans, length_of, repeated
+from statemigrate.checkpoint.rows.wrapped.repeating import Repeated
+from statemigrate.checkpoint.rows.wrapped.splitting import Spans, length_of
 
 _CHECKSUM = 4
 _VALUE, _KEY = "a value with its checksum", "a deleted key with its checksum"
@@ -34,12 +35,12 @@ def checked_values(keys: Rows, values: Rows, layout: RowLayout) -> tuple[Spans, 
     """
     spans = Spans.of(values)
     if layout.rocksdb:
-        content, owners = repeated(spans, _CHECKSUM, layout.delimiter, _VALUE)
+        content, owners = Repeated(_CHECKSUM, layout.delimiter, _VALUE).parts(spans)
     else:
         content, owners = spans.behind(_CHECKSUM, _VALUE), np.arange(len(values))
     before = _CHECKSUM + (_CHECKSUM if layout.rocksdb else 0)
     noted = Spans(content.data, content.starts - before, content.lengths + before)
-    _compare(noted, _of(keys, owners), content)
+    _compare(noted, Spans.of(keys).at(owners), content)
     return content, owners
 
 
@@ -55,10 +56,6 @@ def checked_deletions(keys: Rows) -> Rows:
     content = spans.behind(_CHECKSUM, _KEY)
     _compare(spans, content)
     return content.rows()
-
-
-def _of(keys: Rows, owners: Integers) -> Spans:
-    return Spans(keys.data, keys.starts[owners], keys.lengths[owners])
 
 
 def _compare(noted: Spans, *summed: Spans) -> None:

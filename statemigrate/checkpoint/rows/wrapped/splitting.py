@@ -28,6 +28,10 @@ class Spans:
         """Whole rows."""
         return Spans(rows.data, rows.starts, rows.lengths)
 
+    def at(self, indices: Integers) -> Spans:
+        """Those at ``indices``, in their order."""
+        return Spans(self.data, self.starts[indices], self.lengths[indices])
+
     def rows(self) -> Rows:
         """The bytes, copied end to end."""
         return within(self.data, self.starts, self.lengths)
@@ -68,36 +72,3 @@ class Spans:
 def length_of(rows: Rows) -> Bytes:
     """The length of each row as it is written in front of it."""
     return rows.lengths.astype("<i4").view(np.uint8).reshape(-1, LENGTH)
-
-
-def repeated(spans: Spans, before: int, delimiter: bytes, what: str) -> tuple[Spans, Integers]:
-    """The parts of which each span has any number, and the index of the span that each is of.
-
-    A part is ``before`` bytes, its length and its content; only the content is given. Between two
-    there is the ``delimiter``. Raises `CorruptFileError`.
-    """
-    places, ends = spans.starts, spans.starts + spans.lengths
-    owners = np.flatnonzero(spans.lengths > 0)
-    found = []
-    while owners.size:
-        rest = Spans(spans.data, places[owners], ends[owners] - places[owners])
-        content, behind = rest.behind(before, what).split(what)
-        found.append((content.starts, content.lengths, owners))
-        more = behind.lengths > 0
-        behind = Spans(spans.data, behind.starts[more], behind.lengths[more])
-        behind = behind.without(delimiter, what)
-        owners = owners[more]
-        places = places.copy() if len(found) == 1 else places
-        places[owners] = behind.starts
-    return _in_order(spans, found)
-
-
-def _in_order(
-    spans: Spans, found: list[tuple[Integers, Integers, Integers]]
-) -> tuple[Spans, Integers]:
-    if not found:
-        empty = np.zeros(0, np.int64)
-        return Spans(spans.data, empty, empty), empty
-    starts, lengths, owners = (np.concatenate(each) for each in zip(*found, strict=True))
-    order = np.argsort(owners, kind="stable")
-    return Spans(spans.data, starts[order], lengths[order]), owners[order]
