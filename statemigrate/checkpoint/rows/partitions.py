@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.murmur3 import Hashes, hashed_bytes, hashed_ints, hashed_longs
+from statemigrate.checkpoint.rows.unsafe.floats import normalized_bits
 from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Behind, Held, decimals, held
 from statemigrate.checkpoint.rows.unsafe.types import Decimal, Number
 from statemigrate.checkpoint.rows.wrapped.splitting import Spans
 from statemigrate.errors import UnsupportedError
 
 _SEED = 42
-_NOT_A_NUMBER = {"<u4": 0x7FC00000, "<u8": 0x7FF8000000000000}
 
 
 def partition_of(columns: Sequence[pa.Array], partitions: int) -> npt.NDArray[np.int32]:
@@ -94,11 +94,8 @@ _NUMBERS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 def _numbers(values: Held, kind: pa.DataType, seeds: Hashes) -> Hashes:
     bits: npt.NDArray[Any] = values.bits
     if pa.types.is_floating(kind):
-        number = bits.view(f"<f{bits.itemsize}")
-        # 0.0 and -0.0 are one key, and so is whatever is not a number.
-        bits = np.where(number == 0, bits.dtype.type(0), bits)
-        nan = bits.dtype.type(_NOT_A_NUMBER[bits.dtype.str])
-        bits = np.where(np.isnan(number), nan, bits)
+        # 0.0 and -0.0 have one hash, and so has whatever is not a number.
+        bits = normalized_bits(bits)
     if bits.itemsize < 4:
         bits = bits.view(f"<i{bits.itemsize}").astype("<i4").view("<u4")
     return hashed_longs(bits, seeds) if bits.itemsize == 8 else hashed_ints(bits, seeds)
