@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from statemigrate.checkpoint.operators.entries import OperatorEntry, parse_properties
 from statemigrate.deployment import Kind, is_family_of
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.files import parse_json
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 PROCESSOR = "transformWithState"
@@ -52,12 +51,12 @@ class Operator:
         return f"operator {self.id} ({self.name}{variables})"
 
 
-def operators_in(rows: Iterable[Any]) -> tuple[Operator, ...]:
-    """The operators that rows of ``state-metadata`` tell of, by number."""
-    found = {row.operatorId: row for row in rows}
-    return tuple(
-        Operator(number, row.operatorName, _variables(row)) for number, row in sorted(found.items())
-    )
+def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
+    """The operators that these metadata are of.
+
+    Raises `CheckpointError` for properties that are not understood.
+    """
+    return tuple(Operator(each.number, each.name, _variables(each)) for each in entries)
 
 
 def only(
@@ -123,14 +122,14 @@ def check_names(
             )
 
 
-def _variables(row: Any) -> dict[str, Variable]:
-    if not row.operatorName.startswith(PROCESSOR):
+def _variables(entry: OperatorEntry) -> dict[str, Variable]:
+    if not entry.name.startswith(PROCESSOR):
         return {}
-    found = parse_json(row.operatorProperties).get("stateVariables", [])
+    properties = parse_properties(entry, f"state/{entry.number}") or {}
     return {
         each["stateName"]: Variable(
             each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
         )
-        for each in found
+        for each in properties.get("stateVariables", [])
         if each["stateVariableType"] in _KINDS
     }

@@ -1,6 +1,9 @@
 """A query's checkpoint as Spark's own readers see it: state variables after the last batch.
 
-Only public data sources are used: ``state-metadata`` and ``statestore``.
+Which operators and variables there are, and of which types, is read from the checkpoint's own
+files, a file once; what they hold is read through Spark's public data source ``statestore``. Each
+use of that lists and reads all metadata anew, some forty requests to an object store, so there is
+one for a variable that must be counted or read, and none else.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
+from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_local, operator_files
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
@@ -25,6 +29,7 @@ from statemigrate.native.spark_state.operators import (
     several,
 )
 from statemigrate.native.spark_state.paths import check_readable
+from statemigrate.native.spark_state.types import VariableTypes, entries_at, types_of
 from statemigrate.native.spark_state.view import moved, readable_place
 
 if TYPE_CHECKING:
@@ -66,14 +71,31 @@ class SparkCheckpoint:
         self._spark.streams  # noqa: B018
         self._batch = batch
         self._operator = operator
+        self._frames: dict[str, DataFrame] = {}
 
     def last_batch(self) -> int | None:
         """The id of the last committed batch, None if nothing was committed yet."""
         return max(batches_in(names_in(self.files, "commits")), default=None)
 
+    def committed_batch(self) -> int:
+        """The id of the last committed batch. Raises `CheckpointError` before the first."""
+        batch = self.last_batch()
+        if batch is None:
+            raise CheckpointError(
+                f"nothing is committed in the checkpoint {self.path}",
+                expected="at least one committed batch",
+                found="none",
+                next_action="check the path; a query writes its state with its first batch",
+                path=self.path,
+            )
+        return batch
+
     def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
-        """The query's stateful operators, as of the last batch or of an earlier one still kept."""
-        return operators_in(self._metadata(batch))
+        """The query's stateful operators, as of the last batch or of an earlier one still kept.
+
+        Raises `CheckpointError` where the files do not tell.
+        """
+        return operators_in(self._entries(batch))
 
     def processor(self, batch: int | None = None) -> Operator:
         """The ``transformWithState`` that is meant.
@@ -90,8 +112,10 @@ class SparkCheckpoint:
 
     def frame(self, variable: str) -> DataFrame:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
-        reader = self._state(self._processor_id).option("stateVarName", variable)
-        return reader.load(self._place())
+        if variable not in self._frames:
+            reader = self._state(self._processor_id).option("stateVarName", variable)
+            self._frames[variable] = reader.load(self._place())
+        return self._frames[variable]
 
     def _place(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
@@ -173,20 +197,14 @@ class SparkCheckpoint:
 
         try:
             return self.is_empty(variable)
-        except PySparkException:
+        except (PySparkException, CheckpointError):
             # Not seen is never empty: whoever asks takes it for full.
             return False
 
-    def value_schema(self, variable: Variable) -> StructType:
-        """The type of a variable's values; of a list, of its elements."""
-        schema: Any = self.frame(variable.name).schema[_VALUES[variable.kind]].dataType
-        return schema["value"].dataType if variable.expires else schema  # type: ignore[no-any-return]
-
-    def user_key(self, variable: Variable) -> StructType | None:
-        """The type of a map's own key; None for a variable of another kind."""
-        if variable.kind != "map":
-            return None
-        return self.frame(variable.name).schema["user_map_key"].dataType  # type: ignore[return-value]
+    def types(self, variable: Variable) -> VariableTypes:
+        """The types of a variable's values, elements and keys."""
+        entry = next(e for e in self._entries() if e.number == self._processor_id)
+        return types_of(self.files, entry, variable)
 
     def check_provider(self) -> None:
         """Raise `StartupError` unless the session keeps state in RocksDB, as Spark needs here."""
@@ -228,20 +246,15 @@ class SparkCheckpoint:
         envelopes = self.envelopes()
         if envelopes is not None:
             return envelopes.schema["key"].dataType  # type: ignore[return-value]
-        variable = next(iter(self.variables()), None)
-        return StructType() if variable is None else self.key_schema(variable)
+        variable = next(iter(self.variables().values()), None)
+        return StructType() if variable is None else self.types(variable).key
 
-    def key_schema(self, variable: str) -> StructType:
-        """The type of the grouping key."""
-        return self.frame(variable).schema["key"].dataType  # type: ignore[return-value]
-
-    def _metadata(self, batch: int | None = None) -> list[Any]:
-        reader = self._at(self._spark.read.format("state-metadata"), batch)
-        return reader.load(self.path).collect()
-
-    def _at(self, reader: DataFrameReader, batch: int | None = None) -> DataFrameReader:
+    def _entries(self, batch: int | None = None) -> list[OperatorEntry]:
         chosen = self._batch if batch is None else batch
-        return reader if chosen is None else reader.option("batchId", chosen)
+        return entries_at(self.files, self.committed_batch() if chosen is None else chosen)
+
+    def _at(self, reader: DataFrameReader) -> DataFrameReader:
+        return reader if self._batch is None else reader.option("batchId", self._batch)
 
 
 def _is_file(files: Files, name: str) -> bool:

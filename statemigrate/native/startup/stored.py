@@ -76,7 +76,7 @@ class _Reading:
         unlisted = self._unlisted(lineage, record)
         return StoreFacts(
             listed[0].kind if listed else None,
-            self._checkpoint.user_key(listed[0]) if listed else None,
+            self._checkpoint.types(listed[0]).user_key if listed else None,
             {each.name: each.expires for each in listed},
             (*families, *unlisted),
             # What may have been made tells of scripts only where nothing is known to have been.
@@ -84,11 +84,11 @@ class _Reading:
         )
 
     def _unmigrated(self, store: str, variable: Variable) -> Lineage:
-        return Lineage.unmigrated(store, Struct(self._checkpoint.value_schema(variable)))
+        return Lineage.unmigrated(store, Struct(self._checkpoint.types(variable).value))
 
     def _family(self, lineage: Lineage, variable: Variable) -> StoredFamily:
         revision = _revision(lineage, variable.name)
-        schema = self._checkpoint.value_schema(variable)
+        schema = self._checkpoint.types(variable).value
         fmt: Format = Struct(schema)
         if revision in lineage:
             scripted = lineage.format_of(revision)

@@ -11,7 +11,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.state.native.envelopes import Envelopes
 from statemigrate.state.native.operators import OperatorRows
-from statemigrate.state.native.state import Kept, SparkState, Together, committed_batch
+from statemigrate.state.native.state import Kept, SparkState, Together
 from statemigrate.state.native.variables import Variables
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def open_spark_state(
 ) -> SparkState:
     """The state as of the last committed batch; see `statemigrate.state.opening.open_state`."""
     newest = SparkCheckpoint(checkpoint, session, operator=operator)
-    batch = committed_batch(newest)
+    batch = newest.committed_batch()
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, operator, stores)
     operators = OperatorRows(reader, found, lineages)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
-from statemigrate.errors import CheckpointError
-from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.state.logical import arranged, in_target
 from statemigrate.state.native.meeting import collisions
 from statemigrate.state.native.operators import together
@@ -144,17 +142,3 @@ def _counted(rows: DataFrame) -> dict[int, int]:
     """The rows by partition."""
     counts = rows.groupBy("partition_id").count().collect()
     return {int(number): int(count) for number, count in map(tuple, counts)}
-
-
-def committed_batch(reader: SparkCheckpoint) -> int:
-    """The id of the last committed batch. Raises `CheckpointError` before the first."""
-    batch = reader.last_batch()
-    if batch is None:
-        raise CheckpointError(
-            f"nothing is committed in the checkpoint {reader.path}",
-            expected="at least one committed batch",
-            found="none",
-            next_action="check the path; a query writes its state with its first batch",
-            path=reader.path,
-        )
-    return batch
