@@ -19,6 +19,7 @@ from words import (
 )
 
 from statemigrate import migrated
+from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.spark
 
@@ -114,3 +115,19 @@ def test_lists_and_maps_go_back(words, folder):
     assert lists == {key: each for key, each in model.words.items() if each}
     counts, _ = both_counts(words)
     assert counts == {key: each for key, each in model.counts.items() if each}
+
+
+def test_the_files_tell_the_types_that_sparks_reader_tells(words):
+    words.feed(FIRST[:3])
+    words.deploy_natively(Words())
+    reader = SparkCheckpoint(str(words.checkpoint))
+    columns = {"value": "value", "list": "list_element", "map": "user_map_value"}
+    kinds = {}
+    for variable in reader.variables().values():
+        frame, types = reader.frame(variable.name), reader.types(variable)
+        assert frame.schema["key"].dataType == types.key == reader.grouping_key()
+        assert frame.schema[columns[variable.kind]].dataType == types.value
+        if variable.kind == "map":
+            assert frame.schema["user_map_key"].dataType == types.user_key
+        kinds[variable.name] = variable.kind
+    assert sorted(kinds.values()) == ["list", "map", "value"]
