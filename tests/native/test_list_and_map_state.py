@@ -130,4 +130,4 @@ def test_the_files_tell_the_types_that_sparks_reader_tells(words):
         if variable.kind == "map":
             assert frame.schema["user_map_key"].dataType == types.user_key
         kinds[variable.name] = variable.kind
-    assert sorted(kinds.values()) == ["list", "map", "value"]
+    assert sorted(kinds.values()) == ["list", "map"]
