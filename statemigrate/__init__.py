@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import migrated
     from statemigrate.native.live.deployed import migration_counts
     from statemigrate.native.live.envelope import ENVELOPE
+    from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
     from statemigrate.rewrite.plan.options import RewriteOptions
     from statemigrate.rewrite.plan.plan import RewritePlan
-    from statemigrate.rewrite.plan.questions import RewriteAnswers
     from statemigrate.rewrite.run.report import RewriteReport
     from statemigrate.rewrite.verifying.verify import Verified
     from statemigrate.scripts import Details, Entry
@@ -123,7 +123,7 @@ _NAMES = {
     "statemigrate.native.live.envelope": "ENVELOPE",
     "statemigrate.rewrite.plan.options": "RewriteOptions",
     "statemigrate.rewrite.plan.plan": "RewritePlan",
-    "statemigrate.rewrite.plan.questions": "RewriteAnswers",
+    "statemigrate.rewrite.plan.asking.questions": "RewriteAnswers",
     "statemigrate.rewrite.run.report": "RewriteReport",
     "statemigrate.rewrite.verifying.verify": "Verified",
     "statemigrate.scripts": "Details Entry",

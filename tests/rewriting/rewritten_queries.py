@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from statemigrate.commands.rewriting.rewrite import NewCode, rewrite_checkpoint
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
-from statemigrate.rewrite.plan.questions import RewriteAnswers
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 DDL = "k STRING, region STRING, v BIGINT, at TIMESTAMP"

@@ -3,7 +3,7 @@
 import pytest
 import rewritten_code as code
 from rewritten_queries import Feed, rewritten, rows_of, run, session_with
-from variables_code import variables
+from variables_code import alarms, variables
 
 
 def batch(number):
@@ -45,9 +45,29 @@ def test_state_variables_go_on_as_their_twin_does(spark, feed, tmp_path):
     goes_on_as_its_twin(spark, [feed], tmp_path, variables, "update", "rocksdb rocksdb")
 
 
-def goes_on_as_its_twin(spark, feeds, tmp_path, function, mode, way):
+def test_timers_ring_as_those_of_their_twin(spark, feed, tmp_path):
+    goes_on_as_its_twin(spark, [feed], tmp_path, alarms, "append", "rocksdb rocksdb")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.streaming.join.stateFormatVersion", "3"),
+        ("spark.sql.streaming.stateStore.rowChecksum.enabled", "true"),
+        ("spark.sql.streaming.stateStore.checkpointFormatVersion", "2"),
+    ],
+    ids=["a store for all parts", "checksums of rows", "files with ids"],
+)
+@pytest.mark.long
+def test_a_join_in_another_format_goes_on_as_its_twin_does(spark, feed, tmp_path, setting, value):
+    feeds = [feed, Feed(tmp_path / "others")]
+    way = "rocksdb rocksdb"
+    goes_on_as_its_twin(spark, feeds, tmp_path, code.pairs, "append", way, **{setting: value})
+
+
+def goes_on_as_its_twin(spark, feeds, tmp_path, function, mode, way, **conf):
     before, after = way.split()
-    session = session_with(spark, before)
+    session = session_with(spark, before, **conf)
     old, new = tmp_path / "old", tmp_path / "new"
     for feed in feeds:
         feed.add(batch(1), batch(2), batch(3))

@@ -35,3 +35,36 @@ def variables(events):
     return events.groupBy("k").transformWithStateInPandas(
         Words(), "k STRING, n INT, last STRING, regions STRING", "update", "none"
     )
+
+
+class Alarms(StatefulProcessor):
+    """Tells of each key, a minute after it was seen last, how often it was seen."""
+
+    def init(self, handle):
+        self.handle = handle
+        self.seen = handle.getValueState("seen", "n INT, due BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        import pandas as pd
+
+        n, due = self.seen.get() if self.seen.exists() else (0, None)
+        if due is not None:
+            self.handle.deleteTimer(due)
+        frame = pd.concat(list(rows))
+        due = int(frame["at"].max().timestamp() * 1000) + 60_000
+        self.handle.registerTimer(due)
+        self.seen.update((n + len(frame), due))
+        yield from ()
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        import pandas as pd
+
+        yield pd.DataFrame({"k": [key[0]], "n": [self.seen.get()[0]]})
+        self.seen.clear()
+
+
+def alarms(events):
+    late = events.withWatermark("at", "10 seconds")
+    return late.groupBy("k").transformWithStateInPandas(
+        Alarms(), "k STRING, n INT", "append", "eventTime"
+    )

@@ -122,8 +122,8 @@ def verify(settings: Settings, old: str, new: str) -> None:
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     from statemigrate.checkpoint.logs.pinned import PROVIDER
     from statemigrate.commands.rewriting.rewrite import NewCode
+    from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
     from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
-    from statemigrate.rewrite.plan.questions import RewriteAnswers
 
     conf = _pairs("--conf", given["conf"])
     if given["provider"]:

@@ -16,11 +16,11 @@ from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.lineages import scripted_stores
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
-from statemigrate.rewrite.plan.questions import RewriteAnswers
 from statemigrate.rewrite.probe.run import run_probe
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan

@@ -10,7 +10,8 @@ from typing import Any
 
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.rewrite.plan.asking import Asked, ask
+from statemigrate.rewrite.plan.asking.ask import Asked, ask
+from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
 from statemigrate.rewrite.plan.families import (
     FamilyPlan,
     families_left,
@@ -19,7 +20,7 @@ from statemigrate.rewrite.plan.families import (
 )
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
-from statemigrate.rewrite.plan.questions import Answered, Question, RewriteAnswers
+from statemigrate.rewrite.plan.refusals import refuse_unsupported
 from statemigrate.rewrite.plan.scripts import Scripted, as_scripted
 
 
@@ -130,6 +131,7 @@ def make_plan(
     asked.finish()
     offsets, commits = new_logs(old, options)
     new = replace(old, offsets=offsets, commits=commits, operators=wanted)
+    refuse_unsupported(old, new)
     return RewritePlan(
         old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), scripts
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, kind_of
+from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, is_timers, kind_of
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.files import Files
 from statemigrate.native.spark_state.view import readable_place
@@ -48,7 +48,9 @@ class StateReader:
         self.spark.streams  # noqa: B018
         reader = self.spark.read.format("statestore").option("operatorId", operator.number)
         reader = reader.option("batchId", self.batch)
-        if kind_of(operator.name) is VARIABLES:
+        if is_timers(place.family.name):
+            reader = reader.option("readRegisteredTimers", True)
+        elif kind_of(operator.name) is VARIABLES:
             reader = reader.option("stateVarName", place.family.name)
             reader = reader.option("flattenCollectionTypes", not place.family.is_list)
         elif place.store.name != DEFAULT or place.family.name != DEFAULT:
@@ -62,6 +64,14 @@ def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Colu
 
     if kind_of(operator.name) is not VARIABLES:
         return F.col("key"), F.col("value")
+    if is_timers(family.name):
+        return F.struct(*_timer(family)), F.struct(F.lit(None).alias("nothing"))
     if family.user_key is not None:
         return F.struct("key", "user_map_key"), F.col("user_map_value")
     return F.col("key"), F.col("list_value" if family.is_list else "value")
+
+
+def _timer(family: FamilyShape) -> list[str]:
+    """The reader's columns of a timer, in the order in which the family's key has them."""
+    names = [str(field["name"]) for field in family.key["fields"]]
+    return ["key" if name == "key" else "expiration_timestamp_ms" for name in names]

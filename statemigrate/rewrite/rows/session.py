@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.operators.shapes import CheckpointShape
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -18,9 +20,15 @@ _SETTINGS = {
 }
 
 
-def rewriting_session(spark: SparkSession) -> SparkSession:
-    """A session of its own settings in the same application as ``spark``."""
+_FILE_IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+def rewriting_session(spark: SparkSession, shape: CheckpointShape) -> SparkSession:
+    """A session of its own settings in the same application, to read a checkpoint of this shape."""
     session = spark.newSession()
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
+    # Spark's reader takes the ids of files from the commit log only if the session says so.
+    has_ids = shape.commits[shape.batch].state_ids is not None
+    session.conf.set(_FILE_IDS, "2" if has_ids else "1")
     return session

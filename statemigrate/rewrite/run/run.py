@@ -40,8 +40,7 @@ def run_plan(
     and for what did not come back as it was written.
     """
     begun = time.monotonic()
-    session = rewriting_session(spark)
-    reader = StateReader(old, plan.old.batch, session)
+    reader = StateReader(old, plan.old.batch, rewriting_session(spark, plan.old))
     runs = [OperatorRun(plan, each, reader, target.files) for each in plan.operators]
     read = [each.surveyed() for each in runs]
     target.begin()
@@ -70,6 +69,7 @@ def run_plan(
     if plan.scripts:
         write_record(target.files, noted_stores(plan.scripts, plan.new.batch))
     report.write(target.files)
+    session = rewriting_session(spark, plan.new)
     check_written(plan, report, StateReader(target.files, plan.new.batch, session))
     target.publish(old.get("metadata"))
     return report

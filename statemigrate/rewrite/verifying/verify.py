@@ -43,8 +43,10 @@ def verify_files(old: Files, new: Files, spark: SparkSession) -> Verified:
     report = read_report(new)
     before, after = describe(old, report.batch), describe(new, report.batch)
     _check_query(before, after, report, old)
-    session = rewriting_session(spark)
-    readers = [StateReader(files, report.batch, session) for files in (old, new)]
+    readers = [
+        StateReader(files, report.batch, rewriting_session(spark, shape))
+        for files, shape in ((old, before), (new, after))
+    ]
     found = [
         *_compared("old", before, readers[0], _expected_of_old(report)),
         *_compared("new", after, readers[1], _expected_of_new(report)),

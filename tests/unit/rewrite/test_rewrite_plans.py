@@ -4,9 +4,9 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.errors import RewriteError
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.plan.questions import RewriteAnswers
 
 KEY = struct("k STRING")
 COUNT_SUM = buffers(("count", "long"), ("sum", "long"))

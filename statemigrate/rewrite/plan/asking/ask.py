@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
+from statemigrate.rewrite.plan.asking.starting import UNKNOWN, buffer_start
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
-from statemigrate.rewrite.plan.questions import Answered, Question, RewriteAnswers
-from statemigrate.rewrite.plan.starting import UNKNOWN, buffer_start
 
 
 class Asked:

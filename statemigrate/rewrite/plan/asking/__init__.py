@@ -1,0 +1,1 @@
+"""What a plan asks its author, and what was answered."""
