@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from rate_query import DEDUPE, SEEN, TALLY, RateQuery, tally_of, updates_of
+from rate_query import SEEN, TALLY, RateQuery, tally_of, updates_of
 from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
@@ -48,7 +48,7 @@ class Ran:
             "migrated": lambda: migrated(
                 AmountsTally(), migrations=self.scripts, checkpoint=checkpoint
             ),
-            "wrong": lambda: status(checkpoint, migrations=self.scripts, operator=DEDUPE),
+            "wrong": lambda: status(checkpoint, migrations=self.scripts, operator=9),
         }
         return {name: self.refusal(call) for name, call in asked.items()}
 
@@ -96,7 +96,7 @@ def test_where_two_operators_could_be_meant_both_are_named(ran):
         assert "with seen" in error.found
         assert "with tally" in error.found
         assert "--operator 0 or 1" in error.next_action
-    assert "operator 2 of" in str(ran.refused["wrong"])
+    assert "operator 9 of" in str(ran.refused["wrong"])
 
 
 @pytest.fixture(params=["the original gone", "the original altered"])

@@ -41,7 +41,7 @@ class OperatorStore:
 
     @property
     def side(self) -> str | None:
-        """Of a join whose sides share a store, which one it is; such rows lack ``matched``."""
+        """Of a join whose sides share a store, which one it is."""
         is_shared = self.is_join and self.store.name == DEFAULT
         return self.name.rpartition(".")[2] if is_shared else None
 
@@ -54,8 +54,7 @@ class OperatorStore:
     @cached_property
     def value(self) -> StructJson:
         """The columns of a value as users know them."""
-        fields = self.family.value["fields"]
-        return labelled({"type": "struct", "fields": fields[:-1] if self.side else fields})
+        return labelled(self.family.value)
 
 
 def operator_stores(

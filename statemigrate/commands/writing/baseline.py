@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.operators.user_stores import OperatorStore
 from statemigrate.commands.writing.new import NewScript
 from statemigrate.commands.writing.operators import notes_on, stores_in_files
 from statemigrate.deployment import StoredStore
@@ -81,11 +82,13 @@ def _in_files(
         wanted = there.keys() - set(scripts.stores)
     else:
         return None
-    return {
-        name: _Found(struct_from_json(each.value), struct_from_json(each.key), notes_on(each))
-        for name, each in there.items()
-        if name in wanted
-    }
+    return {name: _described(each) for name, each in there.items() if name in wanted}
+
+
+def _described(store: OperatorStore) -> _Found:
+    # No script changes the keys of a join: both sides would have to change alike.
+    key = None if store.is_join else struct_from_json(store.key)
+    return _Found(struct_from_json(store.value), key, notes_on(store))
 
 
 def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[str, StoredStore]]:

@@ -126,6 +126,13 @@ def _named(name: str, shown: StructJson, rows: DataFrame) -> Column:
 
     held: Any = rows.schema[name].dataType
     places = [field.name for field in held.fields if field.dataType.typeName() != "void"]
-    pairs = zip(places, shown["fields"], strict=False)
-    columns = [functions.col(name)[place].alias(field["name"]) for place, field in pairs]
+    columns = [
+        functions.col(name)[place].alias(field["name"])
+        for place, field in zip(places, shown["fields"], strict=False)
+    ]
+    # Where the sides of a join share a store, Spark's reader leaves out whether a row has matched.
+    columns += [
+        functions.lit(None).cast("boolean").alias(field["name"])
+        for field in shown["fields"][len(places) :]
+    ]
     return functions.struct(*columns).alias(name)
