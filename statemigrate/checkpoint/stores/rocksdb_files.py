@@ -76,19 +76,32 @@ def empty_snapshot(families: Mapping[str, int], internal: Collection[str] = ()) 
 
     ``internal`` are those that only Spark itself looks at, whose keys it counts apart.
     """
+    return written_snapshot(Snapshot(families=families, internal=frozenset(internal)), {})
+
+
+def written_snapshot(snapshot: Snapshot, small: Mapping[str, bytes]) -> bytes:
+    """The zip that says ``snapshot``, with RocksDB's ``small`` files by their names."""
     document = {
-        "sstFiles": [],
-        "numKeys": 0,
-        "numInternalKeys": 0,
-        "columnFamilyMapping": dict(families),
-        "columnFamilyTypeMap": {name: name in internal for name in families},
-        "maxColumnFamilyId": max(families.values(), default=0),
+        "sstFiles": [
+            {
+                "localFileName": each.local_name,
+                "dfsSstFileName": each.name.removeprefix("SSTs/"),
+                "sizeBytes": each.size,
+            }
+            for each in snapshot.shared
+        ],
+        "numKeys": snapshot.keys,
+        "numInternalKeys": snapshot.internal_keys,
+        "columnFamilyMapping": dict(snapshot.families),
+        "columnFamilyTypeMap": {name: name in snapshot.internal for name in snapshot.families},
+        "maxColumnFamilyId": max(snapshot.families.values(), default=0),
     }
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         # The same state makes the same file, whenever it is made.
-        archive.writestr(zipfile.ZipInfo("metadata", _WHEN), f"v1\n{text}")
+        for name, data in {**small, "metadata": f"v1\n{text}".encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name, _WHEN), data)
     return made.getvalue()
 
 

@@ -1,0 +1,118 @@
+"""A store in RocksDB, written as whatever Spark loads faster: a changelog, or tables.
+
+Spark replays a changelog at some hundred thousand rows a second, and opens tables at once, but they
+take longer to write. What fits into one run goes into a changelog; more than that goes into tables,
+as the version before, all but values that are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.stores.changelog import ChangelogWriter
+from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot
+from statemigrate.rewrite.writing.sorted_tables import SortedTables
+
+RUN = 64 << 20
+"""Bytes of a run, and of rows that are still a changelog."""
+
+
+class RocksDBStore:
+    """Writes version ``version`` of a store below ``scratch``, a new folder.
+
+    ``families`` has the number of each column family, and is empty for a store without them;
+    ``internal`` are those that only Spark looks at. Rows have their keys once, over all calls.
+    """
+
+    def __init__(  # what a store is
+        self,
+        scratch: Path,
+        version: int,
+        codec: str,
+        families: Mapping[str, int],
+        internal: Collection[str] = (),
+        *,
+        run: int = RUN,
+    ) -> None:
+        scratch.mkdir()
+        self._scratch, self._version, self._run = scratch, version, run
+        self._families, self._internal = families, internal
+        self._path = scratch / "changelog"
+        self._sink = self._path.open("xb")
+        self._changelog = ChangelogWriter(self._sink, codec, 2 if families else 1)
+        self._puts: list[tuple[Rows, Rows]] = []
+        self._merges: list[tuple[Rows, Rows]] = []
+        self._size = 0
+        self._tables: SortedTables | None = None
+        self._keys = self._internal_keys = 0
+
+    def put(self, keys: Rows, values: Rows) -> None:
+        """Take more rows."""
+        self._puts.append((keys, values))
+        self._grow(keys, values)
+
+    def merge(self, keys: Rows, values: Rows) -> None:
+        """Append a value to those of each key, which was put before."""
+        self._merges.append((keys, values))
+        self._grow(keys, values)
+
+    def close(self) -> dict[str, Path | bytes]:
+        """End it; the files by their names below the store."""
+        if self._tables is None:
+            self._write_changes()
+        else:
+            self._write_run()
+        self._changelog.close()
+        self._sink.close()
+        found: dict[str, Path | bytes] = {f"{self._version}.changelog": self._path}
+        if self._version > 1:
+            found.update(self._snapshot())
+        return found
+
+    def _grow(self, keys: Rows, values: Rows) -> None:
+        self._size += int(keys.lengths.sum() + values.lengths.sum())
+        if self._size < self._run:
+            return
+        # Version 0 is empty by itself: after a query's first batch there is only a changelog.
+        if self._version > 1:
+            self._write_run()
+        else:
+            self._write_changes()
+
+    def _snapshot(self) -> dict[str, Path | bytes]:
+        name = f"{self._version - 1}.zip"
+        if self._tables is None:
+            return {name: empty_snapshot(self._families, self._internal)}
+        made = self._tables.close(self._keys, self._internal_keys, self._families, self._internal)
+        return {**made.shared, name: made.snapshot}
+
+    def _write_changes(self) -> None:
+        for keys, values in self._puts:
+            self._changelog.put(keys, values)
+        # What is merged comes after what was put, be that here or in a table.
+        for keys, values in self._merges:
+            self._changelog.merge(keys, values)
+        self._puts, self._merges, self._size = [], [], 0
+
+    def _write_run(self) -> None:
+        if self._puts:
+            self._tables = self._tables or SortedTables(self._scratch / "tables")
+            keys = Rows.concat([each for each, _ in self._puts])
+            self._tables.add(keys, Rows.concat([each for _, each in self._puts]))
+            self._count(keys)
+            self._puts = []
+        self._write_changes()
+
+    def _count(self, keys: Rows) -> None:
+        """Spark counts the keys of its own families apart."""
+        internal = 0
+        if self._families and len(keys):
+            numbers = keys.data[keys.starts] + (keys.data[keys.starts + 1].astype(np.int64) << 8)
+            own = [self._families[name] for name in self._internal]
+            internal = int(np.isin(numbers, own).sum())
+        self._keys += len(keys) - internal
+        self._internal_keys += internal
