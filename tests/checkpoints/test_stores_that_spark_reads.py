@@ -11,8 +11,9 @@ from statemigrate.checkpoint.rows.buffers import Rows, joined
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.reading import read_hdfs_state
 from statemigrate.checkpoint.stores.versions import hdfs_version, store_folder
-from statemigrate.checkpoint.stores.writing import WrittenStore, open_store_writer
 from statemigrate.files import LocalFiles
+from statemigrate.rewrite.writing.hdfs_store import HdfsStore
+from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 UNIQUE = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
@@ -35,17 +36,17 @@ def rewritten(root, target, way, codec, *, ids):
     files = LocalFiles(root)
     shape = describe(files)
     assert not has_checksums(shape.conf)
-    unique_ids = UNIQUE if ids else None
-    store = WrittenStore(shape.batch + 1, codec, way == "rocksdb", unique_ids=unique_ids)
     for operator in shape.operators:
         for each in operator.stores:
             for partition in range(2):
                 folder = store_folder(operator.number, partition, each.name)
-                writer = open_store_writer(target / folder, store)
+                scratch = target.with_name(f"scratch-{folder.replace('/', '-')}")
+                writer = opened(scratch, shape.batch + 1, way, codec, ids=ids)
                 version = hdfs_version(files, folder, shape.batch + 1)
                 for keys, values in read_hdfs_state(files, version, shape.conf):
                     writer.put(*wrapped(way, keys, values))
-                writer.close()
+                for name, content in writer.close().items():
+                    LocalFiles(target).put(f"{folder}/{name}", content)
     for batch, entry in shape.offsets.items():
         entry.pinned.update({PROVIDER: WAYS[way]["stateStore.providerClass"], CODEC: codec})
         (target / "offsets" / str(batch)).write_bytes(entry.data)
@@ -54,6 +55,12 @@ def rewritten(root, target, way, codec, *, ids):
         told = {each.number: ((UNIQUE[1],) * len(each.stores),) * 2 for each in shape.operators}
         changed = dataclasses.replace(commit, version=2, state_ids=told)
         (target / "commits" / str(shape.batch)).write_bytes(changed.data)
+
+
+def opened(scratch, version, way, codec, *, ids):
+    if way == "hdfs":
+        return HdfsStore(scratch, version, codec)
+    return RocksDBStore(scratch, version, codec, {}, unique_ids=UNIQUE if ids else None)
 
 
 def wrapped(way: str, keys: Rows, values: Rows) -> tuple[Rows, Rows]:

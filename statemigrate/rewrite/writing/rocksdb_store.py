@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import ChangelogWriter
+from statemigrate.checkpoint.stores.changelog import ChangelogWriter, LineageItem
 from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot
 from statemigrate.rewrite.writing.sorted_tables import SortedTables
 
@@ -26,6 +26,8 @@ class RocksDBStore:
 
     ``families`` has the number of each column family, and is empty for a store without them;
     ``internal`` are those that only Spark looks at. Rows have their keys once, over all calls.
+    ``unique_ids`` are for checkpoint format 2: those of the version before and of this one, of
+    which the commit names the second.
     """
 
     def __init__(  # what a store is
@@ -36,14 +38,21 @@ class RocksDBStore:
         families: Mapping[str, int],
         internal: Collection[str] = (),
         *,
+        unique_ids: tuple[str, str] | None = None,
         run: int = RUN,
     ) -> None:
         scratch.mkdir()
         self._scratch, self._version, self._run = scratch, version, run
         self._families, self._internal = families, internal
-        self._path = scratch / "changelog"
+        before, this = unique_ids or (None, None)
+        self._before = _name(version - 1, before)
+        self._name = f"{_name(version, this)}.changelog"
+        self._path = scratch / self._name
         self._sink = self._path.open("xb")
-        self._changelog = ChangelogWriter(self._sink, codec, 2 if families else 1)
+        plain = 2 if families else 1
+        lineage = [] if before is None or version < 2 else [LineageItem(version - 1, before)]
+        kind = plain if unique_ids is None else plain + 2
+        self._changelog = ChangelogWriter(self._sink, codec, kind, lineage)
         self._puts: list[tuple[Rows, Rows]] = []
         self._merges: list[tuple[Rows, Rows]] = []
         self._size = 0
@@ -68,7 +77,7 @@ class RocksDBStore:
             self._write_run()
         self._changelog.close()
         self._sink.close()
-        found: dict[str, Path | bytes] = {f"{self._version}.changelog": self._path}
+        found: dict[str, Path | bytes] = {self._name: self._path}
         if self._version > 1:
             found.update(self._snapshot())
         return found
@@ -84,7 +93,7 @@ class RocksDBStore:
             self._write_changes()
 
     def _snapshot(self) -> dict[str, Path | bytes]:
-        name = f"{self._version - 1}.zip"
+        name = f"{self._before}.zip"
         if self._tables is None:
             return {name: empty_snapshot(self._families, self._internal)}
         made = self._tables.close(self._keys, self._internal_keys, self._families, self._internal)
@@ -116,3 +125,7 @@ class RocksDBStore:
             internal = int(np.isin(numbers, own).sum())
         self._keys += len(keys) - internal
         self._internal_keys += internal
+
+
+def _name(version: int, unique_id: str | None) -> str:
+    return str(version) if unique_id is None else f"{version}_{unique_id}"

@@ -1,8 +1,4 @@
-"""One store of one partition, written from nothing: the file or two that a restart reads.
-
-RocksDB: a snapshot of an empty store at version ``n``, and a changelog with every row as version
-``n + 1``. HDFS-backed: the snapshot of version ``n + 1``.
-"""
+"""One store of one partition, written from nothing: the files that a restart reads."""
 
 from __future__ import annotations
 
@@ -20,9 +16,8 @@ from statemigrate.checkpoint.operators.shapes import FamilyShape, StoreShape
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.stores.changelog import ChangelogWriter
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter
-from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot
+from statemigrate.rewrite.writing.hdfs_store import HdfsStore
+from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
 
 
 @dataclass(frozen=True)
@@ -47,18 +42,14 @@ class StoreFiles:
 
     def __init__(self, place: StorePlace, scratch: Path) -> None:
         self._place = place
-        self._is_rocksdb = is_rocksdb(place.conf)
-        name = f"{place.version}.{'changelog' if self._is_rocksdb else 'snapshot'}"
-        self._path = scratch / f"{place.folder.replace('/', '-')}-{name}"
-        self._name = f"{place.folder}/{name}"
-        self._sink = self._path.open("xb")
-        codec = codec_of(place.conf)
-        self._out: ChangelogWriter | SnapshotWriter = (
-            ChangelogWriter(self._sink, codec, 2 if place.store.has_families else 1)
-            if self._is_rocksdb
-            else SnapshotWriter(self._sink, codec)
-        )
         self._numbers = family_numbers(place.store)
+        internal = [name for name in self._numbers if is_internal(name)]
+        folder, codec = scratch / place.folder.replace("/", "-"), codec_of(place.conf)
+        self._out: RocksDBStore | HdfsStore = (
+            RocksDBStore(folder, place.version, codec, self._numbers, internal)
+            if is_rocksdb(place.conf)
+            else HdfsStore(folder, place.version, codec)
+        )
         self._codecs = {each.name: self._codecs_of(each) for each in place.store.families}
         self._shapes = {each.name: each for each in place.store.families}
 
@@ -71,14 +62,8 @@ class StoreFiles:
 
     def close(self) -> dict[str, Path | bytes]:
         """End it; return what to put under which name below the checkpoint."""
-        self._out.close()
-        self._sink.close()
-        found: dict[str, Path | bytes] = {self._name: self._path}
-        if self._is_rocksdb:
-            internal = [name for name in self._numbers if is_internal(name)]
-            before = f"{self._place.folder}/{self._place.version - 1}.zip"
-            found[before] = empty_snapshot(self._numbers, internal)
-        return found
+        found = self._out.close()
+        return {f"{self._place.folder}/{name}": content for name, content in found.items()}
 
     def _put(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
         key_codec, value_codec = self._codecs[family]
@@ -94,7 +79,7 @@ class StoreFiles:
         is_first = np.ones(len(owners), bool)
         is_first[1:] = owners[1:] != owners[:-1]
         self._out.put(key_rows.take(is_first), elements.take(is_first))
-        assert isinstance(self._out, ChangelogWriter), "only RocksDB has lists"  # noqa: S101
+        assert isinstance(self._out, RocksDBStore), "only RocksDB has lists"  # noqa: S101
         self._out.merge(key_rows.take(~is_first), elements.take(~is_first))
         self._count(family, keys, values)
 
