@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.entries import OperatorEntry, StoreEntry
@@ -20,19 +20,38 @@ from statemigrate.checkpoint.operators.shapes import (
     StoreShape,
 )
 from statemigrate.files import Files
+from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.spark_state.view import uri_of
+from statemigrate.rewrite.forking.own_files import own_files
+from statemigrate.rewrite.forking.source_logs import source_files
+from statemigrate.rewrite.run.report import REPORT
 
 _LARGEST = 1 << 30
 """Bytes of a source's log."""
+_OF_A_REWRITE = (REPORT,)
+"""What the old checkpoint says of itself alone."""
 
 
-def publish_shape(shape: CheckpointShape, old: Files, new: Files) -> None:
-    """Write what the new checkpoint's ``shape`` says, with the sources' logs of the ``old`` one."""
+def publish_shape(
+    shape: CheckpointShape, old: Files, new: Files, noted: Mapping[str, StoreRecord]
+) -> None:
+    """Write what the new checkpoint's ``shape`` says, and what the ``old`` one keeps beside state.
+
+    That are the sources' logs, up to the offsets of the shape, and what statemigrate itself keeps;
+    ``noted`` is what is new of its record of stores.
+    """
     for operator in shape.operators:
         for name, data in _operator_files(operator, uri_of(new)):
             new.replace(name, data)
-    for name in _source_files(old):
-        new.put(name, old.get(name, most=_LARGEST))
+    sources = source_files(old, new, shape.offsets[shape.batch].offsets, is_last=True)
+    own = own_files(old, shape.batch, is_last=True)
+    for name in (*sources.copied, *own.copied):
+        if name not in _OF_A_REWRITE:
+            new.put(name, old.get(name, most=_LARGEST))
+    for name, data in {**sources.written, **own.written}.items():
+        new.replace(name, data)
+    if noted:
+        write_record(new, {**read_record(old), **noted})
     for batch, commit in shape.commits.items():
         new.replace(f"commits/{batch}", commit.data)
     for batch, offsets in shape.offsets.items():
@@ -84,11 +103,3 @@ def _prefix(store: StoreShape) -> int:
 
 def _schema(family: FamilyShape) -> FamilySchema:
     return FamilySchema(family.name, family.key, family.value, family.encoder, family.user_key)
-
-
-def _source_files(old: Files) -> list[str]:
-    return [
-        each.name
-        for each in old.list("sources", recursive=True)
-        if each.kind == "file" and not each.base_name.startswith(".")
-    ]

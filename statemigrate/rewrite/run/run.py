@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from statemigrate.files import Files
-from statemigrate.native.seen.record import write_record
 from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.checksums import Checksum
@@ -51,7 +50,7 @@ def run_plan(
             families += _written(run, found, target)
             if progress:
                 progress(sum(each.total.count for each in families), rows)
-    publish_shape(plan.new, old, target.files)
+    publish_shape(plan.new, old, target.files, noted_stores(plan.scripts, plan.new.batch))
     report = RewriteReport(
         old.location,
         plan.old.query_id,
@@ -66,8 +65,6 @@ def run_plan(
         time.monotonic() - begun,
         {name: list(pair) for name, pair in plan.changed_conf.items()},
     )
-    if plan.scripts:
-        write_record(target.files, noted_stores(plan.scripts, plan.new.batch))
     report.write(target.files)
     session = rewriting_session(spark, plan.new)
     check_written(plan, report, StateReader(target.files, plan.new.batch, session))

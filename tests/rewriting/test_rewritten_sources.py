@@ -1,0 +1,38 @@
+"""Offsets and the watermark are kept, or set, and Spark goes on from there."""
+
+import rewritten_code as code
+from rewritten_queries import accepting, rewritten, rows_of, run, session_with
+
+from statemigrate.checkpoint.shape import describe
+from statemigrate.files import LocalFiles
+
+
+def test_a_source_that_is_set_back_gives_its_files_again_with_the_state_kept(spark, feed, tmp_path):
+    session = session_with(spark, "hdfs")
+    feed.add(rows_of(("a", 1)), rows_of(("a", 10)), rows_of(("b", 100)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.totals, old)
+    rewritten(spark, old, new, offsets={"0": {"logOffset": 0}})
+    given = run(session, feed, code.totals, new)
+    assert [list(rows) for rows in given.values()] == [
+        ["Row(k='a', n=3, total=21)"],
+        ["Row(k='b', n=2, total=200)"],
+    ]
+
+
+def test_a_watermark_that_is_set_back_takes_late_rows_again(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb")
+    feed.add(rows_of(("a", 1, 30)), rows_of(("a", 2, 400)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.windows_alone, old, "append")
+    before = describe(LocalFiles(old))
+    watermark = before.commits[before.batch].watermark - 360_000
+    rewritten(spark, old, new, answers=accepting("watermark"), watermark=watermark)
+    feed.add(rows_of(("a", 5, 35)), rows_of(("a", 7, 500)))
+    again = run(session, feed, code.windows_alone, new, "append")
+    kept = run(session, feed, code.windows_alone, old, "append")
+    totals = [
+        sorted(str(row).split("total=")[1] for rows in given.values() for row in rows)
+        for given in (again, kept)
+    ]
+    assert totals == [["2)", "5)"], ["2)"]]
