@@ -123,5 +123,7 @@ def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, c
     assert (status, "Next: start the new code on it" in said.out) == (0, True)
     status, said = called("verify", str(old), new, "--json")
     assert json.loads(said.out)["problems"] == []
+    status, said = called("status", new)
+    assert (status, "Rewritten from" in said.out) == (0, True)
     status, said = called("rewrite", *arguments, "--start", "x=[")
     assert (status, "is no JSON" in said.err) == (2, True)

@@ -20,6 +20,7 @@ from statemigrate.cli.options import (
     target_option,
 )
 from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.cli.views.rewrite import print_report
 
 if TYPE_CHECKING:
     from statemigrate.commands.following.status import Status
@@ -85,6 +86,8 @@ def _print(settings: Settings, found: Status) -> None:
     screen = console()
     when = time.strftime("%H:%M:%S", time.localtime(found.taken_at))
     screen.print(f"{found.checkpoint}: {found.engine}, batch {found.batch}, at {when}")
+    if found.rewritten is not None:
+        print_report(found.rewritten)
     for store in found.stores:
         _print_store(store)
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.following.next_steps import next_step
 from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
 from statemigrate.deployment import StoredStore
+from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
+from statemigrate.rewrite.run.report import RewriteReport, find_report
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import State, told_stores
@@ -24,13 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """A checkpoint as of its last committed batch, ``batch``; ``taken_at`` in Unix seconds."""
+    """A checkpoint as of its last committed batch, ``batch``; ``taken_at`` in Unix seconds.
+
+    ``rewritten`` is what was done when it was made from another one, if it was.
+    """
 
     engine: str
     checkpoint: str
     batch: int
     taken_at: float
     stores: tuple[StoreStatus, ...]
+    rewritten: RewriteReport | None = None
 
     @property
     def left(self) -> int:
@@ -40,6 +46,7 @@ class Status:
     def to_json(self) -> dict[str, Any]:
         """The status as JSON holds it, with its sums."""
         document = asdict(self)
+        document["rewritten"] = None if self.rewritten is None else self.rewritten.to_json()
         for each, store in zip(document["stores"], self.stores, strict=True):
             each |= {"left": store.left, "quarantined": store.quarantined, "dual": store.is_dual}
         return {**document, "left": self.left}
@@ -95,7 +102,8 @@ def status(
             _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
             for name, stored in told_stores(state, found.stores if found else ()).items()
         )
-        return Status(state.engine, state.checkpoint, state.batch, time.time(), counted)
+        rewritten = find_report(open_files(state.checkpoint))
+        return Status(state.engine, state.checkpoint, state.batch, time.time(), counted, rewritten)
 
 
 def _only_by_rewriting(lineage: Lineage | None, revision: str) -> bool:

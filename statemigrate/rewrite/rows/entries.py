@@ -7,7 +7,7 @@ was merged, however often Spark runs a task again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ORIGINS, MERGED = "origins", "merged"
 _MANY = 10_000
+_WHOLE = ("byte", "short", "integer", "long")
+_AS_ARROW_HAS_THEM = {*_WHOLE, "boolean", "float", "double", "string", "binary", "decimal", "date"}
 Entry = tuple[Value, Any, int, int]
 """A key, a value, or a list of values, and both counts."""
 
@@ -48,13 +50,12 @@ class EntryFormats:
 
     def plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
         """Keys, values and counts of batches, one by one."""
-        keys, values = RowCodec(self.key.struct_type()), RowCodec(self.value.struct_type())
+        key_of, value_of = _converter(self.key), _converter(self.value)
         for batch in batches:
             for row in arrow_rows(batch):
-                key, held = keys.to_value(row["key"]), row["value"]
-                many = self.is_list
-                value: Any = list(map(values.to_value, held)) if many else values.to_value(held)
-                yield key, value, row[ORIGINS], row[MERGED]
+                held = row["value"]
+                value: Any = list(map(value_of, held)) if self.is_list else value_of(held)
+                yield key_of(row["key"]), value, row[ORIGINS], row[MERGED]
 
     def batches(self, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
         """The entries as batches of Arrow."""
@@ -167,6 +168,18 @@ class MergeTask:
                 held = key, together, held[2] + origins, held[3] + merged + 1
         if held is not None:
             yield held
+
+
+def _converter(fmt: Format) -> Callable[[Value], Value]:
+    """From what Arrow gives, which often is the plain value already."""
+    struct = fmt.struct_type()
+    if all(field.dataType.typeName() in _AS_ARROW_HAS_THEM for field in struct.fields):
+        return _itself
+    return RowCodec(struct).to_value
+
+
+def _itself(value: Value) -> Value:
+    return value
 
 
 def _first(before: pa.RecordBatch, name: str, rows: int) -> pa.Array:

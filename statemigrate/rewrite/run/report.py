@@ -99,23 +99,31 @@ class RewriteReport:
         files.replace(REPORT, sealed(self.to_json()))
 
 
-def read_report(files: Files) -> RewriteReport:
-    """The report of a checkpoint that a rewrite has made.
+def find_report(files: Files) -> RewriteReport | None:
+    """The report of a checkpoint that a rewrite has made, None of any other.
 
-    Raises `CheckpointError` for any other checkpoint, and for a report that was altered.
+    Raises `CorruptFileError` for a report that was altered.
     """
     place = f"{files.location}/{REPORT}"
     try:
         document = unsealed(files.get(REPORT), place)
-    except FileNotFoundError as error:
+    except FileNotFoundError:
+        return None
+    return understood(place, "the report of a rewrite", lambda: _report(document))
+
+
+def read_report(files: Files) -> RewriteReport:
+    """The report of a checkpoint. Raises `CheckpointError` for one that no rewrite has made."""
+    found = find_report(files)
+    if found is None:
         raise CheckpointError(
             f"{files.location} was not made by a rewrite",
             expected=f"{REPORT}, which says what was rewritten",
             found="no such file",
             next_action="name the new checkpoint of `statemigrate rewrite`",
             path=files.location,
-        ) from error
-    return understood(place, "the report of a rewrite", lambda: _report(document))
+        )
+    return found
 
 
 def _report(document: dict[str, Any]) -> RewriteReport:
