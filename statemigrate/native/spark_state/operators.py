@@ -52,11 +52,12 @@ class Operator:
 
 
 def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
-    """The operators that these metadata are of.
+    """The operators that these metadata are of, by number.
 
     Raises `CheckpointError` for properties that are not understood.
     """
-    return tuple(Operator(each.number, each.name, _variables(each)) for each in entries)
+    ordered = sorted(entries, key=lambda entry: entry.number)
+    return tuple(Operator(each.number, each.name, _variables(each)) for each in ordered)
 
 
 def only(

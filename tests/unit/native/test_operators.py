@@ -1,10 +1,10 @@
 """Which stateful operator of a query is meant."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
+from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.native.spark_state.operators import FUNCTION, check_names, only, operators_in
 
@@ -12,7 +12,7 @@ from statemigrate.native.spark_state.operators import FUNCTION, check_names, onl
 def row(number, name, *variables):
     kinds = {"stateVariableType": "ValueState", "ttlEnabled": False}
     properties = json.dumps({"stateVariables": [{"stateName": v, **kinds} for v in variables]})
-    return SimpleNamespace(operatorId=number, operatorName=name, operatorProperties=properties)
+    return OperatorEntry(number, name, (), properties)
 
 
 DEDUPE = row(0, "dedupe")
