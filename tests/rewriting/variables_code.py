@@ -68,3 +68,30 @@ def alarms(events):
     return late.groupBy("k").transformWithStateInPandas(
         Alarms(), "k STRING, n INT", "append", "eventTime"
     )
+
+
+class WiderWords(StatefulProcessor):
+    """Tells what there is: a wider count, and a text beside each of the last values."""
+
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n BIGINT")
+        self.last = handle.getListState("last", "v BIGINT, said STRING")
+        self.regions = handle.getMapState("regions", "region STRING", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        import pandas as pd
+
+        n = self.count.get()[0] if self.count.exists() else 0
+        last = [tuple(row) for row in self.last.get()] if self.last.exists() else []
+        regions = sorted((k[0], v[0]) for k, v in self.regions.iterator())
+        for _ in rows:
+            pass
+        yield pd.DataFrame(
+            {"k": [key[0]], "n": [n], "last": [str(last)], "regions": [str(regions)]}
+        )
+
+
+def wider_variables(events):
+    return events.groupBy("k").transformWithStateInPandas(
+        WiderWords(), "k STRING, n BIGINT, last STRING, regions STRING", "update", "none"
+    )

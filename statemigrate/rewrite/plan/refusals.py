@@ -44,6 +44,14 @@ def _check_writable(new: CheckpointShape) -> None:
             "avro",
             f"add --conf {ENCODING}=unsaferow; Spark takes the encoding from the new checkpoint",
         )
+    if rocksdb and new.batch == 0 and any(each.metadata_version > 1 for each in new.operators):
+        # Spark takes the numbers of column families from a snapshot, and reads none of version 0.
+        raise _unsupported(
+            "the query has committed its first batch only, and its state has column families",
+            "a query that has committed two batches",
+            "batch 0",
+            "let the query commit one more batch",
+        )
     layout = RowLayout.of(new.conf)
     for operator, family in _families(new):
         if not rocksdb and operator.metadata_version > 1:

@@ -56,6 +56,13 @@ def test_rows_in_avro_are_written_in_the_other_encoding_if_asked_for():
     assert plan.changed_conf == {ENCODING: ("avro", "unsaferow")}
 
 
+def test_column_families_after_the_first_batch_wait_for_one_more():
+    old = checkpoint(with_families("total"))
+    first = replace(old, batch=0, offsets={0: old.offsets[4]}, commits={0: old.commits[4]})
+    with pytest.raises(UnsupportedError, match="its first batch only"):
+        make_plan(first, None, RewriteOptions(conf=ON_ROCKSDB))
+
+
 def test_what_sinks_have_noted_is_not_left_behind():
     old = checkpoint(TOTALS)
     commits = {n: replace(e, version=3, sinks={"0": {}}) for n, e in old.commits.items()}
