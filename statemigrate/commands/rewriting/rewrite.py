@@ -66,7 +66,7 @@ class Rewriting:
         if self.report is not None:
             return f"`statemigrate verify {self.old} {self.new}`, then start the new code on it"
         if self.plan.questions:
-            return f"answer {_questions(self.plan)}, as shown, in the same command"
+            return f"answer {_counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply, while the query is stopped"
 
     def to_json(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _require_answers(rewriting: Rewriting) -> None:
     questions = rewriting.plan.questions
     if questions:
         raise RewriteError(
-            f"{_questions(rewriting.plan)} open",
+            f"{_counted(rewriting.plan)} {'is' if len(questions) == 1 else 'are'} open",
             expected="an answer to each, since only the author knows it",
             found="; ".join(each.text for each in questions),
             next_action="; ".join(each.answer for each in questions),
@@ -180,6 +180,6 @@ def _require_answers(rewriting: Rewriting) -> None:
         )
 
 
-def _questions(plan: RewritePlan) -> str:
+def _counted(plan: RewritePlan) -> str:
     count = len(plan.questions)
-    return "1 question is" if count == 1 else f"{count} questions are"
+    return "1 question" if count == 1 else f"{count} questions"

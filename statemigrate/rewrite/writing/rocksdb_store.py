@@ -1,8 +1,8 @@
 """A store in RocksDB, written as whatever Spark loads faster: a changelog, or tables.
 
-Spark replays a changelog at some hundred thousand rows a second, and opens tables at once, but they
-take longer to write. What fits into one run goes into a changelog; more than that goes into tables,
-as the version before, all but values that are merged.
+Spark replays a changelog at some hundred thousand rows a second, and opens tables at once. What it
+replays in less than a second goes into a changelog; more than that goes into tables, as the version
+before, all but values that are merged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot
 from statemigrate.rewrite.writing.sorted_tables import SortedTables
 
 RUN = 64 << 20
-"""Bytes of a run, and of rows that are still a changelog."""
+"""Bytes of rows that are sorted together, into one table."""
+FEW = 4 << 20
+"""Bytes of rows that are still a changelog."""
 
 
 class RocksDBStore:
@@ -71,7 +73,7 @@ class RocksDBStore:
 
     def close(self) -> dict[str, Path | bytes]:
         """End it; the files by their names below the store."""
-        if self._tables is None:
+        if self._is_small:
             self._write_changes()
         else:
             self._write_run()
@@ -86,11 +88,15 @@ class RocksDBStore:
         self._size += int(keys.lengths.sum() + values.lengths.sum())
         if self._size < self._run:
             return
-        # Version 0 is empty by itself: after a query's first batch there is only a changelog.
         if self._version > 1:
             self._write_run()
         else:
             self._write_changes()
+
+    @property
+    def _is_small(self) -> bool:
+        # Version 0 is empty by itself: after a query's first batch there is only a changelog.
+        return self._version <= 1 or (self._tables is None and self._size < min(FEW, self._run))
 
     def _snapshot(self) -> dict[str, Path | bytes]:
         name = f"{self._before}.zip"

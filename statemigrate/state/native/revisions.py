@@ -16,17 +16,19 @@ def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreR
     """The revision of the state whose rows have these keys and values.
 
     It is the one that a rewrite noted in ``record``. State that none has made is of the oldest
-    revision with its formats; those that say what the keys are come before those that do not.
-    Raises `StartupError` where there is none.
+    revision with its formats. Raises `StartupError` where there is none, and where the oldest does
+    not say what its keys are and a later one does: then the keys of both may be these.
     """
     noted = record.target and (revision_in(record.target) or lineage.oldest)
     if noted in lineage:
         return str(noted)
     fitting = list(_fitting(lineage, value, key))
-    certain = [revision for revision in fitting if lineage.key_of(revision) is not None]
     if not fitting:
         raise _none(lineage, value)
-    return (certain or fitting)[0]
+    certain = [revision for revision in fitting if lineage.key_of(revision) is not None]
+    if certain and fitting[0] not in certain:
+        raise _unclear(lineage, key, fitting[0], certain[0])
+    return fitting[0]
 
 
 def _fitting(lineage: Lineage, value: Format, key: Format) -> Iterator[str]:
@@ -38,6 +40,17 @@ def _fitting(lineage: Lineage, value: Format, key: Format) -> Iterator[str]:
 
 def _is_same(one: Format, other: Format) -> bool:
     return bool(shape_of(one.struct_type()) == shape_of(other.struct_type()))
+
+
+def _unclear(lineage: Lineage, key: Format, older: str, newer: str) -> StartupError:
+    return StartupError(
+        f"store {lineage.store}: its state may be of revision {older}, or of {newer} already",
+        expected="scripts whose keys or values differ from one revision to the next",
+        found=f"the keys {key!r}, as at {newer}; {older} does not say what its keys are",
+        next_action=f"say `new_key` in the baseline of store {lineage.store}: what its keys were "
+        "before they changed",
+        store=lineage.store,
+    )
 
 
 def _none(lineage: Lineage, value: Format) -> StartupError:

@@ -24,7 +24,6 @@ def lineage(*, key=None):
     [
         (SHOP, A, SHOP, "a1"),
         (SHOP, A, DAY, "b2"),
-        (None, A, DAY, "b2"),
         (None, A, SHOP, "a1"),
         (DAY, A, DAY, "a1"),
         (None, B, DAY, "c3"),
@@ -33,6 +32,13 @@ def lineage(*, key=None):
 )
 def test_formats_and_keys_tell_the_revision(key, value, held, found):
     assert stored_revision(lineage(key=key), value, held, StoreRecord()) == found
+
+
+def test_keys_that_two_revisions_may_have_are_not_guessed():
+    with pytest.raises(StartupError) as raised:
+        stored_revision(lineage(), A, DAY, StoreRecord())
+    assert "may be of revision a1, or of b2 already" in raised.value.summary
+    assert "`new_key` in the baseline" in raised.value.next_action
 
 
 def test_what_a_rewrite_noted_comes_first():
