@@ -24,7 +24,7 @@ Take = Mapping[str, str | None]
 class FieldChange:
     """A field of the new struct: its dotted label, and the place and label of the old field.
 
-    One that is ``nested`` is a struct that changes within.
+    One that is ``nested`` is a struct that changes within; ``type`` is Spark's, of one that is new.
     """
 
     label: str
@@ -32,6 +32,7 @@ class FieldChange:
     place: int | None = None
     source: str = ""
     nested: StructChange | None = None
+    type: Any = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def _change(
 ) -> FieldChange:
     label, spark = new
     if old is None:
-        return FieldChange(label, "new")
+        return FieldChange(label, "new", type=spark)
     place, source, before = old
     if is_same(before, spark):
         return FieldChange(label, "kept", place, source)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.catalogue import partition_columns
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.formats.json_values import json_text
+from statemigrate.rewrite.plan.asking.starting import plain_start
 from statemigrate.rewrite.plan.families import FamilyPlan, Place
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
 from statemigrate.rewrite.rows.structs import row_type
@@ -68,7 +69,8 @@ def _field(
     from pyspark.sql import functions as F  # noqa: N812
 
     if change.change == "new":
-        return _literal(starts.get(f"{store}.{change.label}"), target)
+        name = f"{store}.{change.label}"
+        return start(plain_start(name, target.jsonValue(), starts.get(name)), target)
     source = row.getField(change.source.rpartition(".")[2])
     if change.nested is None:
         return source.cast(target)
@@ -76,14 +78,17 @@ def _field(
     return F.when(source.isNotNull(), inner).otherwise(F.lit(None).cast(target))
 
 
-def _literal(value: Any, target: DataType) -> Column:
+def start(value: Any, target: DataType) -> Column:
+    """A plain value as Spark's, for every row."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if value is None or not isinstance(target, ArrayType | MapType | StructType):
         return F.lit(value).cast(target)
     schema = StructType().add("x", target)
-    return F.from_json(F.lit(json.dumps({"x": value})), schema).getField("x")
+    # What Spark cannot read must not become null.
+    strictly = {"mode": "FAILFAST"}
+    return F.from_json(F.lit(json_text({"x": value})), schema, strictly).getField("x")
 
 
 def _labelled(paths: tuple[tuple[str, ...], ...], place: Place) -> list[tuple[str, ...]]:

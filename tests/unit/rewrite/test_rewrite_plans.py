@@ -62,6 +62,17 @@ def test_what_is_accepted_or_given_is_no_question_any_more():
     assert [each.said for each in plan.answered] == ["null", "7"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("long", "seven"), ("long", 1.5), ("long", 2**63), ("date", "soon"), ("boolean", 1)],
+)
+def test_a_start_that_the_field_cannot_hold_is_refused(kind, said):
+    answers = RewriteAnswers(start={"aggregation-0.max": said})
+    with pytest.raises(RewriteError, match=r"aggregation-0\.max cannot start at") as raised:
+        planned(COUNT_SUM, buffers(("count", "long"), ("sum", "long"), ("max", kind)), answers)
+    assert f"the field's type, {kind}" in raised.value.expected
+
+
 def test_which_of_several_sums_is_which_is_asked_where_they_are_not_as_many():
     two = buffers(("sum", "long"), ("sum", "long"))
     plan = planned(buffers(("sum", "long")), two)

@@ -8,7 +8,7 @@ from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
-from statemigrate.rewrite.plan.asking.starting import UNKNOWN, buffer_start
+from statemigrate.rewrite.plan.asking.starting import UNKNOWN, buffer_start, plain_start
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
 
@@ -23,8 +23,11 @@ class Asked:
         self.answered: list[Answered] = []
         self.starts: dict[str, Any] = {}
 
-    def start(self, name: str, proposal: object) -> None:
-        """A field that old rows lack, and where Spark would let it start."""
+    def start(self, name: str, proposal: object, spark: Any) -> None:
+        """A field of the type ``spark`` that old rows lack, and where Spark would let it start.
+
+        Raises `RewriteError` for an answer that the field cannot hold.
+        """
         known = proposal is not UNKNOWN
         text = json.dumps(proposal) if known else None
         question = Question(
@@ -36,6 +39,7 @@ class Asked:
             (f"--accept {name}, or " if known else "") + f"--start {name}=VALUE",
         )
         if name in self._answers.start:
+            plain_start(name, spark, self._answers.start[name])
             self.starts[name] = self._answers.start[name]
             self._close(question, json.dumps(self.starts[name]))
         elif self._proposed(question):
@@ -109,7 +113,8 @@ def _gone(name: str, text: str) -> Question:
 def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None) -> None:
     assert family.key and family.value, "rows go on"  # noqa: S101, PT018
     for field in family.value.added:
-        asked.start(f"{family.name}.{field.label}", _proposal(family, field, operator))
+        proposal = _proposal(family, field, operator)
+        asked.start(f"{family.name}.{field.label}", proposal, field.type)
     for change in (family.key, family.value):
         _ask_sources(asked, family.name, change)
         for label in change.dropped:

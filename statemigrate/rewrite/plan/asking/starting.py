@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from statemigrate.errors import RewriteError, ValueMismatchError, shown
+from statemigrate.formats.json_values import value_from_json
+from statemigrate.formats.struct_format import struct_from_json
+
 _COUNTING = ("count", "sum")
 """An average keeps these, side by side; a sum by itself is null before its first row."""
 _ZERO = ("n", "avg", "m2", "m3", "m4", "ck", "xAvg", "yAvg", "xMk", "yMk")
@@ -33,3 +37,25 @@ def buffer_start(fields: Sequence[dict[str, Any]], place: int) -> object:
         return False
     # What a user-defined or collecting function keeps is bytes, and null is no such bytes.
     return None if name in _NULL and spark != "binary" else UNKNOWN
+
+
+def plain_start(name: str, spark: Any, said: Any) -> Any:
+    """The plain value that ``said``, JSON, is for a field of the type ``spark``, as JSON has it.
+
+    Raises `RewriteError` for what the field cannot hold.
+    """
+    field = {"name": "value", "type": spark, "nullable": True, "metadata": {}}
+    fmt = struct_from_json({"type": "struct", "fields": [field]})
+    try:
+        return fmt.conform(value_from_json(fmt, {"value": said}))["value"]
+    except ValueMismatchError as error:
+        raise RewriteError(
+            f"{name} cannot start at {shown(said)}",
+            expected=f"a value of the field's type, {_type(spark)}, as JSON",
+            found=error.found,
+            next_action=f"say --start {name}=JSON with such a value",
+        ) from error
+
+
+def _type(spark: Any) -> str:
+    return spark if isinstance(spark, str) else str(spark["type"])
