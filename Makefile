@@ -18,7 +18,8 @@ PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-# What takes a minute or more each: pages followed word for word, a cluster, histories at random.
+# The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
+# deployment, and the queries that go on from forks and rewritten checkpoints.
 long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m long $(PARALLEL) $(ARGS)
 

@@ -10,16 +10,17 @@ import statemigrate
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 
-LONG = pytest.mark.long
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 FORKED = [
     ("windows", "hdfs"),
-    pytest.param("windows", "rocksdb", marks=LONG),
-    pytest.param("windows", "changelogs", marks=LONG),
+    ("windows", "rocksdb"),
+    ("windows", "changelogs"),
     ("windows", "rocksdb with ids"),
-    pytest.param("join", "changelogs with ids", marks=LONG),
-    pytest.param("variables", "rocksdb", marks=LONG),
+    ("join", "changelogs with ids"),
+    ("variables", "rocksdb"),
     ("variables", "changelogs"),
-    pytest.param("variables", "changelogs with ids", marks=LONG),
+    ("variables", "changelogs with ids"),
 ]
 
 

@@ -15,6 +15,8 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError
 from statemigrate.files import LocalFiles
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 PREFIX = "spark.sql.streaming."
 EXPECTED = {
     "aggregation": ("stateStoreSave", {"aggregation-0"}),

@@ -11,6 +11,8 @@ from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hd
 from statemigrate.checkpoint.stores.versions import hdfs_version, rocksdb_version, store_folder
 from statemigrate.files import LocalFiles
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 CODECS = ["lz4", "lzf", "snappy", "zstd"]
 CODEC = "stateStore.compression.codec"
 CHECKSUM = {"stateStore.rowChecksum.enabled": "true"}

@@ -19,6 +19,8 @@ from statemigrate.files import LocalFiles
 from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
 from statemigrate.rewrite.writing.sorted_tables import SortedTables
 
+pytestmark = pytest.mark.spark
+
 
 def rewritten(root, target, *, run):
     """A checkpoint of the HDFS-backed provider, its state in tables of ``run`` bytes."""

@@ -8,7 +8,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 from statemigrate import backfill, backfill_status, migrated
 from statemigrate.errors import StartupError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 BASE = {"tally": "base"}
 
 

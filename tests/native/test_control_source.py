@@ -20,7 +20,7 @@ from statemigrate.native.backfill.plan import plan_backfill
 from statemigrate.native.live.control import MARKER
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def timed_pipeline(spark, root, helper):

@@ -17,7 +17,7 @@ from tally import (
 from statemigrate import migrated
 from statemigrate.errors import StartupError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 class ByName(AmountsTally):

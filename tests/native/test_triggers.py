@@ -11,7 +11,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import backfill, backfill_status, migrated, with_backfill
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 NIGHTLY = {"availableNow": True}
 WITHOUT_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"

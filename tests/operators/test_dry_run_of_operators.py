@@ -13,6 +13,8 @@ from statemigrate.inspect.report.dry_run import Meetings
 from statemigrate.inspect.report.verdict import verdict
 from statemigrate.scripts import ScriptFolder
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 CUSTOMERS = len({each["customer"] for each in ORDERS})
 PAIRS = len({(each["customer"], each["region"]) for each in ORDERS})
 

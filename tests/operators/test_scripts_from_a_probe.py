@@ -8,6 +8,8 @@ from statemigrate.errors import CheckpointError, LineageError, ScriptError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder
 
+pytestmark = pytest.mark.spark
+
 
 @pytest.fixture
 def folder(tmp_path):

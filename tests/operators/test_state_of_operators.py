@@ -15,6 +15,8 @@ from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder
 
+pytestmark = pytest.mark.spark
+
 JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 

@@ -12,6 +12,8 @@ from statemigrate.commands.rewriting.verify import verify
 from statemigrate.errors import CheckpointError, RewriteError
 from statemigrate.files.local import LocalFiles
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 
 @pytest.fixture(scope="module")
 def old(spark, tmp_path_factory):
@@ -45,7 +47,6 @@ def ending_at(monkeypatch, count):
     return names
 
 
-@pytest.mark.long
 def test_wherever_it_ends_there_is_none_or_a_whole_checkpoint(spark, old, tmp_path, monkeypatch):
     new = tmp_path / "new"
     for count in range(40):

@@ -6,6 +6,8 @@ import pytest
 from rewritten_code import totals, totals_and_largest
 from rewritten_queries import accepting, rewritten, rows_of, run, session_with
 
+pytestmark = pytest.mark.spark
+
 BEFORE = [
     rows_of(*[(f"k{n % 7}", n) for n in range(40)], (None, 5)),
     rows_of(*[(f"k{n % 11}", n) for n in range(30)]),

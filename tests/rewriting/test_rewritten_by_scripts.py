@@ -7,6 +7,8 @@ from rewritten_queries import rewritten, rows_of, run, session_with
 from statemigrate.errors import RewriteError, TransformError
 from statemigrate.scripts import ScriptFolder
 
+pytestmark = pytest.mark.spark
+
 HEAD = '''"""{0}"""
 from statemigrate.formats import Struct
 

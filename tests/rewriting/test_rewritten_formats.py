@@ -1,9 +1,12 @@
 """Operators that keep something else afterwards, and what they then give."""
 
+import pytest
 import rewritten_code as code
 from rewritten_queries import accepting, rewritten, rows_of, run, session_with
 
 from statemigrate.commands.rewriting.verify import verify
+
+pytestmark = pytest.mark.spark
 
 
 def test_duplicates_are_then_known_by_fewer_columns(spark, feed, tmp_path):

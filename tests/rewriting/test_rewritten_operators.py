@@ -5,6 +5,8 @@ import rewritten_code as code
 from rewritten_queries import Feed, rewritten, rows_of, run, session_with
 from variables_code import alarms, variables
 
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
 
 def batch(number):
     """Rows of five minutes, some of them late by a little and some by much."""
@@ -16,7 +18,7 @@ def batch(number):
     return rows_of(*near, *late, *too_late, *unseen)
 
 
-WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs", marks=pytest.mark.long)]
+WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs")]
 ONE = {
     "windows": (code.windows, "append"),
     "distinct": (code.distinct, "append"),
@@ -58,7 +60,6 @@ def test_timers_ring_as_those_of_their_twin(spark, feed, tmp_path):
     ],
     ids=["a store for all parts", "checksums of rows", "files with ids"],
 )
-@pytest.mark.long
 def test_a_join_in_another_format_goes_on_as_its_twin_does(spark, feed, tmp_path, setting, value):
     feeds = [feed, Feed(tmp_path / "others")]
     way = "rocksdb rocksdb"

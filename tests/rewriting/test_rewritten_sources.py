@@ -1,10 +1,13 @@
 """Offsets and the watermark are kept, or set, and Spark goes on from there."""
 
+import pytest
 import rewritten_code as code
 from rewritten_queries import accepting, rewritten, rows_of, run, session_with
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
+
+pytestmark = pytest.mark.spark
 
 
 def test_a_source_that_is_set_back_gives_its_files_again_with_the_state_kept(spark, feed, tmp_path):

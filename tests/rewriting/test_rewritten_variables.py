@@ -1,11 +1,14 @@
 """State variables with other formats: a value widened, a list by a script, a map kept."""
 
+import pytest
 from rewritten_queries import NewCode, rewrite_checkpoint, rewritten, rows_of, run, session_with
 from variables_code import variables, wider_variables
 
 from statemigrate.commands.rewriting.verify import verify
 from statemigrate.rewrite.run import operator
 from statemigrate.scripts import ScriptFolder
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SCRIPT = '''"""What was said."""
 from statemigrate.formats import Struct

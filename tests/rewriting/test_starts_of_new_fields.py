@@ -9,6 +9,8 @@ from pyspark.sql.types import StructType
 from statemigrate.rewrite.plan.asking.starting import plain_start
 from statemigrate.rewrite.rows.columns import start
 
+pytestmark = pytest.mark.spark
+
 CASES = {
     "BIGINT": (-(2**63), -(2**63)),
     "DOUBLE": (1.5, 1.5),

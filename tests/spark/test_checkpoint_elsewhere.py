@@ -6,7 +6,7 @@ import pytest
 from elsewhere import LIVES
 from pipelines import Pipeline
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture

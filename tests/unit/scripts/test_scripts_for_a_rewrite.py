@@ -1,9 +1,11 @@
 """The parts of a script that only a rewrite knows, read and refused."""
 
 import pytest
+from support.pages import DOCS, Page
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Struct
+from statemigrate.migration.stage import stages_of
 
 KEYED = """
 new_key = Struct("shop STRING")
@@ -141,3 +143,20 @@ def test_scripts_of_an_operators_state_form_a_branch_of_its_name(folder, store):
 def test_a_format_without_fields_is_written_so_that_it_can_be_read(folder):
     folder.new("deduplicate-0", "as it is", new=Struct("struct<>"), baseline=True)
     assert folder.lineage("deduplicate-0").formats == (Struct("STRUCT < >"),)
+
+
+def test_the_script_of_the_page_gives_an_entry_for_each_region_and_merges(folder, tmp_path):
+    page = Page(DOCS / "reference" / "scripts.md")
+    (text,) = [each.text for each in page.blocks if each.title == "by_region.py"]
+    named = (
+        'from statemigrate.formats import Struct\n\nrevision = "a1"\ndown_revision = None\n'
+        'branch_labels = ("aggregation-0",)\nstore = "aggregation-0"\n'
+    )
+    (tmp_path / "migrations" / "versions" / "a1_by_region.py").write_text(named + text)
+    (stage,) = stages_of(folder.lineage("aggregation-0").path("base", "a1"))
+    assert stage.entries({"customer": "c"}, {"orders": 3, "by_region": {"n": 1, "s": 2}}) == [
+        ({"customer": "c", "region": "n"}, {"orders": 1}),
+        ({"customer": "c", "region": "s"}, {"orders": 2}),
+    ]
+    key = {"customer": "c", "region": "n"}
+    assert stage.merge(key, {"orders": 1}, {"orders": 4}) == {"orders": 5}
