@@ -123,3 +123,8 @@ def sessions_with_largest(events):
     return late.groupBy(F.session_window("at", "20 seconds"), "k").agg(
         F.count("*").alias("n"), F.sum("v").alias("total"), F.max("v").alias("largest")
     )
+
+
+def totals_by_number(events):
+    by = events.select(F.col("k").cast("double").alias("number"), "v")
+    return by.groupBy("number").agg(F.count("*").alias("n"), F.sum("v").alias("total"))

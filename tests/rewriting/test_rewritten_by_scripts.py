@@ -37,6 +37,31 @@ def rekey(key, value):
     return {"initial": key["k"][:1]}
 """
 )
+NUMBERS = (
+    TOTALS
+    + """new = old
+new_key = Struct("number DOUBLE")
+
+
+def rekey(key, value):
+    return {"number": float(key["k"])}
+"""
+)
+NUMBERS_IN_TABLES = (
+    TOTALS
+    + """new = old
+new_key = Struct("number DOUBLE")
+
+
+def upgrade_table(table):
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pc.struct_field(table["key"], "k").combine_chunks().cast(pa.float64())
+    keys = pa.StructArray.from_arrays([numbers], ["number"])
+    return table.set_column(0, "key", keys)
+"""
+)
 MERGE = """
 
 def merge(first, second):
@@ -103,6 +128,22 @@ def test_keys_are_changed_and_what_meets_is_merged(spark, feed, tmp_path, script
     assert run(session, feed, code.totals_of_initials, new) == run(
         session, feed, code.totals_of_initials, twin
     )
+
+
+@pytest.mark.parametrize("script", [NUMBERS, NUMBERS_IN_TABLES], ids=["values", "tables"])
+def test_keys_become_numbers_of_which_spark_has_one_zero(spark, feed, tmp_path, scripts, script):
+    session = session_with(spark, "rocksdb")
+    rows = rows_of(("-0.0", 1), ("0", 2), ("NaN", 3), ("1.5", 5), ("-0.0", 6))
+    feed.add(rows, rows[:3])
+    old, new, twin = tmp_path / "old", tmp_path / "new", tmp_path / "twin"
+    run(session, feed, code.totals, old)
+    feed.add(rows_of(("-0.0", 10), ("0.0", 20), ("NaN", 30), ("1.5", 40)))
+    found = run(session, feed, code.totals_by_number, twin)
+    folder = scripts(script + MERGE)
+    made = rewritten(spark, old, new, code.totals_by_number, migrations=folder, partitions=3)
+    assert made.report.families[0].total.count == 3
+    given = run(session, feed, code.totals_by_number, new)
+    assert given == {2: found[2]}
 
 
 def test_what_meets_without_a_rule_stops_it_and_leaves_no_checkpoint(

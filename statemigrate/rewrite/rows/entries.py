@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from statemigrate.checkpoint.rows.unsafe.floats import normalized
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
@@ -123,9 +124,11 @@ class TableTask:
         origins = before[ORIGINS] if rows == before.num_rows else _first(before, ORIGINS, rows)
         merged = before[MERGED] if rows == before.num_rows else _first(before, MERGED, rows)
         for name, fmt in (("key", self.after.key), ("value", self.after.value)):
-            made = made.set_column(
-                made.schema.get_field_index(name), name, self._cast(made[name], fmt)
-            )
+            column = self._cast(made[name], fmt)
+            if name == "key" and self.stage.key is not None:
+                # As for keys of `rekey`: Spark looks for 0.0, and for one not a number.
+                column = normalized(column.combine_chunks())
+            made = made.set_column(made.schema.get_field_index(name), name, column)
         counted = made.append_column(ORIGINS, origins).append_column(MERGED, merged)
         yield from counted.combine_chunks().to_batches()
 
