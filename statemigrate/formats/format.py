@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.avro.checks import check_of
@@ -16,8 +15,6 @@ from statemigrate.formats.schema.nodes import Record, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from statemigrate.formats.avro.reading import ReadMany
 
 Value = dict[str, Any]
 """A plain value: Python values by field name. Nested records are dictionaries too."""
@@ -54,13 +51,6 @@ class Format(ABC):
         self._prepare = check.prepare
         self._write = writer_of(schema)
         self._read = reader_of(schema)
-
-    @cached_property
-    def _read_many(self) -> ReadMany:
-        # Made when it is needed: most formats of a lineage never read many values.
-        from statemigrate.formats.avro.reading import many_reader_of
-
-        return many_reader_of(self.schema, self._read)
 
     @property
     @abstractmethod
@@ -104,8 +94,8 @@ class Format(ABC):
         return self._read(data)
 
     def decode_many(self, values: Sequence[bytes]) -> list[Value]:
-        """Read values, and raise, as `decode` does; small ones in half the time."""
-        return self._read_many(values)
+        """Read values, and raise, as `decode` does."""
+        return list(map(self._read, values))
 
     def conform(self, value: Value) -> Value:
         """Return ``value`` as reading it back would: converted where needed, defaults filled in.

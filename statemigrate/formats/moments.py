@@ -12,10 +12,11 @@ import time
 from datetime import UTC, datetime, timedelta, timezone
 
 MICROSECOND = timedelta(microseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT = 4e9
 """Seconds from 1970, some 127 years, within which a float has room for microseconds."""
-_WALL_EPOCH = datetime(1970, 1, 1)  # a clock on the wall, in no zone
+LOCAL_EPOCH = datetime(1970, 1, 1)  # a clock on the wall, in no zone
+EPOCH_DAY = LOCAL_EPOCH.toordinal()  # a day has no zone
 # As far as an offset may go, in whole minutes.
 _FAR_EAST = timezone(timedelta(hours=23, minutes=59))
 _FAR_WEST = timezone(-timedelta(hours=23, minutes=59))
@@ -53,18 +54,18 @@ def microseconds_of(moment: datetime) -> int:
     """Microseconds since 1970 of an aware moment, or of a naive one in local time."""
     if moment.tzinfo is None:
         return _naive_microseconds(moment)
-    return (moment - _EPOCH) // MICROSECOND
+    return (moment - EPOCH) // MICROSECOND
 
 
 def aware_of(microseconds: int) -> datetime:
     """The moment in UTC, or where UTC has no year for it, with another offset."""
     since = timedelta(microseconds=microseconds)
     try:
-        return _EPOCH + since
+        return EPOCH + since
     except OverflowError:
         zone = _FAR_WEST if microseconds > 0 else _FAR_EAST
         offset = zone.utcoffset(None)
-        return (_WALL_EPOCH + (since + offset)).replace(tzinfo=zone)
+        return (LOCAL_EPOCH + (since + offset)).replace(tzinfo=zone)
 
 
 def _naive_microseconds(moment: datetime) -> int:
@@ -81,7 +82,7 @@ def _far_local(moment: datetime) -> datetime:
     microseconds = microseconds_of(moment)
     offset = timedelta(seconds=time.localtime(microseconds // 1_000_000).tm_gmtoff)
     try:
-        local = _WALL_EPOCH + (timedelta(microseconds=microseconds) + offset)
+        local = LOCAL_EPOCH + (timedelta(microseconds=microseconds) + offset)
     except OverflowError:
         return moment
     return local if _naive_microseconds(local) == microseconds else local.replace(fold=1)

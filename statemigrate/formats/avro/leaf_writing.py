@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
+from statemigrate.formats.moments import EPOCH, EPOCH_DAY, LOCAL_EPOCH
 from statemigrate.formats.schema.nodes import Decimals, Enum, Fixed, Primitive
 
 Write = Callable[[Any, bytearray], None]
 """Appends a value to a buffer."""
-_EPOCH_DAY = datetime(1970, 1, 1).toordinal()  # a day has no zone
-_LOCAL_EPOCH = datetime(1970, 1, 1)  # local timestamps have no zone
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _float = struct.Struct("<f").pack
 _double = struct.Struct("<d").pack
 
@@ -73,7 +71,7 @@ def _write_double(value: float, out: bytearray) -> None:
 
 
 def _date(value: Any, out: bytearray) -> None:
-    write_long(value.toordinal() - _EPOCH_DAY, out)
+    write_long(value.toordinal() - EPOCH_DAY, out)
 
 
 def _time(value: Any, out: bytearray) -> None:
@@ -131,8 +129,8 @@ _WRITERS: dict[str, Write] = {
     "time-micros": _time,
     "day-time-interval": lambda value, out: write_long(value // _MICROSECOND, out),
     "year-month-interval": write_long,
-    "timestamp-millis": _since(_EPOCH, _MILLISECOND),
-    "timestamp-micros": _since(_EPOCH, _MICROSECOND),
-    "local-timestamp-millis": _since(_LOCAL_EPOCH, _MILLISECOND),
-    "local-timestamp-micros": _since(_LOCAL_EPOCH, _MICROSECOND),
+    "timestamp-millis": _since(EPOCH, _MILLISECOND),
+    "timestamp-micros": _since(EPOCH, _MICROSECOND),
+    "local-timestamp-millis": _since(LOCAL_EPOCH, _MILLISECOND),
+    "local-timestamp-micros": _since(LOCAL_EPOCH, _MICROSECOND),
 }

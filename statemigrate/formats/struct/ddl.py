@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from statemigrate.errors import FormatError
 from statemigrate.formats.schema.bounds import too_deep
 from statemigrate.formats.schema.collations import COLLATED, as_spark_writes
-from statemigrate.formats.struct.words import Word, words_of
+from statemigrate.formats.struct.words import Word, quoted, words_of
 
 _ATOMIC = {
     "BOOLEAN": "boolean",
@@ -74,8 +74,8 @@ def ddl_of(struct: dict[str, Any]) -> str:
 def _field_ddl(field: dict[str, Any], separator: str) -> str:
     suffix = "" if field["nullable"] else " NOT NULL"
     name = field["name"]
-    quoted = name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"
-    return f"{quoted}{separator}{_type_ddl(field['type'])}{suffix}"
+    written = name if _PLAIN.fullmatch(name) else quoted(name)
+    return f"{written}{separator}{_type_ddl(field['type'])}{suffix}"
 
 
 def _type_ddl(spark: Any) -> str:

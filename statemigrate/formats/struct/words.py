@@ -40,3 +40,8 @@ def words_of(text: str) -> list[Word]:
         elif kind != "skipped":
             found.append(Word(cast(Kind, kind), match[0], match.start(), match.end()))
     return found
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, as Spark takes one that has any characters."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,1 @@
+"""Functions made for one format each, as source that Python compiles."""

@@ -1,0 +1,61 @@
+"""The source of a generated module: functions of plain lines, and the constants they use.
+
+Nothing of a schema stands in the text. A name of a field is a constant, as its readers and writers
+are, so no schema can have a word of its own in the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Source:
+    """Functions being written, one of them at a time at the end of ``lines``."""
+
+    def __init__(self, **known: Any) -> None:
+        self._functions: list[str] = []
+        self._lines: list[str] = []
+        self._indent = 0
+        self._constants: dict[str, Any] = dict(known)
+        self._count = 0
+
+    def name(self, letter: str) -> str:
+        """A name that no other thing in the source has."""
+        self._count += 1
+        return f"{letter}{self._count}"
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant."""
+        name = self.name("c")
+        self._constants[name] = value
+        return name
+
+    def line(self, text: str) -> None:
+        """Write a line of the function."""
+        self._lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write what follows below the line ``head``."""
+        self.line(head)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    @contextmanager
+    def function(self, head: str) -> Iterator[None]:
+        """Write a function beside the one that is being written."""
+        outer, self._lines, indent, self._indent = self._lines, [], self._indent, 0
+        with self.block(head):
+            yield
+        self._functions += self._lines
+        self._lines, self._indent = outer, indent
+
+    def compiled(self, name: str) -> Any:
+        """The function ``name`` of all that was written."""
+        code = compile("\n".join(self._functions), "<made for a format>", "exec")
+        names = dict(self._constants)
+        exec(code, names)  # noqa: S102 - all of the text is written by this package
+        return names[name]
