@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
-    from statemigrate.commands.rewriting.rewrite import NewCode, Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewriting.new_code import NewCode
+    from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewriting.seed import Seeding, seed
     from statemigrate.commands.rewriting.verify import verify
     from statemigrate.commands.scripts import heads, history, init, show
     from statemigrate.commands.view import Exported, ExportError, export, get
@@ -91,7 +93,9 @@ _NAMES = {
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
-    "statemigrate.commands.rewriting.rewrite": "NewCode Rewriting rewrite_checkpoint",
+    "statemigrate.commands.rewriting.new_code": "NewCode",
+    "statemigrate.commands.rewriting.rewrite": "Rewriting rewrite_checkpoint",
+    "statemigrate.commands.rewriting.seed": "Seeding seed",
     "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "heads history init show",
     "statemigrate.commands.following.status": "Status status",
@@ -178,6 +182,7 @@ __all__ = [
     "Rewriting",
     "RunningQuery",
     "ScriptError",
+    "Seeding",
     "StartupError",
     "StateReader",
     "StatemigrateError",
@@ -214,6 +219,7 @@ __all__ = [
     "record_applied",
     "retire",
     "rewrite_checkpoint",
+    "seed",
     "show",
     "status",
     "undo_adoption",

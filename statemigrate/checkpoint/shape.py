@@ -74,7 +74,8 @@ def _last_batch(files: Files) -> int:
             f"batch {begun} of {files.location} is not committed",
             expected=f"as many batches committed as begun, or the batch to take named: {committed}",
             found=f"offsets up to batch {begun}, commits up to batch {committed}",
-            next_action="start the query, let it finish the batch, and stop it",
+            next_action="start the query with the code that it had, let it finish the batch, and "
+            "stop it",
             path=files.location,
             batch=begun,
         )

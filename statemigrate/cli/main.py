@@ -31,6 +31,7 @@ VERBS = {
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
     "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
     "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
+    "seed": ("seed", "Make a new checkpoint whose state comes from tables."),
     "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),
     "fork": ("fork", "Copy a query's state, as it was after a batch, to a new place."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),

@@ -23,3 +23,8 @@ def local_path(place: str) -> Path | None:
         return Path(place).absolute()
     is_local = uri["scheme"].lower() == "file" and uri["host"] in (None, "", "localhost")
     return Path(unquote(uri["path"])) if is_local and uri["path"].startswith("/") else None
+
+
+def is_within(place: str, folder: str) -> bool:
+    """Whether a place is another one, or somewhere below it, by their names."""
+    return f"{place.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -28,11 +28,15 @@ Suspect = tuple[str, tuple[Any, ...], Any, bool]
 
 @dataclass(frozen=True)
 class Collisions:
-    """Of ``entries`` how many different ``keys`` they have, and how many of these several have."""
+    """Of ``entries`` how many different ``keys`` they have, and how many of these several have.
+
+    ``examples`` are a few of the latter as bytes, each with the number of entries that have it.
+    """
 
     entries: int
     keys: int
     met: int
+    examples: tuple[tuple[bytes, int], ...] = ()
 
 
 class State(Protocol):

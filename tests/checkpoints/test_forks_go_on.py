@@ -10,7 +10,7 @@ import statemigrate
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
 FORKED = [
     ("windows", "hdfs"),

@@ -3,11 +3,13 @@
 import io
 import shutil
 
+import numpy as np
 import pytest
 from test_stores_that_spark_reads import moved_sources, rows_of, wrapped
 
 from statemigrate.checkpoint.logs.pinned import CODEC, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.values import merged_values
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.changelog import read_changelog
 from statemigrate.checkpoint.stores.reading import read_hdfs_state
@@ -80,22 +82,50 @@ def test_a_key_that_comes_twice_is_refused(tmp_path):
         tables.add(Rows.from_list([b"k", b"k"]), Rows.from_list([b"v", b"w"]))
 
 
-@pytest.mark.parametrize(("version", "tables"), [(1, 0), (4, 4)])
-def test_what_is_merged_stays_in_the_changelog(tmp_path, version, tables):
-    families = {"default": 0, "n": 1, "$rowCounter_n": 2}
-    store = RocksDBStore(tmp_path / "scratch", version, "zstd", families, {"$rowCounter_n"}, run=30)
+FAMILIES = {"default": 0, "n": 1, "$rowCounter_n": 2}
+
+
+def test_what_is_merged_stays_in_the_changelog(tmp_path):
+    store = RocksDBStore(
+        tmp_path / "scratch", 4, "zstd", FAMILIES, {"$rowCounter_n"}, merges=True, run=30
+    )
     for number in range(3):
         key = Rows.from_list([b"\1\0k%d" % number])
         store.put(key, Rows.from_list([b"first" * 4]))
         store.merge(key, Rows.from_list([b"second"]))
         store.put(Rows.from_list([b"\2\0k%d" % number]), Rows.from_list([b"count"]))
     made = store.close()
-    assert sum(name.startswith("SSTs/") for name in made) == tables
-    with made[f"{version}.changelog"].open("rb") as source:
+    assert sum(name.startswith("SSTs/") for name in made) == 4
+    with made["4.changelog"].open("rb") as source:
         found = read_changelog(source, "zstd", "x").changes
-        kinds = [kind for each in found for kind in each.kinds.tolist()]
-    assert kinds.count(MERGE) == 3
-    assert len(kinds) == (3 if tables else 9)
-    if tables:
-        told = read_snapshot(io.BytesIO(made["3.zip"]), "3.zip")
-        assert (told.keys, told.internal_keys, told.families) == (3, 3, families)
+        assert [kind for each in found for kind in each.kinds.tolist()] == [MERGE] * 3
+    told = read_snapshot(io.BytesIO(made["3.zip"]), "3.zip")
+    assert (told.keys, told.internal_keys, told.families) == (3, 3, FAMILIES)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_the_first_version_of_families_is_a_snapshot_which_has_their_numbers(tmp_path, rows):
+    store = RocksDBStore(tmp_path / "scratch", 1, "zstd", FAMILIES, {"$rowCounter_n"}, merges=True)
+    assert store.is_snapshot
+    for number in range(rows):
+        store.put(Rows.from_list([b"\1\0k%d" % number]), Rows.from_list([b"value"]))
+    made = store.close()
+    assert {name.partition("/")[0] for name in made} == ({"SSTs", "1.zip"} if rows else {"1.zip"})
+    told = read_snapshot(io.BytesIO(made["1.zip"]), "1.zip")
+    assert (told.keys, told.families) == (rows, FAMILIES)
+
+
+def test_the_elements_of_a_list_are_merged_as_rocksdb_merges_them():
+    keys, values = Rows.from_list([b"k", b"k", b"l"]), Rows.from_list([b"a", b"bc", b"d"])
+    lists, merged = merged_values(keys, values, np.array([0, 0, 1]), b",")
+    assert (lists.to_list(), merged.to_list()) == ([b"k", b"l"], [b"a,bc", b"d"])
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_what_is_only_put_is_a_snapshot_of_its_version(tmp_path, version):
+    store = RocksDBStore(tmp_path / "scratch", version, "zstd", {}, run=30)
+    for number in range(3):
+        store.put(Rows.from_list([b"k%d" % number]), Rows.from_list([b"value" * 6]))
+    made = store.close()
+    assert {name.partition("/")[0] for name in made} == {"SSTs", f"{version}.zip"}
+    assert read_snapshot(io.BytesIO(made[f"{version}.zip"]), "zip").keys == 3

@@ -1,6 +1,7 @@
 """Every page does what it says: its files are written, its commands run, its output compared."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -12,6 +13,8 @@ CHECKED_MORE = {"tutorial.md", "in-ci.md", "quarantine.md"}
 # tests/native follows the first, on each version of Spark, and compares the state as well;
 # tests/checkpoints the second, on a query's checkpoint.
 ELSEWHERE = {"spark-state.md", "fork.md"}
+# What runs in Spark's workers needs the reader's environment on the path.
+ACTIVATED = {"rewriting/pandas-state.md", "rewriting/transform-with-state.md"}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def reader(tmp_path_factory) -> Reader:
 
 
 def follow(reader: Reader, name: str) -> list[str]:
-    return reader.follow(Page(DOCS / name))
+    return replace(reader, activated=name in ACTIVATED).follow(Page(DOCS / name))
 
 
 def test_the_tutorial_leads_to_a_migrated_query_and_back(reader):

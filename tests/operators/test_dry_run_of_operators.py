@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from queries import ORDERS
@@ -10,6 +11,7 @@ from statemigrate import baseline, dry_run, get
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.inspect.report.dry_run import Meetings
+from statemigrate.inspect.report.sentences import meetings
 from statemigrate.inspect.report.verdict import verdict
 from statemigrate.scripts import ScriptFolder
 
@@ -69,7 +71,12 @@ def test_entries_that_would_meet_are_counted_and_stop_it_without_merge(aggregati
     script(folder, "aggregation-0", SUMS, BY_LETTER)
     report = tried(folder, aggregation, spark, "aggregation-0")
     assert (report.tried, report.failed, report.backfill) == (CUSTOMERS, 0, None)
-    assert report.meetings == Meetings(CUSTOMERS, 1, 1, merges=False)
+    met = (('{"first": "c"}', CUSTOMERS),)
+    assert report.meetings == Meetings(CUSTOMERS, 1, 1, merges=False, examples=met)
+    assert (
+        f"{CUSTOMERS} entries under 1 key; {CUSTOMERS} of them meet under 1 key without `merge`, "
+        f'such as {{"first": "c"}} ({CUSTOMERS} entries).'
+    ) in meetings(report)
     assert not report.in_order
     assert "write `merge`" in verdict(report).next_action
 
@@ -77,7 +84,8 @@ def test_entries_that_would_meet_are_counted_and_stop_it_without_merge(aggregati
 def test_entries_that_are_merged_are_in_order(aggregation, folder, spark):
     script(folder, "aggregation-0", SUMS, BY_LETTER + MERGED)
     report = tried(folder, aggregation, spark, "aggregation-0")
-    assert report.meetings == Meetings(CUSTOMERS, 1, 1, merges=True)
+    assert replace(report.meetings, examples=()) == Meetings(CUSTOMERS, 1, 1, merges=True)
+    assert meetings(report).endswith(f"and are merged, {CUSTOMERS - 1} less.")
     assert report.in_order
     assert "`statemigrate rewrite" in verdict(report).next_action
     assert json.loads(json.dumps(report.to_json()))["meetings"]["met"] == 1
@@ -106,7 +114,12 @@ def rekey(key, value):
     kept = Counter(customer for customer, region in _pairs() if region != "asia")
     assert report.families[0].dropped == PAIRS - sum(kept.values())
     twice = sum(number > 1 for number in kept.values())
-    assert report.meetings == Meetings(2 * sum(kept.values()), 2 * len(kept), 2 * twice, False)
+    assert report.families[0].several == sum(kept.values())
+    counts = Meetings(2 * sum(kept.values()), 2 * len(kept), 2 * twice, False)
+    assert replace(report.meetings, examples=()) == counts
+    most = sorted(kept.values(), reverse=True)
+    numbers = [number for _, number in report.meetings.examples]
+    assert numbers == sorted([*most, *most], reverse=True)[:3]
 
 
 def _pairs():

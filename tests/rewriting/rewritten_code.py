@@ -128,3 +128,36 @@ def sessions_with_largest(events):
 def totals_by_number(events):
     by = events.select(F.col("k").cast("double").alias("number"), "v")
     return by.groupBy("number").agg(F.count("*").alias("n"), F.sum("v").alias("total"))
+
+
+def totals_of_both(events, others):
+    return totals(events.union(others))
+
+
+def inner_pairs(events, others):
+    left = events.withWatermark("at", "30 seconds").alias("a")
+    right = others.withWatermark("at", "30 seconds").alias("b")
+    near = F.expr("a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 40 SECONDS")
+    return left.join(right, near).selectExpr("a.k AS k", "a.v AS v", "b.k AS m", "b.v AS w")
+
+
+def inner_pairs_of_initials(events, others):
+    left = events.withWatermark("at", "30 seconds").alias("a")
+    right = others.withWatermark("at", "30 seconds").alias("b")
+    near = F.expr(
+        "substring(a.k, 1, 1) = substring(b.k, 1, 1) "
+        "AND b.at BETWEEN a.at AND a.at + INTERVAL 40 SECONDS"
+    )
+    both = ("a.k AS k", "a.v AS v", "a.region AS from", "b.k AS m", "b.v AS w", "b.region AS to")
+    return left.join(right, near).selectExpr(*both)
+
+
+def distinct_rows(events):
+    return events.withWatermark("at", "30 seconds").dropDuplicates(["k", "v", "at"])
+
+
+def pairs_of_distinct(events, others):
+    right = others.withWatermark("at", "30 seconds").alias("b")
+    near = F.expr("a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 40 SECONDS")
+    joined = distinct_rows(events).alias("a").join(right, near)
+    return joined.selectExpr("a.k AS k", "a.v AS v", "b.v AS w")

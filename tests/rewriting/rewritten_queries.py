@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
-from pathlib import Path
 
-from statemigrate.commands.rewriting.rewrite import NewCode, rewrite_checkpoint
+from fed_queries import DDL, Feed, late_batch, moment, rows_of, run
+
+from statemigrate.commands.rewriting.new_code import NewCode
+from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
 
+__all__ = [
+    "DDL",
+    "PROVIDER",
+    "PROVIDERS",
+    "Feed",
+    "NewCode",
+    "accepting",
+    "late_batch",
+    "moment",
+    "raw_state",
+    "rewrite_checkpoint",
+    "rewritten",
+    "rows_of",
+    "run",
+    "run_once",
+    "scripts_in",
+    "session_with",
+]
+
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-DDL = "k STRING, region STRING, v BIGINT, at TIMESTAMP"
-
-
-class Feed:
-    """A folder with one JSON file for each batch."""
-
-    def __init__(self, folder: Path, ddl: str = DDL) -> None:
-        self.folder = folder
-        self.ddl = ddl
-        folder.mkdir(parents=True)
-
-    def add(self, *batches):
-        for rows in batches:
-            number = len(list(self.folder.iterdir()))
-            path = self.folder / f"{number:04d}.json"
-            hidden = self.folder / f".{number}"
-            hidden.write_text("\n".join(json.dumps(row) for row in rows))
-            # Spark takes the oldest file first.
-            os.utime(hidden, (1_700_000_000 + number,) * 2)
-            hidden.rename(path)
-
-    def stream(self, spark):
-        reader = spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", 1)
-        return reader.json(f"{self.folder}/*.json")
-
-
-def rows_of(*rows):
-    """Rows of `DDL` from tuples (k, v), or (k, v, second of the event time)."""
-    return [
-        {"k": row[0], "region": f"r{row[1] % 3}", "v": row[1], "at": moment(row[2])}
-        if len(row) > 2
-        else {"k": row[0], "region": f"r{row[1] % 3}", "v": row[1]}
-        for row in rows
-    ]
-
-
-def moment(second):
-    return f"2026-01-01T00:{second // 60:02d}:{second % 60:02d}Z"
 
 
 def session_with(spark, provider, **conf):
@@ -60,22 +41,6 @@ def session_with(spark, provider, **conf):
     for name, value in conf.items():
         session.conf.set(name, value)
     return session
-
-
-def run(spark, feeds, code, checkpoint, mode="update"):
-    """Run ``code`` on all that is fed; return the rows of each batch that was not run before."""
-    feeds = feeds if isinstance(feeds, list) else [feeds]
-    given: dict[int, Counter] = {}
-
-    def collect(rows, batch):
-        given[batch] = Counter(str(row) for row in rows.collect())
-
-    result = code(*[feed.stream(spark) for feed in feeds])
-    writer = result.writeStream.outputMode(mode).foreachBatch(collect)
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination(180)
-    assert not query.isActive
-    return given
 
 
 def rewritten(
@@ -101,3 +66,43 @@ def rewritten(
 def accepting(*names, **answers):
     """Take what was proposed under these names."""
     return RewriteAnswers(frozenset(names), **answers)
+
+
+def run_once(spark, feed, code, checkpoint, mode="update"):
+    """Run ``code`` for one batch of all that is fed; return its rows.
+
+    Queries with time in processing time never end by themselves.
+    """
+    given: list[str] = []
+
+    def collect(rows, batch):
+        given.extend(map(str, rows.collect()))
+
+    writer = code(feed.stream(spark)).writeStream.outputMode(mode).foreachBatch(collect)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(once=True).start()
+    query.awaitTermination(180)
+    assert not query.isActive
+    return Counter(given)
+
+
+def raw_state(spark, checkpoint):
+    """Every row of RocksDB's, as bytes, with the name of its family."""
+    reader = spark.read.format("statestore").option("_readAllColumnFamilies", True)
+    rows = reader.load(str(checkpoint)).collect()
+    return sorted(
+        (row.column_family_name, bytes(row.key_bytes), bytes(row.value_bytes)) for row in rows
+    )
+
+
+def scripts_in(folder, **texts):
+    """A folder of migration scripts, one for each name; returns where it is."""
+    from statemigrate.scripts import ScriptFolder
+
+    made = ScriptFolder.create(folder)
+    for number, (name, text) in enumerate(texts.items(), 1):
+        head = (
+            f'"""What becomes of {name}."""\n\nfrom statemigrate.formats import Struct\n\n'
+            f'revision = "aaaa{number:08d}"\ndown_revision = None\n'
+        )
+        (made.versions / f"{name}.py").write_text(head + text)
+    return made.directory

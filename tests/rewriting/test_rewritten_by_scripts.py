@@ -2,9 +2,10 @@
 
 import pytest
 import rewritten_code as code
-from rewritten_queries import rewritten, rows_of, run, session_with
+from rewritten_queries import PROVIDER, rewritten, rows_of, run, session_with
 
 from statemigrate.errors import RewriteError, TransformError
+from statemigrate.rewrite.plan.options import PROVIDERS
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark
@@ -128,6 +129,29 @@ def test_keys_are_changed_and_what_meets_is_merged(spark, feed, tmp_path, script
     assert run(session, feed, code.totals_of_initials, new) == run(
         session, feed, code.totals_of_initials, twin
     )
+
+
+def test_what_meets_is_merged_in_the_same_order_wherever_it_was_read(
+    spark, feed, tmp_path, scripts
+):
+    feed.add(*BEFORE)
+    run(session_with(spark, "rocksdb"), feed, code.totals, tmp_path / "old")
+    folder = scripts(INITIALS + "\n\ndef merge(first, second):\n    return first\n")
+    found = []
+    for new, provider, partitions in (("a", "rocksdb", 3), ("b", "hdfs", 1)):
+        rewritten(
+            spark,
+            tmp_path / "old",
+            tmp_path / new,
+            code.totals_of_initials,
+            migrations=folder,
+            conf={PROVIDER: PROVIDERS[provider]},
+            partitions=partitions,
+        )
+        rows = spark.read.format("statestore").load(str(tmp_path / new)).select("key", "value")
+        found.append(sorted(map(repr, rows.collect())))
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("script", [NUMBERS, NUMBERS_IN_TABLES], ids=["values", "tables"])

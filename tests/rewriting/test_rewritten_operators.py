@@ -2,20 +2,10 @@
 
 import pytest
 import rewritten_code as code
-from rewritten_queries import Feed, rewritten, rows_of, run, session_with
+from rewritten_queries import Feed, late_batch, rewritten, run, session_with
 from variables_code import alarms, variables
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
-
-
-def batch(number):
-    """Rows of five minutes, some of them late by a little and some by much."""
-    start = number * 60
-    near = [(f"k{n % 9}", n * number, start + n * 2) for n in range(1, 25)]
-    late = [(f"k{n}", n, max(0, start - 25 - n)) for n in range(4)]
-    too_late = [("k1", 1000, 0)]
-    unseen = [(f"n{number}-{n}", n, start + 30 + n) for n in range(3)]
-    return rows_of(*near, *late, *too_late, *unseen)
 
 
 WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs")]
@@ -71,13 +61,13 @@ def goes_on_as_its_twin(spark, feeds, tmp_path, function, mode, way, **conf):
     session = session_with(spark, before, **conf)
     old, new = tmp_path / "old", tmp_path / "new"
     for feed in feeds:
-        feed.add(batch(1), batch(2), batch(3))
+        feed.add(late_batch(1), late_batch(2), late_batch(3))
     run(session, feeds, function, old, mode)
     made = rewritten(spark, old, new, partitions=3, conf=session_conf(after))
     assert all(each.read == each.total for each in made.report.families)
     for number in (4, 5):
         for feed in feeds:
-            feed.add(batch(number))
+            feed.add(late_batch(number))
         expected = run(session, feeds, function, old, mode)
         assert run(session, feeds, function, new, mode) == expected
         assert sum(map(len, expected.values())) > 0 or function is code.first_ten

@@ -8,7 +8,7 @@ from statemigrate.commands.rewriting.verify import verify
 from statemigrate.rewrite.run import operator
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
 SCRIPT = '''"""What was said."""
 from statemigrate.formats import Struct

@@ -20,11 +20,13 @@ from statemigrate.checkpoint.operators.shapes import (
     TimestampPrefix,
 )
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.partitions import hash_of
+from statemigrate.checkpoint.rows.murmur3 import MURMUR3
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 
 pytestmark = [
     pytest.mark.spark,
@@ -232,18 +234,26 @@ def test_values_as_avro_are_spark_s_own_bytes(spark):
     check()
 
 
-def test_partitions_are_those_of_spark_s_hash(spark):
+@pytest.mark.parametrize(
+    ("name", "function", "kind"),
+    [("hash", MURMUR3, np.int32), ("xxhash64", XXHASH64, np.int64)],
+    ids=["hash, which says the partition", "xxhash64"],
+)
+def test_hashes_are_those_of_spark(spark, name, function, kind):
+    def expected(columns):
+        return hash_of(columns, function).view(kind).tolist()
+
     @settings(max_examples=8, phases=[Phase.generate])
     @given(tables(4, 10, maps=False))
     def check(table):
         schema, made = table
         names = [each["name"] for each in schema["fields"]]
         found = SparkRows(spark, schema, made).frame.selectExpr(
-            "hash(*)", *(f"hash({name})" for name in names)
+            f"{name}(*)", *(f"{name}({each})" for each in names)
         )
         columns = found.toArrow().columns
-        assert columns[0].to_pylist() == hash_of([made]).view(np.int32).tolist()
+        assert columns[0].to_pylist() == expected([made])
         for index, column in enumerate(columns[1:]):
-            assert column.to_pylist() == hash_of([made.field(index)]).view(np.int32).tolist()
+            assert column.to_pylist() == expected([made.field(index)])
 
     check()

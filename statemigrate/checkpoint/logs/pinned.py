@@ -22,6 +22,8 @@ MERGE_OPERATOR = f"{_STREAMING}stateStore.rocksdb.mergeOperatorVersion"
 AGGREGATION_FORMAT = f"{_STREAMING}aggregation.stateFormatVersion"
 JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
 GROUPS_FORMAT = f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion"
+FILE_IDS = f"{_STREAMING}stateStore.checkpointFormatVersion"
+"""Not pinned: the session of each run says it. Whether files have ids is in the commit log."""
 STRICT_DISTRIBUTION = f"{_STREAMING}statefulOperator.useStrictDistribution"
 
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state."

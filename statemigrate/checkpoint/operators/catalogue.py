@@ -34,6 +34,9 @@ JOIN_STORES = tuple(
 """The four stores of a join of state format 1 or 2, in the order of their ids in a commit."""
 ROW_COUNTER = "$rowCounter_"
 TTL = "$ttl_"
+SOONEST = "$min_"
+COUNT = "$count_"
+_DERIVED = (ROW_COUNTER, TTL, SOONEST, COUNT)
 _TIMERS = ("$eventTimers", "$procTimers")
 _TIMESTAMP_TO_KEY = "_timestampToKey"
 
@@ -109,6 +112,11 @@ def user_stores(operator: OperatorShape) -> dict[str, tuple[StoreShape, FamilySh
 def is_internal(family: str) -> bool:
     """Whether a family of ``transformWithState`` is Spark's own: a counter, an index, timers."""
     return family.startswith("$")
+
+
+def is_derived(family: str) -> bool:
+    """Whether a family only says again what a variable has: its length, or when it expires."""
+    return family.startswith(_DERIVED)
 
 
 def is_timers(family: str) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.pinned import PARTITIONS
+from statemigrate.checkpoint.logs.pinned import AGGREGATION_FORMAT, PARTITIONS, pinned
 from statemigrate.checkpoint.operators.catalogue import (
+    AGGREGATION,
     DEFAULT,
     JOIN_STORES,
     SESSION_WINDOW,
@@ -46,20 +47,25 @@ def read_operator(
     entry, path = read_operator_entry(files, number, batch, conf, name)
     kind_of(entry.name)
     properties = parse_properties(entry, path)
-    lists = _lists(properties)
+    lists, expiring = _lists(properties), _expiring(properties)
+    is_first = kind_of(entry.name) is AGGREGATION and pinned(conf, AGGREGATION_FORMAT) == "1"
     stores = tuple(
         StoreShape(
             each.name,
             entry.version == 2,
             each.partitions,
             tuple(
-                _family(schema, each, entry.name, is_list=schema.name in lists)
+                replace(
+                    _family(schema, each, entry.name, is_list=schema.name in lists),
+                    wrapping="expiry" if schema.name in expiring else "key" if is_first else "none",
+                )
                 for schema in read_schemas(files, entry, each)
             ),
         )
         for each in entry.stores
     )
-    return OperatorShape(number, entry.name, entry.version, stores, properties)
+    version = entry.version if entry.noted else 0
+    return OperatorShape(number, entry.name, version, stores, properties)
 
 
 def read_operator_entry(
@@ -145,6 +151,15 @@ def _family(
     )
 
 
+def _expiring(properties: Mapping[str, Any] | None) -> set[str]:
+    variables = (properties or {}).get("stateVariables", [])
+    return {
+        str(each.get("stateName"))
+        for each in variables
+        if isinstance(each, dict) and each.get("ttlEnabled") is True
+    }
+
+
 def _lists(properties: Mapping[str, Any] | None) -> set[str]:
     variables = (properties or {}).get("stateVariables", [])
     return {
@@ -159,7 +174,8 @@ def _without_metadata(
 ) -> OperatorEntry:
     """What Spark before 4.0 would have noted, from the schemas of the stores."""
     partitions = conf.get(PARTITIONS, "")
-    entry = OperatorEntry(number, name or "", tuple(_stores(files, number, partitions)))
+    stores = tuple(_stores(files, number, partitions))
+    entry = OperatorEntry(number, name or "", stores, noted=False)
     name = name or recognised(
         {s.name: read_schemas(files, entry, s)[0] for s in entry.stores}, conf
     )

@@ -46,12 +46,16 @@ class StoreEntry:
 
 @dataclass(frozen=True)
 class OperatorEntry:
-    """The metadata of operator ``number``; ``properties`` is version 2's JSON text."""
+    """The metadata of operator ``number``; ``properties`` is version 2's JSON text.
+
+    Spark before 4.0 ``noted`` none.
+    """
 
     number: int
     name: str
     stores: tuple[StoreEntry, ...]
     properties: str | None = None
+    noted: bool = True
 
     @property
     def version(self) -> int:

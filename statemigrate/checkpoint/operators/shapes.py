@@ -7,8 +7,8 @@ new checkpoint is made from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from statemigrate.checkpoint.logs.commits import CommitEntry
 from statemigrate.checkpoint.logs.entries import OffsetEntry
@@ -46,6 +46,12 @@ class TimestampPostfix:
     """The last column, a time, comes after the row of the others."""
 
 
+Wrapping = Literal["none", "expiry", "key", "state"]
+"""What a value has beside its content: when it expires, its key, or when its group times out."""
+EXPIRATION = "ttlExpirationMs"
+"""The field, in milliseconds since 1970, of a value that expires; its content is in ``value``."""
+GROUP_STATE, TIMEOUT = "groupState", "timeoutTimestamp"
+
 KeyEncoder = NoPrefix | PrefixScan | RangeScan | TimestampPrefix | TimestampPostfix
 """How Spark's RocksDB provider makes bytes of a key; see ``RocksDBStateEncoder.scala``."""
 
@@ -55,7 +61,7 @@ class FamilyShape:
     """A column family, or the only content of a store that has none.
 
     ``is_list`` says that several values are kept under a key. ``user_key`` is the map key of a
-    ``transformWithState`` map.
+    ``transformWithState`` map. ``wrapping`` is what surrounds a value's `content`.
     """
 
     name: str
@@ -64,6 +70,31 @@ class FamilyShape:
     encoder: KeyEncoder
     is_list: bool = False
     user_key: StructJson | None = None
+    wrapping: Wrapping = "none"
+
+    @property
+    def content(self) -> StructJson:
+        """The struct that users know: of a value that expires without when it does."""
+        fields = self.value["fields"]
+        match self.wrapping:
+            case "expiry" | "state":
+                content: StructJson = fields[0]["type"]
+                return content
+            case "key":
+                return {**self.value, "fields": fields[len(self.key["fields"]) :]}
+        return self.value
+
+    def holding(self, content: StructJson) -> FamilyShape:
+        """The same with values of another content."""
+        fields = self.value["fields"]
+        match self.wrapping:
+            case "expiry" | "state":
+                fields = [{**fields[0], "type": content}, *fields[1:]]
+            case "key":
+                fields = [*self.key["fields"], *content["fields"]]
+            case _:
+                return replace(self, value=content)
+        return replace(self, value={**self.value, "fields": fields})
 
 
 @dataclass(frozen=True)
@@ -83,8 +114,8 @@ class StoreShape:
 class OperatorShape:
     """A stateful operator: ``state/<number>``, by Spark's ``name`` of it.
 
-    ``properties`` are those of version 2's metadata, which name the variables of
-    ``transformWithState``.
+    ``metadata_version`` is 0 where Spark has noted none, before 4.0. ``properties`` are those of
+    version 2's metadata, which name the variables of ``transformWithState``.
     """
 
     number: int

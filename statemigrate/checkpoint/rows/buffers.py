@@ -68,8 +68,9 @@ class Rows:
 
     def to_list(self) -> list[bytes]:
         """Every row; for tests and for few rows."""
-        whole = self.data.tobytes()
-        return [whole[start:end] for start, end in pairwise(self.offsets.tolist())]
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        whole = self.data[first:last].tobytes()
+        return [whole[start:end] for start, end in pairwise((self.offsets - first).tolist())]
 
     @staticmethod
     def from_list(rows: Iterable[bytes]) -> Rows:

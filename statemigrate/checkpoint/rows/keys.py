@@ -77,6 +77,9 @@ class KeyCodec:
         spans = Spans.of(keys)
         columns = self._form.decode(spans.without(self._family, _KEY) if self._family else spans)
         fields = list(self.arrow_schema)
+        if not fields:
+            # Columns would say how many there are.
+            return pa.array([{}] * len(keys), pa.struct([]))
         return pa.StructArray.from_arrays([columns[at] for at in self._places], fields=fields)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from statemigrate.checkpoint.rows.hashing import HashFunction, longest_first
 from statemigrate.checkpoint.rows.wrapped.splitting import Spans
 
 Hashes = npt.NDArray[np.uint32]
@@ -30,8 +31,7 @@ def hashed_longs(values: npt.NDArray[np.uint64], seeds: Hashes) -> Hashes:
 
 def hashed_bytes(spans: Spans, seeds: Hashes) -> Hashes:
     """The hashes of runs of bytes."""
-    # Longest first, so that those which still have bytes are always the first ones.
-    order = np.argsort(-spans.lengths, kind="stable")
+    order = longest_first(spans)
     starts, lengths, found = spans.starts[order], spans.lengths[order], seeds[order]
     words = lengths // _WORD
     for step in range(int(words[0]) if words.size else 0):
@@ -67,3 +67,7 @@ def _finished(hashes: Hashes, lengths: npt.NDArray[np.uint32] | np.uint32) -> Ha
     found = (found ^ (found >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     found = (found ^ (found >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return found ^ (found >> np.uint32(16))
+
+
+MURMUR3 = HashFunction(np.uint32, hashed_ints, hashed_longs, hashed_bytes)
+"""Spark's ``hash``, which says where a key lies."""

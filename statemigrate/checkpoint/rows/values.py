@@ -28,6 +28,24 @@ from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, lengt
 _VALUE = "a value"
 
 
+def merged_values(
+    keys: Rows, values: Rows, owners: Integers, delimiter: bytes
+) -> tuple[Rows, Rows]:
+    """The keys of lists, and each list as RocksDB has merged its elements.
+
+    ``values`` are elements, each with its key; ``owners`` rise, and tell which list each is of.
+    """
+    is_first = np.ones(len(owners), bool)
+    is_first[1:] = owners[1:] != owners[:-1]
+    lists: list[list[bytes]] = []
+    for value, begins in zip(values.to_list(), is_first.tolist(), strict=True):
+        if begins:
+            lists.append([])
+        lists[-1].append(bytes(value))
+    merged = Rows.from_list([delimiter.join(each) for each in lists])
+    return keys.take(is_first), merged
+
+
 class ValueCodec:
     """Reads and writes the values of one column family, or of a store that has none.
 

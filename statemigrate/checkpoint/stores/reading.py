@@ -40,7 +40,7 @@ def read_hdfs_state(
             yield each.keys, each.values
         return
     changes = _state_files(files, [*filter(None, [version.snapshot]), *version.changes], conf)
-    yield _folded(files, version, changes, conf)
+    yield fold_state(files, version, changes, conf)
 
 
 def read_changelog_state(
@@ -59,7 +59,7 @@ def read_changelog_state(
             next_action="read it through Spark's state reader, or with RocksDB",
             path=f"{files.location}/{version.snapshot}",
         )
-    return _folded(files, version, read_changes(files, version, conf), conf)
+    return fold_state(files, version, read_changes(files, version, conf), conf)
 
 
 def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -> Iterator[Changes]:
@@ -84,9 +84,10 @@ def _state_files(files: Files, names: list[str], conf: Mapping[str, str]) -> Ite
             yield from read_state_file(source, codec_of(conf), f"{files.location}/{name}")
 
 
-def _folded(
+def fold_state(
     files: Files, version: StoreVersion, changes: Iterator[Changes], conf: Mapping[str, str]
 ) -> tuple[Rows, Rows]:
+    """What is left of all ``changes`` of a version. Raises `CorruptFileError`."""
     separator = b"," if pinned(conf, MERGE_OPERATOR) == "1" else b""
     try:
         return fold(changes, checksums=has_checksums(conf), separator=separator)

@@ -17,12 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from statemigrate.checkpoint.rows.buffers import Rows, joined, within
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CorruptFileError, UnsupportedError
 
 END, PUT, DELETE, MERGE = 0x00, 0x01, 0x10, 0x11
 """What a record is, as the byte before it says."""
 _LENGTH = struct.Struct(">i")
 _NOTHING = -1
+_LONGEST = 0x7FFFFFFF
 _TYPES = {END, PUT, DELETE, MERGE}
 
 
@@ -154,9 +155,16 @@ def _whole_records(data: bytearray, *, typed: bool) -> _Found:
 
 
 def _lengths(rows: Rows) -> npt.NDArray[np.uint8]:
-    """Four bytes for each row. Raises ValueError for one that four bytes cannot count."""
-    if len(rows) and int(rows.lengths.max()) > 0x7FFFFFFF:
-        raise ValueError("a key or value of more than 2 GiB")
+    """Four bytes for each row. Raises `UnsupportedError` for one that four bytes cannot count."""
+    longest = int(rows.lengths.max()) if len(rows) else 0
+    if longest > _LONGEST:
+        raise UnsupportedError(
+            "a key or a value of state is too large for Spark's files of state",
+            expected="at most 2 GiB, as its length has four bytes",
+            found=f"{longest:,} bytes",
+            next_action="let the code, or the script, keep less under one key; no checkpoint was "
+            "written",
+        )
     return rows.lengths.astype(">i4").view(np.uint8).reshape(len(rows), 4)
 
 

@@ -12,31 +12,89 @@ from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _EPILOG = "Example: statemigrate rewrite checkpoints/orders checkpoints/orders-2 --code jobs:orders"
+
+
+def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with these options, shown in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Say what the code keeps that goes on with a new checkpoint."""
+    return _with(
+        command,
+        click.option(
+            "--code", metavar="MODULE:FUNCTION", help="The new code, from streams to the result."
+        ),
+        click.option(
+            "--input",
+            "inputs",
+            metavar="NAME=DDL",
+            multiple=True,
+            help="Schema of an input stream, where the function's annotation does not say it.",
+        ),
+        click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"])),
+        click.option(
+            "--like", metavar="PROBE", help="A checkpoint that the new code made on some input."
+        ),
+    )
+
+
+def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Say what is pinned to the query, and what a plan asks."""
+    return _with(
+        command,
+        click.option(
+            "--partitions", type=click.IntRange(min=1), help="Number of state partitions."
+        ),
+        click.option(
+            "--provider", type=click.Choice(["rocksdb", "hdfs"]), help="State store provider."
+        ),
+        click.option(
+            "--conf",
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Another setting pinned to the query.",
+        ),
+        click.option(
+            "--offsets", metavar="SOURCE=JSON", multiple=True, help="Where a source goes on."
+        ),
+        click.option(
+            "--taken",
+            metavar="SOURCE=FILES",
+            multiple=True,
+            help="Files that a new source is not to take, since the state has them already.",
+        ),
+        click.option(
+            "--watermark", metavar="MS", type=click.IntRange(min=0), help="Event-time watermark."
+        ),
+        click.option(
+            "--accept", metavar="NAME", multiple=True, help="Take what a question proposes."
+        ),
+        click.option(
+            "--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts."
+        ),
+        click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field of a new one."),
+        click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done."),
+    )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("old")
 @click.argument("new")
-@click.option("--code", metavar="MODULE:FUNCTION", help="The new code, from streams to the result.")
+@new_code_options
 @click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=DDL",
+    "--source",
+    "sources",
+    metavar="OLD=NEW",
     multiple=True,
-    help="Schema of an input stream, where the function's annotation does not say it.",
+    help="Which source an old one becomes, by name or number; OLD=gone for none.",
 )
-@click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"]))
-@click.option("--like", metavar="PROBE", help="A checkpoint that the new code made on some input.")
-@click.option("--partitions", type=click.IntRange(min=1), help="Number of state partitions.")
-@click.option("--provider", type=click.Choice(["rocksdb", "hdfs"]), help="State store provider.")
-@click.option(
-    "--conf", metavar="NAME=VALUE", multiple=True, help="Another setting pinned to the query."
-)
-@click.option("--offsets", metavar="SOURCE=JSON", multiple=True, help="Where a source goes on.")
-@click.option("--watermark", metavar="MS", type=click.IntRange(min=0), help="Event-time watermark.")
 @click.option(
     "--operator",
     "operators",
@@ -44,10 +102,7 @@ _EPILOG = "Example: statemigrate rewrite checkpoints/orders checkpoints/orders-2
     multiple=True,
     help="Which operator an old one becomes, by Spark's numbers; OLD=gone for none.",
 )
-@click.option("--accept", metavar="NAME", multiple=True, help="Take what a question proposes.")
-@click.option("--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts.")
-@click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field of a new one.")
-@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@said_options
 @target_option
 @shared_options()
 @click.pass_obj
@@ -68,7 +123,7 @@ def rewrite(
     from statemigrate.cli.views.rewrite import print_rewriting
     from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint as make
 
-    asked = _asked(given)
+    asked = asked_for(given)
     with (
         spark_when_needed() as spark,
         progress_bar("rows written", shown=not settings.json) as progress,
@@ -93,35 +148,40 @@ def rewrite(
 
 
 @click.command(epilog="Example: statemigrate verify checkpoints/orders checkpoints/orders-2")
-@click.argument("old")
-@click.argument("new")
+@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW")
 @shared_options()
 @click.pass_obj
-def verify(settings: Settings, old: str, new: str) -> None:
+def verify(settings: Settings, places: tuple[str, ...]) -> None:
     """Compare the checkpoint NEW, which `rewrite` has made, with OLD, which it was made from.
 
     Every row of both is read again through Spark, as of the batch that was rewritten, and counts
-    and checksums are compared with those that the rewrite noted. The new query may have gone on, as
-    long as its state of that batch is kept. Exit code 1 if anything differs.
+    and checksums are compared with those that the rewrite noted. Then the new rows are made once
+    more from the old ones, with the same scripts, and compared too. The new query may have gone on,
+    as long as its state of that batch is kept. Exit code 1 if anything differs.
+    Without OLD it is the one that the rewrite noted; what `seed` has made has none.
     """
+    if len(places) > 2:
+        raise click.UsageError("verify takes OLD and NEW, or NEW alone.")
+    old, new = (None, places[0]) if len(places) == 1 else places
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.cli.views.rewrite import print_verified
     from statemigrate.commands.rewriting.verify import verify as compare
 
     with spark_when_needed() as spark:
-        found = compare(old, new, spark=spark)
+        found = compare(old, new, migrations=settings.migrations, spark=spark)
     if settings.json:
-        report = found.report.to_json()
-        print_json({"fine": found.fine, "problems": found.problems, "report": report})
+        texts = {name: getattr(found, name) for name in ("fine", "problems", "untried")}
+        print_json({**texts, "report": found.report.to_json()})
     else:
         print_verified(found)
     if found.problems:
         click.get_current_context().exit(1)
 
 
-def _asked(given: dict[str, Any]) -> dict[str, Any]:
+def asked_for(given: dict[str, Any]) -> dict[str, Any]:
+    """What the options say, as the library's functions take it."""
     from statemigrate.checkpoint.logs.pinned import PROVIDER
-    from statemigrate.commands.rewriting.rewrite import NewCode
+    from statemigrate.commands.rewriting.new_code import NewCode
     from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
     from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
 
@@ -132,13 +192,18 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     return {
         "target": NewCode(given["code"], inputs, given["mode"], given["like"]),
         "options": RewriteOptions(
-            given["partitions"], conf, _json("--offsets", given["offsets"]), given["watermark"]
+            given["partitions"],
+            conf,
+            _json("--offsets", given["offsets"]),
+            given["watermark"],
+            _sources(given.get("sources", ())),
+            _pairs("--taken", given["taken"]),
         ),
         "answers": RewriteAnswers(
             frozenset(given["accept"]),
             _json("--start", given["start"]),
             _pairs("--take", given["take"]),
-            _operators(given["operators"]),
+            _operators(given.get("operators", ())),
         ),
     }
 
@@ -159,6 +224,10 @@ def _json(option: str, given: Iterable[str]) -> dict[str, Any]:
         except ValueError as error:
             raise click.UsageError(f"{option} {name}: {text} is no JSON: {error}") from error
     return found
+
+
+def _sources(given: Iterable[str]) -> dict[str, str | None]:
+    return {old: None if new == "gone" else new for old, new in _pairs("--source", given).items()}
 
 
 def _operators(given: Iterable[str]) -> dict[int, int | None]:

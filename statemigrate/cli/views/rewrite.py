@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.logs.pinned import (
+    HDFS_PROVIDER,
+    PARTITIONS,
+    PROVIDER,
+    ROCKSDB_PROVIDER,
+)
 from statemigrate.cli.output import console, print_rows
+from statemigrate.formats.json_values import json_text
 
 if TYPE_CHECKING:
     from statemigrate.commands.rewriting.rewrite import Rewriting
+    from statemigrate.commands.rewriting.seed import Seeding
     from statemigrate.rewrite.run.report import RewriteReport
     from statemigrate.rewrite.verifying.verify import Verified
 
+_SETTINGS = {PARTITIONS: "partitions", PROVIDER: "state store"}
+_STORES = {HDFS_PROVIDER: "HDFS-backed", ROCKSDB_PROVIDER: "RocksDB"}
+_NOTHING = "__dummy__"
+"""The value of a row that has none."""
 _CHANGES = {
-    "kept": "kept",
+    "kept": "kept: every row as it is",
     "values": "its values change",
     "keys": "its keys change",
+    "kind": "becomes state of another kind",
     "new": "new, and empty",
     "gone": "gone",
 }
@@ -27,22 +40,35 @@ def print_rewriting(found: Rewriting) -> None:
     screen.print(f"{found.old} -> {found.new}")
     screen.print(f"  query {plan['query']}, as of batch {plan['batch']}")
     for name, (before, after) in plan["settings"].items():
-        screen.print(f"  {name}: {before or 'not set'} -> {after}")
+        said = (_STORES.get(each, each) or "not set" for each in (before, after))
+        screen.print(f"  {_SETTINGS.get(name, name)}: {' -> '.join(said)}")
+    for source in plan["sources"]:
+        _print_source(source)
     for operator in plan["operators"]:
         _print_operator(operator)
-    for each in plan["answers"]:
-        screen.print(f"  said: {each['name']} = {each['said']}")
-    if found.report is not None:
+    _print_rest(plan, found)
+
+
+def print_seeding(found: Seeding) -> None:
+    """Print what becomes of tables; then what was done, or what is to be said or typed next."""
+    plan, screen = found.document, console()
+    screen.print(f"{', '.join(found.tables.values())} -> {found.new}")
+    screen.print(f"  a new query, as after batch {plan['batch']}")
+    for name in ("spark.sql.shuffle.partitions", PROVIDER):
+        screen.print(f"  {name}: {found.plan.new.conf.get(name)}")
+    for source in plan["sources"]:
+        _print_source(source)
+    for operator in plan["operators"]:
         screen.print()
-        print_report(found.report)
-    else:
-        _print_questions(plan["questions"])
-    screen.print(f"Next: {found.next_action}")
+        screen.print(operator["name"], style="bold cyan")
+        print_rows(("  state", "field", "comes from"), list(_seeded(operator, found.columns)))
+    _print_rest(plan, found)
 
 
 def print_report(report: RewriteReport) -> None:
     """Print what a rewrite read and wrote."""
-    console().print(f"Rewritten from {report.old} in {report.seconds:,.1f} s")
+    word = "Seeded" if report.tables else "Rewritten"
+    console().print(f"{word} from {report.old} in {report.seconds:,.1f} s")
     print_rows(
         ("  state", "change", "read", "written", "merged", "dropped", "by partition"),
         [
@@ -69,6 +95,9 @@ def print_verified(found: Verified) -> None:
     screen.print()
     for each in found.fine:
         screen.print(f"  as it must be: {each}")
+    for each in found.untried:
+        screen.print("  not compared: ", style="bold yellow", end="")
+        screen.print(each)
     for each in found.problems:
         screen.print("  wrong: ", style="bold red", end="")
         screen.print(each)
@@ -76,6 +105,29 @@ def print_verified(found: Verified) -> None:
         screen.print("Next: do not start a query on it; rewrite again, to another place")
     else:
         screen.print("Next: start the new code on it; the old checkpoint stays as it is")
+
+
+def _print_rest(plan: dict[str, Any], found: Rewriting | Seeding) -> None:
+    screen = console()
+    for each in plan["answers"]:
+        screen.print(f"  said: {each['name']} = {each['said']}")
+    if found.report is not None:
+        screen.print()
+        print_report(found.report)
+    else:
+        _print_questions(plan["questions"])
+    screen.print(f"Next: {found.next_action}")
+
+
+def _print_source(source: dict[str, Any]) -> None:
+    if source["new"] is None:
+        console().print(f"  source {source['old']}: gone")
+        return
+    called = f" ({source['input']})" if source["input"] else ""
+    old = "new" if source["old"] is None else f"as the old source {source['old']}"
+    begin = "where it begins by itself" if source["offset"] == "-" else f"at {source['offset']}"
+    taken = f", without the files in {source['taken']}" if source["taken"] else ""
+    console().print(f"  source {source['new']}{called}: {old}, {begin}{taken}")
 
 
 def _print_operator(operator: dict[str, Any]) -> None:
@@ -90,11 +142,29 @@ def _print_operator(operator: dict[str, Any]) -> None:
         print_rows(("  state", "field", "becomes"), rows)
 
 
+def _seeded(
+    operator: dict[str, Any], columns: Mapping[str, Mapping[str, Sequence[str]]]
+) -> Iterator[tuple[str, str, str]]:
+    """Each field of the state with the columns of the table that are in it."""
+    for family in operator["families"]:
+        own = columns.get(family["name"])
+        if own is None:
+            yield f"  {family['name']}", "", "nothing: it begins empty"
+            continue
+        for part in ("key", "value"):
+            for field in family[part]:
+                found = own.get(field["field"]) or own.get(family["name"]) or ()
+                if field["change"] == "new":
+                    found = [_becomes(field)]
+                name = f"  {family['name']}" + (" (key)" if part == "key" else "")
+                yield name, field["field"], ", ".join(found) or "what Spark keeps there"
+
+
 def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for family in operator["families"]:
         for part in ("key", "value"):
             for field in family[part]:
-                if family["change"] != "kept":
+                if family["change"] != "kept" and field["field"] != _NOTHING:
                     name = f"  {family['name']}" + (" (key)" if part == "key" else "")
                     yield name, field["field"], _becomes(field)
     for name in operator["gone"]:
@@ -103,7 +173,7 @@ def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _becomes(field: dict[str, Any]) -> str:
     if field["change"] == "new":
-        return f"new, starts at {field['start']!r}" if "start" in field else "new"
+        return f"new, starts at {json_text(field['start'])}" if "start" in field else "new"
     if field["change"] == "gone":
         return "gone"
     source = "" if field["from"] == field["field"] else f", from {field['from']}"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.references import named_object
+from statemigrate.commands.rewriting.new_code import NewCode, probed
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
@@ -21,7 +18,7 @@ from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.lineages import scripted_stores
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
-from statemigrate.rewrite.probe.run import run_probe
+from statemigrate.rewrite.run.origin import OldCheckpoint
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.target import Target
@@ -29,21 +26,6 @@ from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
-
-
-@dataclass(frozen=True)
-class NewCode:
-    """What the new code keeps, said in one of two ways; neither where it keeps what the old did.
-
-    ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
-    on empty streams: ``inputs`` has their schemas by name where the function does not say them, and
-    ``mode`` the output mode. ``like`` is a checkpoint that the new code has made on a little input.
-    """
-
-    code: str | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    mode: str | None = None
-    like: str | Path | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +48,7 @@ class Rewriting:
         if self.report is not None:
             return f"`statemigrate verify {self.old} {self.new}`, then start the new code on it"
         if self.plan.questions:
-            return f"answer {_counted(self.plan)}, as shown, in the same command"
+            return f"answer {counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply, while the query is stopped"
 
     def to_json(self) -> dict[str, Any]:
@@ -104,75 +86,29 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
     shape = describe(old_files)
-    found = _target(shape, wanted, options, spark, str(old))
+    found = probed(wanted, options.pinned(shape.conf), spark, str(old))
     lineages = dict(survey.lineages) if (survey := survey_of(migrations)) else {}
-    scripts = scripted_stores(shape, lineages, read_record(old_files), targets or {}, stores or {})
-    plan = make_plan(shape, found, options, answers, scripts)
+    record = read_record(old_files)
+    scripts = scripted_stores(shape, lineages, record, targets or {}, stores or {})
+    kept, read = (found.shape.operators, found.sources) if found else (None, None)
+    plan = make_plan(shape, kept, options, answers, scripts, read)
     place = Target(new_files, plan.fingerprint, old_files.location)
     place.check()
     rewriting = Rewriting(str(old), str(new), plan)
     if not apply:
         return rewriting
-    _require_answers(rewriting)
-    report = run_plan(plan, old_files, place, session_of(spark, str(old)), progress)
+    require_answers(plan)
+    origin = OldCheckpoint(old_files, shape.query_id)
+    report = run_plan(plan, origin, place, session_of(spark, str(old)), progress)
     return Rewriting(str(old), str(new), plan, report)
 
 
-def _target(
-    old: CheckpointShape, wanted: NewCode, options: RewriteOptions, spark: Spark, checkpoint: str
-) -> Sequence[OperatorShape] | None:
-    if wanted.code and wanted.like:
-        raise RewriteError(
-            "the new code is said in two ways",
-            expected="--code or --like",
-            found="both",
-            next_action="leave one of them out",
-        )
-    if wanted.like:
-        return _described(open_files(wanted.like), options.pinned(old))
-    if wanted.code is None:
-        return None
-    function = named_object(wanted.code)
-    session = session_of(spark, checkpoint)
-    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-        made = run_probe(
-            function,
-            Path(folder),
-            session,
-            inputs=wanted.inputs,
-            mode=wanted.mode,
-            conf=options.pinned(old),
-            reference=wanted.code,
-        )
-        return describe(open_files(made.as_uri())).operators
-
-
-def _described(like: Files, pinned: Mapping[str, str]) -> Sequence[OperatorShape]:
-    """The operators of a checkpoint that was made elsewhere, with formats of its own."""
-    shape = describe(like)
-    differing = sorted(
-        name
-        for name in shape.conf
-        if name.endswith(("stateFormatVersion", "encodingFormat", "providerClass"))
-        and shape.conf[name] != pinned.get(name)
-    )
-    if differing:
-        name = differing[0]
-        raise RewriteError(
-            f"{like.location} was made with other settings than the new checkpoint will have",
-            expected=f"{name}={pinned.get(name)}",
-            found=f"{name}={shape.conf[name]}",
-            next_action="make it with the setting of the old checkpoint, or ask for the new one, "
-            f"as in --conf {name}={shape.conf[name]}",
-        )
-    return shape.operators
-
-
-def _require_answers(rewriting: Rewriting) -> None:
-    questions = rewriting.plan.questions
+def require_answers(plan: RewritePlan) -> None:
+    """Raise `RewriteError` for questions that are open."""
+    questions = plan.questions
     if questions:
         raise RewriteError(
-            f"{_counted(rewriting.plan)} {'is' if len(questions) == 1 else 'are'} open",
+            f"{counted(plan)} {'is' if len(questions) == 1 else 'are'} open",
             expected="an answer to each, since only the author knows it",
             found="; ".join(each.text for each in questions),
             next_action="; ".join(each.answer for each in questions),
@@ -180,6 +116,7 @@ def _require_answers(rewriting: Rewriting) -> None:
         )
 
 
-def _counted(plan: RewritePlan) -> str:
+def counted(plan: RewritePlan) -> str:
+    """How many questions are open, in words."""
     count = len(plan.questions)
     return "1 question" if count == 1 else f"{count} questions"

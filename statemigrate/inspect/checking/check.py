@@ -6,11 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from statemigrate.errors import LineageError, StatemigrateError
+from statemigrate.formats import Format
 from statemigrate.inspect.checking.declarations import code_findings, target_findings
+from statemigrate.inspect.checking.entries import entry_findings
 from statemigrate.inspect.checking.examples import example_findings
 from statemigrate.inspect.checking.made_up import made_up_findings
 from statemigrate.inspect.checking.report import CheckReport, Finding
 from statemigrate.inspect.checking.unchanged import unchanged_findings
+from statemigrate.migration import BASE, Migration
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.survey import Survey, survey
@@ -32,7 +35,7 @@ def check(
     unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``, whose schemas must be
     those of their targets: by store the revision that the code is written for, as `migrated` was
     given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
-    values made up from its formats.
+    values made up from its formats, and ``rekey``, ``merge`` and ``upgrade_table`` on entries.
 
     Neither state nor Java is needed. Raises `ScriptError` for what is not a folder of scripts and
     `CheckpointError` for what is not a checkpoint.
@@ -43,6 +46,11 @@ def check(
     found = survey(folder.versions)
     migrations_to_try = found.migrations if made_up else ()
     tried = [each for migration in migrations_to_try for each in made_up_findings(migration)]
+    tried += (
+        each
+        for migration in found.migrations
+        for each in entry_findings(migration, _key_before(found, migration), made_up=made_up)
+    )
     wrong_targets = tuple(target_findings(found, targets or {}))
     findings = (
         *(_fault(found, fault) for fault in found.faults),
@@ -55,6 +63,12 @@ def check(
     )
     notes = tuple(each for each in tried if each.severity == "note")
     return CheckReport(findings, len(found.places), len(found.stores), notes)
+
+
+def _key_before(found: Survey, migration: Migration) -> Format | None:
+    """The format of the keys that a script is given; None where no script says it."""
+    lineage, before = found.lineages.get(migration.store), migration.down_revision or BASE
+    return lineage.key_of(before) if lineage is not None and before in lineage else None
 
 
 def _fault(found: Survey, fault: StatemigrateError) -> Finding:

@@ -84,7 +84,7 @@ def _not_marked(reference: str, found: Any) -> CodeError:
         expected="a StatefulProcessor, or a function that migrated(..., store=...) was given",
         found=f"a {type(found).__name__}",
         next_action="put @migrated(store=STORE) on a function for applyInPandasWithState, or name "
-        "a processor",
+        "a processor; a function from streams to the result is for `statemigrate rewrite --code`",
     )
 
 

@@ -88,7 +88,8 @@ class FamilyTrial:
     ``sizes_after`` are powers of two, their numbers the values of at most that size. ``direction``
     names the function that takes the values to the target. What a field has is compared in every
     value that passed: ``losses`` are the fields of which nothing is left, ``constants`` those that
-    have one value only. ``dropped`` are values that a script gave no key, on purpose.
+    have one value only. ``dropped`` are values that a script gave no key, on purpose, ``several``
+    those that became more than one entry.
     """
 
     family: str
@@ -110,6 +111,7 @@ class FamilyTrial:
     losses: tuple[Loss, ...] = ()
     constants: tuple[Constant, ...] = ()
     dropped: int = 0
+    several: int = 0
 
     @property
     def lost(self) -> tuple[Loss, ...]:
@@ -137,13 +139,20 @@ class Meetings:
     """Where scripts change keys: the ``entries`` they make, and under how many ``keys`` they lie.
 
     ``met`` are the keys of several entries, which become one if the scripts ``merge``, and stop a
-    rewrite if they do not. Where several scripts change keys, those at the end count.
+    rewrite if they do not. Where several scripts change keys, those at the end count. ``examples``
+    are a few of the met keys as text, each with the number of its entries.
     """
 
     entries: int
     keys: int
     met: int
     merges: bool
+    examples: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def meeting(self) -> int:
+        """The entries that do not have a key for themselves."""
+        return self.entries - self.keys + self.met
 
 
 @dataclass(frozen=True)

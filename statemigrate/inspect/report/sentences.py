@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from statemigrate.inspect.report.dry_run import Constant, DryRunReport, FamilyTrial, Loss
+from statemigrate.inspect.report.dry_run import (
+    Constant,
+    DryRunReport,
+    FamilyTrial,
+    Loss,
+    Meetings,
+)
 from statemigrate.inspect.report.text import counted, duration, size
 
 _NAMED = 4
@@ -48,12 +54,26 @@ def meetings(report: DryRunReport) -> str:
     found = report.meetings
     if found is None:
         return ""
-    dropped = sum(family.dropped for family in report.families)
-    gone = f", {counted(dropped, 'value')} dropped" if dropped else ""
-    done = "are merged" if found.merges else "meet without `merge`"
-    met = f"; entries under {counted(found.met, 'key')} {done}" if found.met else ""
     made = "1 entry" if found.entries == 1 else f"{found.entries:,} entries"
-    return f"Keys change: {made} under {counted(found.keys, 'key')}{gone}{met}."
+    return f"Keys change: {made} under {counted(found.keys, 'key')}{_fates(report)}{_met(found)}."
+
+
+def _fates(report: DryRunReport) -> str:
+    """The values that became none, and those that became several."""
+    dropped = sum(family.dropped for family in report.families)
+    several = sum(family.several for family in report.families)
+    gone = f", {counted(dropped, 'value')} dropped" if dropped else ""
+    return gone + (f", {counted(several, 'value')} became several entries" if several else "")
+
+
+def _met(found: Meetings) -> str:
+    if not found.met:
+        return ""
+    meeting = f"; {found.meeting:,} of them meet under {counted(found.met, 'key')}"
+    if found.merges:
+        return f"{meeting} and are merged, {found.entries - found.keys:,} less"
+    such = ", ".join(f"{key} ({number:,} entries)" for key, number in found.examples)
+    return f"{meeting} without `merge`" + (f", such as {such}" if such else "")
 
 
 def round_trips(family: FamilyTrial) -> str:

@@ -70,6 +70,7 @@ class Findings:
     looked_at: int = 0
     entries: int = 0
     dropped: int = 0
+    several: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
     seconds: float = 0.0
@@ -151,6 +152,7 @@ class Findings:
             losses=losses(steps, fates),
             constants=constants(steps, fates),
             dropped=self.dropped,
+            several=self.several,
         )
 
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.deployment import StorePlan
-from statemigrate.errors import StartupError
-from statemigrate.formats import Struct
+from statemigrate.errors import StartupError, values_hidden
+from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.inspect.report.dry_run import DryRunReport, Meetings
 from statemigrate.inspect.trial.course import Course, courses
+from statemigrate.inspect.trial.effects import shown
 from statemigrate.inspect.trial.estimate import Pace, estimated
 from statemigrate.inspect.trial.findings import Findings, added
 from statemigrate.inspect.trial.rewriting.course import NewKeys, RewritingCourse
@@ -98,7 +100,14 @@ def tried(
 
 
 def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
-    key = Struct(state.key_of(plan.declared.store))
+    user_key = plan.declared.user_key
+    columns = [
+        each
+        for part in (state.key_of(plan.declared.store), user_key)
+        if part is not None
+        for each in part.jsonValue()["fields"]
+    ]
+    key = struct_from_json(with_labels({"type": "struct", "fields": columns}))
     return tuple(
         RewritingCourse(**vars(each), key=key) if each.path.only_by_rewriting else each
         for each in courses(plan)
@@ -106,11 +115,19 @@ def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
 
 
 def _meetings(state: State, plan: StorePlan, tried: Sequence[Course]) -> Meetings | None:
+    if plan.declared.kind == "list":
+        # Elements stand under one key, unless the new code has a value there: a rewrite sees that.
+        return None
     changing = [each for each in tried if isinstance(each, RewritingCourse) and each.changes_keys]
     for course in changing:
         keys = NewKeys(course.path, course.family.format, course.key)
         found = state.keys_after(plan, course.family, keys)
-        return Meetings(found.entries, found.keys, found.met, course.merges)
+        examples = (
+            ()
+            if values_hidden()
+            else tuple((shown(keys.plain(each)), number) for each, number in found.examples)
+        )
+        return Meetings(found.entries, found.keys, found.met, course.merges, examples)
     return None
 
 

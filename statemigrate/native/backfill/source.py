@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.formats.struct.words import quoted
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.gate import gated
 from statemigrate.native.backfill.presence import require_control_source
@@ -100,7 +101,7 @@ def _both(stream: DataFrame, keys: tuple[str, ...], location: str) -> tuple[Data
     schema = StructType([*fields, StructField(MARKER, StringType())])
     control = _source(stream.sparkSession, schema, location)
     columns = [
-        functions.col(_quoted(field.name))
+        functions.col(quoted(field.name))
         if field.name in keys
         else functions.lit(_blank(field)).cast(field.dataType).alias(field.name)
         for field in stream.schema
@@ -117,10 +118,6 @@ def _blank(field: StructField) -> Any:
 
 def _source(spark: SparkSession, schema: StructType, location: str) -> DataFrame:
     return reader_named(spark, NAME).schema(schema).options(**_OPTIONS).parquet(location)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:

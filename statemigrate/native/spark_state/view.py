@@ -4,6 +4,7 @@ Spark's own metadata names schema files by absolute path, so that of a copy Spar
 original's, or fails where that is gone. The copy is never changed for reading. What Spark is given
 instead is a place of Hadoop's view file system: everything in it is the copy's own, but for the
 operators' metadata, which come from a private temporary directory where the paths are rewritten.
+So are metadata shown that Spark before 4.0 did not write and its reader cannot do without.
 Only the driver reads those; tasks read the copy, wherever they run.
 """
 
@@ -13,7 +14,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,19 +27,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SETTING = "fs.viewfs.mounttable"
+_METADATA = "/_metadata"
+Named = tuple[str, bytes]
+"""A file's path below the checkpoint, and its content."""
 
 
-def readable_place(files: Files, checkpoint: str, spark: SparkSession) -> str:
+def readable_place(
+    files: Files,
+    checkpoint: str,
+    spark: SparkSession,
+    untold: Mapping[str, bytes] | None = None,
+) -> str:
     """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
 
-    ``checkpoint`` is what its user calls it. Raises `CheckpointError` for metadata that are not
-    understood.
+    ``checkpoint`` is what its user calls it; ``untold`` are operators' metadata that the reader
+    needs and a checkpoint of Spark before 4.0 lacks, by their paths. Raises `CheckpointError` for
+    metadata that are not understood.
     """
     described = operator_files(files)
     uri = uri_of(files)
-    if all(is_at(each, uri) for file in described for each in file.roots):
+    added = tuple((untold or {}).items())
+    if not added and all(is_at(each, uri) for file in described for each in file.roots):
         return checkpoint
-    view = _view(uri, tuple(described))
+    view = _view(uri, tuple(described), added)
     view.mount(spark)
     return view.location
 
@@ -63,7 +74,9 @@ def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
 class _View:
     """Its directory goes with the process, or earlier: only finding the schemas needs it."""
 
-    def __init__(self, checkpoint: str, files: Sequence[OperatorFile]) -> None:
+    def __init__(
+        self, checkpoint: str, files: Sequence[OperatorFile], added: Sequence[Named]
+    ) -> None:
         name = f"statemigrate-{uuid.uuid4().hex}"
         self.location = f"viewfs://{name}/"
         self._table = f"{_SETTING}.{name}"
@@ -71,11 +84,12 @@ class _View:
         directory = Path(tempfile.mkdtemp(prefix="statemigrate-view-"))
         weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
         self._links: dict[str, str] = {}
-        for file in files:
-            path = directory / file.path
+        mended = [(each.path, each.rooted_at(checkpoint).data) for each in files]
+        for name, data in [*mended, *added]:
+            path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(file.rooted_at(checkpoint).data)
-            below = file.path.partition("/v2/")[0]
+            path.write_bytes(data)
+            below = name[: name.index(_METADATA) + len(_METADATA)]
             self._links[below] = (directory / below).as_uri()
 
     def mount(self, spark: SparkSession) -> None:
@@ -86,6 +100,6 @@ class _View:
 
 
 @lru_cache(maxsize=64)
-def _view(checkpoint: str, files: tuple[OperatorFile, ...]) -> _View:
+def _view(checkpoint: str, files: tuple[OperatorFile, ...], added: tuple[Named, ...]) -> _View:
     """One view for each state of the metadata, however often it is asked for."""
-    return _View(checkpoint, files)
+    return _View(checkpoint, files, added)

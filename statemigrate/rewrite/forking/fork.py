@@ -18,6 +18,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
+from statemigrate.files.places import is_within
 from statemigrate.rewrite.forking.files import Needed, needed_files
 
 _THREADS = 8
@@ -146,7 +147,7 @@ def _publish(target: Files, metadata: bytes) -> None:
 def _check_places(source: Files, target: Files) -> None:
     found = {each.base_name for each in target.list()} - {"lost+found"}
     kind = target.find()
-    inside = f"{target.location.rstrip('/')}/".startswith(f"{source.location.rstrip('/')}/")
+    inside = is_within(target.location, source.location)
     if inside or found or (kind is not None and kind.kind != "folder"):
         listed = ", ".join(sorted(found)[:8])
         unfinished = bool(found) and "metadata" not in found

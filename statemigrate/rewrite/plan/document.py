@@ -18,6 +18,7 @@ def plan_document(plan: RewritePlan) -> dict[str, Any]:
         "operators": [_operator(each, plan) for each in plan.operators],
         "settings": {name: list(pair) for name, pair in plan.changed_conf.items()},
         "offsets": dict(plan.new.offsets[plan.new.batch].offsets.by_source),
+        "sources": _sources(plan),
         "watermark": plan.new.commits[plan.new.batch].watermark,
         "questions": [
             {"name": q.name, "text": q.text, "proposal": q.proposal, "answer": q.answer}
@@ -26,6 +27,22 @@ def plan_document(plan: RewritePlan) -> dict[str, Any]:
         "answers": [{"name": a.question.name, "said": a.said} for a in plan.answered],
         "fingerprint": plan.fingerprint,
     }
+
+
+def _sources(plan: RewritePlan) -> list[dict[str, Any]]:
+    """The sources of the new code with the old ones they go on with, then those that go."""
+    entry = plan.old.offsets[plan.old.batch]
+    found = [
+        {
+            "new": each.name,
+            "old": each.old,
+            "input": each.input,
+            "offset": each.line(entry),
+            "taken": each.taken,
+        }
+        for each in plan.sources.sources
+    ]
+    return [*found, *({"new": None, "old": name} for name in plan.sources.gone)]
 
 
 def _operator(operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
@@ -54,9 +71,14 @@ def _fields(
     for each in change.fields if change else ():
         yield _field(family, each, plan)
         yield from _fields(family, each.nested, plan)
-    for label in change.dropped if change else ():
-        if "." not in label:
-            yield {"field": label, "change": "gone", "from": label}
+    yield from ({"field": each, "change": "gone", "from": each} for each in _gone(change))
+
+
+def _gone(change: StructChange | None) -> Iterator[str]:
+    """The fields that go from a struct itself, and not from one within it."""
+    if change is not None:
+        inner = {each for field in change.fields if field.nested for each in field.nested.dropped}
+        yield from (each for each in change.dropped if each not in inner)
 
 
 def _field(family: FamilyPlan, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
+from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.labels import labelled
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, FamilyShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import GROUP_STATE, CheckpointShape, StructJson
+from statemigrate.checkpoint.operators.shown_keys import shown_key
 from statemigrate.deployment.names import family_name
-from statemigrate.errors import RewriteError
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
 from statemigrate.rewrite.plan.scripts import Scripted
+from statemigrate.rewrite.plan.types import is_same
 from statemigrate.state.native.revisions import stored_revision
 
 
@@ -27,16 +29,16 @@ def scripted_stores(
 
     ``record`` is what earlier deployments noted in the checkpoint, ``names`` has the kind and
     number of stores with a name of the project's own. Raises `StartupError` for state of no
-    revision, `RewriteError` for scripts that only a live migration can run.
+    revision.
     """
     found = {}
-    for known, operator, family in _stores(shape):
+    for known, key, values in _stores(shape):
         store = next((name for name, each in names.items() if each == known), known)
         if store in lineages:
-            lineage = lineages[store]
-            _check_kind(store, operator, family, lineage)
             noted = record.get(store, StoreRecord())
-            found[known] = _scripted(lineage, family, noted, targets.get(store, "head"))
+            wanted = targets.get(store, "head")
+            value = _fitting(lineages[store], values)
+            found[known] = _scripted(lineages[store], key, value, noted, wanted)
     return found
 
 
@@ -48,14 +50,26 @@ def noted_stores(scripts: Mapping[str, Scripted], batch: int) -> dict[str, Store
     }
 
 
-def _stores(shape: CheckpointShape) -> Iterator[tuple[str, OperatorShape, FamilyShape]]:
+def _stores(shape: CheckpointShape) -> Iterator[tuple[str, StructJson, list[StructJson]]]:
+    """The name of each store, its key as users know it, and what scripts may take for a value."""
     for operator in shape.operators:
-        for name, (_, family) in user_stores(operator).items():
-            yield name, operator, family
+        for name, (store, family) in user_stores(operator).items():
+            values = [labelled(family.content)]
+            if family.value["fields"][0]["name"] == GROUP_STATE:
+                values.append(replace(family, wrapping="state").content)
+            yield name, shown_key(operator, store, family), values
 
 
-def _scripted(lineage: Lineage, family: FamilyShape, record: StoreRecord, wanted: str) -> Scripted:
-    key, value = struct_from_json(labelled(family.key)), struct_from_json(labelled(family.value))
+def _fitting(lineage: Lineage, values: list[StructJson]) -> StructJson:
+    """Of what scripts may take for a value that which one of them does, or else the first."""
+    said = [each.struct_type().jsonValue() for each in lineage.formats]
+    return next((v for v in values if any(is_same(v, each) for each in said)), values[0])
+
+
+def _scripted(
+    lineage: Lineage, shown: StructJson, content: StructJson, record: StoreRecord, wanted: str
+) -> Scripted:
+    key, value = struct_from_json(shown), struct_from_json(content)
     revision, target = stored_revision(lineage, value, key, record), lineage.resolve(wanted)
     path = lineage.path(revision, target)
     return Scripted(
@@ -68,17 +82,3 @@ def _scripted(lineage: Lineage, family: FamilyShape, record: StoreRecord, wanted
         tuple((each.revision, each.checksum) for each in lineage.applied(target)),
         family_name(lineage, target),
     )
-
-
-def _check_kind(store: str, operator: OperatorShape, family: FamilyShape, lineage: Lineage) -> None:
-    """Keys of joins, lists and maps have parts that Spark numbers or looks things up by."""
-    kind = kind_of(operator.name)
-    changes_keys = any(each.new_key is not None and each.rekey for each in lineage.migrations)
-    if changes_keys and (family.is_list or family.user_key or kind is VARIABLES or "." in store):
-        raise RewriteError(
-            f"the scripts of {store} change keys, which a rewrite cannot do for {kind.word} yet",
-            expected="scripts that change values alone",
-            found=f"new_key with rekey in a script of {store}",
-            next_action="keep the keys of this store",
-            store=store,
-        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-from statemigrate.checkpoint.operators.catalogue import kind_of
+from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, kind_of
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.errors import RewriteError
 
@@ -33,12 +33,26 @@ def match_operators(
     words = dict.fromkeys(_word(each) for each in (*left, *open_))
     for word in words:
         pairs += _in_order(_of_kind(word, left), _of_kind(word, open_))
-    return tuple(sorted(pairs, key=_place))
+    return tuple(sorted(_crossed(pairs), key=_place))
 
 
 def operator_name(operator: OperatorShape) -> str:
     """How users call an operator: its kind and Spark's number, as in ``aggregation-0``."""
     return f"{_word(operator)}-{operator.number}"
+
+
+def _crossed(pairs: list[Pair]) -> list[Pair]:
+    """The pairs, where a function on groups that goes becomes a processor that is new."""
+    gone = [each for each in pairs if _is_alone(each[0], each[1], GROUPS.word)]
+    begun = [each for each in pairs if _is_alone(each[1], each[0], VARIABLES.word)]
+    if len(gone) != 1 or len(begun) != 1:
+        return pairs
+    rest = [each for each in pairs if each not in (*gone, *begun)]
+    return [*rest, (gone[0][0], begun[0][1])]
+
+
+def _is_alone(one: OperatorShape | None, other: OperatorShape | None, word: str) -> bool:
+    return one is not None and other is None and _word(one) == word
 
 
 def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.checkpoint.logs.commits import CommitEntry
 from statemigrate.checkpoint.logs.entries import OffsetEntry
-from statemigrate.checkpoint.logs.pinned import HDFS_PROVIDER, PARTITIONS, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.pinned import (
+    FILE_IDS,
+    HDFS_PROVIDER,
+    PARTITIONS,
+    ROCKSDB_PROVIDER,
+)
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.errors import RewriteError
+from statemigrate.rewrite.plan.sources import AskedOfSources, SourcesPlan
 
 PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
 """By the word for each in the command line."""
@@ -22,37 +26,46 @@ class RewriteOptions:
     """What is asked for beside the new code.
 
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
-    number, as its source writes it; ``watermark`` is in milliseconds since 1970.
+    number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.
+    ``sources`` has the new source of an old one, None for one that goes; ``taken`` a path, by the
+    source that is new, with the files that it is not to take.
     """
 
     partitions: int | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     offsets: Mapping[str, Any] = field(default_factory=dict)
     watermark: int | None = None
+    sources: Mapping[str, str | None] = field(default_factory=dict)
+    taken: Mapping[str, str] = field(default_factory=dict)
 
-    def pinned(self, old: CheckpointShape) -> dict[str, str]:
-        """The settings that the new checkpoint pins to the query."""
-        changed = {**old.conf, **self.conf}
+    @property
+    def of_sources(self) -> AskedOfSources:
+        """What is asked for of the sources."""
+        return AskedOfSources(self.sources, self.offsets, self.taken)
+
+    def pinned(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The settings that the new checkpoint pins to the query, of those ``before``."""
+        changed = {**before, **{name: v for name, v in self.conf.items() if name != FILE_IDS}}
         if self.partitions is not None:
             changed[PARTITIONS] = str(self.partitions)
         return changed
 
 
 def new_logs(
-    old: CheckpointShape, options: RewriteOptions
+    old: CheckpointShape, options: RewriteOptions, sources: SourcesPlan
 ) -> tuple[dict[int, OffsetEntry], dict[int, CommitEntry]]:
-    """The last two entries of both logs, as the new checkpoint has them.
-
-    Raises `RewriteError` for an offset of a source that there is not.
-    """
-    pinned = options.pinned(old)
+    """The last two entries of both logs, as the new checkpoint has them, without ids of files."""
+    pinned = options.pinned(old.conf)
     offsets = {
-        batch: _with_watermark(_with_offsets(replace(entry, pinned=pinned), options), options)
+        batch: _with_watermark(sources.entry(replace(entry, pinned=pinned)), options)
         for batch, entry in old.offsets.items()
     }
     commits = {
-        # Files of state without ids of their own are found by their version.
-        batch: CommitEntry(entry.watermark if options.watermark is None else options.watermark)
+        batch: CommitEntry(
+            entry.watermark if options.watermark is None else options.watermark,
+            3 if entry.sinks else 1,
+            sinks=entry.sinks,
+        )
         for batch, entry in old.commits.items()
     }
     return offsets, commits
@@ -60,29 +73,3 @@ def new_logs(
 
 def _with_watermark(entry: OffsetEntry, options: RewriteOptions) -> OffsetEntry:
     return entry if options.watermark is None else replace(entry, watermark=options.watermark)
-
-
-def _with_offsets(entry: OffsetEntry, options: RewriteOptions) -> OffsetEntry:
-    if not options.offsets:
-        return entry
-    sources = list(entry.offsets.by_source)
-    unknown = sorted(set(options.offsets) - set(sources))
-    if unknown:
-        raise RewriteError(
-            f"the query has no source {unknown[0]}",
-            expected=f"one of {', '.join(sources)}",
-            found=unknown[0],
-            next_action="name the source as the offset log does: by its name, or else its number",
-        )
-    lines = [
-        _line(source, options.offsets[source], named=entry.offsets.named)
-        if source in options.offsets
-        else line
-        for source, line in zip(sources, entry.offsets.lines, strict=True)
-    ]
-    return replace(entry, offsets=replace(entry.offsets, lines=tuple(lines)))
-
-
-def _line(source: str, offset: Any, *, named: bool) -> str:
-    text = json.dumps(offset, separators=(",", ":"))
-    return f"{source}:{text}" if named else text

@@ -11,17 +11,17 @@ from typing import Any
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.asking.ask import Asked, ask
+from statemigrate.rewrite.plan.asking.crossing import ask_crossing
+from statemigrate.rewrite.plan.asking.expiring import ask_expiry
 from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
-from statemigrate.rewrite.plan.families import (
-    FamilyPlan,
-    families_left,
-    families_of,
-    plan_families,
-)
+from statemigrate.rewrite.plan.families import FamilyPlan, families_left, plan_families
+from statemigrate.rewrite.plan.file_ids import with_file_ids
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
-from statemigrate.rewrite.plan.refusals import refuse_unsupported
+from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.refusals import refuse_unsaid_formats, refuse_unsupported
 from statemigrate.rewrite.plan.scripts import Scripted, as_scripted
+from statemigrate.rewrite.plan.sources import NewSources, SourcesPlan, plan_sources
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class OperatorPlan:
         if self.new is None:
             return "gone"
         changes = [each.change for each in self.families if not each.is_derived]
-        return next((word for word in ("keys", "values") if word in changes), "kept")
+        return next((word for word in ("kind", "keys", "values") if word in changes), "kept")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class RewritePlan:
     starts: dict[str, Any]
     questions: tuple[Question, ...]
     answered: tuple[Answered, ...]
+    sources: SourcesPlan
     scripts: Mapping[str, Scripted] = field(default_factory=dict)
 
     @property
@@ -96,7 +97,12 @@ class RewritePlan:
     def fingerprint(self) -> str:
         """64 hex characters over all that decides what is written."""
         text = json.dumps(
-            [repr(self.old), repr(self.new), self._operators, self.starts, self._scripts],
+            [
+                *map(repr, (self.old, self.new, self.sources)),
+                self._operators,
+                self.starts,
+                self._scripts,
+            ],
             default=str,
         )
         return hashlib.sha256(text.encode()).hexdigest()
@@ -108,8 +114,13 @@ def make_plan(
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
     scripts: Mapping[str, Scripted] | None = None,
+    sources: NewSources | None = None,
+    further: Sequence[Question] = (),
+    rows: str = "old rows",
 ) -> RewritePlan:
-    """Plan the way from ``old`` to the operators of the new code.
+    """Plan the way from ``old`` to the operators and ``sources`` of the new code.
+
+    ``further`` questions are asked beside those of the plan, which calls the old state ``rows``.
 
     Where none are given the new code keeps what the old did, but for what ``scripts`` change; these
     go by the names that users have for the old state.
@@ -118,22 +129,31 @@ def make_plan(
     question of the plan.
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
-    partitions = int(options.pinned(old).get(PARTITIONS, "200"))
+    partitions = int(options.pinned(old.conf).get(PARTITIONS, "200"))
     scripts = scripts or {}
+    if target is None:
+        refuse_unsaid_formats(old, options.pinned(old.conf))
     kept = [_scripted(each, scripts) for each in old.operators] if target is None else target
     wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)
     operators = tuple(_operator(before, after, answers, scripts) for before, after in pairs)
-    asked = Asked(answers)
+    asked = Asked(answers, rows)
+    for question in further:
+        asked.confirm(question)
     for each in operators:
         ask(asked, each.name, each.old, each.new, each.families, each.left)
+        ask_crossing(asked, each.old, each.new, each.families)
+        ask_expiry(asked, each.families)
+    asked.no_state(old)
     asked.watermark(old, options.watermark)
+    read = plan_sources(old.offsets[old.batch].offsets, sources, options.of_sources, asked)
     asked.finish()
-    offsets, commits = new_logs(old, options)
+    offsets, commits = new_logs(old, options, read)
+    commits = with_file_ids(old, options, commits, wanted)
     new = replace(old, offsets=offsets, commits=commits, operators=wanted)
     refuse_unsupported(old, new)
     return RewritePlan(
-        old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), scripts
+        old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), read, scripts
     )
 
 
@@ -147,12 +167,13 @@ def _operator(
         return OperatorPlan(old, None)
     if old is None:
         return OperatorPlan(None, new, tuple(_empty(new)))
-    families = list(plan_families(old, new, answers.take_by_store(), scripts))
+    fields = answers.take_by_store()
+    families = list(plan_families(old, new, answers.take, fields, scripts))
     return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
 
 
 def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
-    yield from plan_families(replace(new, stores=()), new, {}, {})
+    yield from plan_families(replace(new, stores=()), new, {}, {}, {})
 
 
 def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:
@@ -164,7 +185,7 @@ def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> Opera
             families=tuple(
                 each
                 if (script := scripts.get(known.get((store.name, each.name), ""))) is None
-                else as_scripted(each, script)
+                else as_scripted(operator, store, each, script)
                 for each in store.families
             ),
         )

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from statemigrate.checkpoint.logs.pinned import ENCODING, is_avro, is_rocksdb
-from statemigrate.checkpoint.operators.catalogue import ROW_COUNTER, is_internal, is_timers
+from statemigrate.checkpoint.logs.pinned import (
+    AGGREGATION_FORMAT,
+    ENCODING,
+    GROUPS_FORMAT,
+    JOIN_FORMAT,
+    codec_of,
+    is_avro,
+    is_rocksdb,
+)
+from statemigrate.checkpoint.logs.pinned import pinned as pinned_value
+from statemigrate.checkpoint.operators.catalogue import (
+    VARIABLES,
+    is_derived,
+    is_internal,
+    is_timers,
+    kind_of,
+)
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -17,40 +32,53 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.errors import UnsupportedError
+from statemigrate.errors import RewriteError, UnsupportedError
+
+
+def refuse_unsaid_formats(old: CheckpointShape, pinned: Mapping[str, str]) -> None:
+    """Raise `RewriteError` where a state format changes, and no new code shows the new one."""
+    for setting in (AGGREGATION_FORMAT, JOIN_FORMAT, GROUPS_FORMAT):
+        before, after = (pinned_value(conf, setting) for conf in (old.conf, pinned))
+        if before != after:
+            raise RewriteError(
+                "state of another format is what Spark itself shows of it",
+                expected="the new code, which is run with the new format",
+                found=f"{setting} from {before} to {after}, and no new code",
+                next_action="say it with --code, or with --like; it may be the code there is",
+            )
 
 
 def refuse_unsupported(old: CheckpointShape, new: CheckpointShape) -> None:
     """Raise `UnsupportedError` for state that could not be read, or could not be written."""
-    if any(each.sinks for each in old.commits.values()):
-        raise _unsupported(
-            "the commit log keeps what sinks have noted",
-            "commits of version 1 or 2",
-            "sinkMetadataMap",
-            "this cannot be carried over yet",
-        )
     for shape in (old, new):
         for operator, family in _families(shape):
             _refuse_family(operator, family)
+    _check_settings(old, new)
     _check_writable(new)
 
 
+def _check_settings(old: CheckpointShape, new: CheckpointShape) -> None:
+    """Spark reads no other setting from a checkpoint than those of its queries' plans."""
+    for name in sorted(set(new.conf) - set(old.conf)):
+        if not name.startswith("spark.sql."):
+            raise _unsupported(
+                f"{name} is not pinned to a query",
+                f"a setting that the checkpoint has, as {', '.join(sorted(old.conf)[:3])}",
+                name,
+                "give it to the session that runs the query, and leave out --conf",
+            )
+
+
 def _check_writable(new: CheckpointShape) -> None:
+    codec_of(new.conf)
     rocksdb = is_rocksdb(new.conf)
-    if rocksdb and is_avro(new.conf):
+    plain = [each for each in new.operators if kind_of(each.name) is not VARIABLES]
+    if rocksdb and is_avro(new.conf) and plain:
         raise _unsupported(
-            "rows in the Avro encoding cannot be written yet",
+            "Spark has state in the Avro encoding for transformWithState alone",
             f"{ENCODING}=unsaferow",
-            "avro",
+            f"avro, for operator {plain[0].number}, {plain[0].name}",
             f"add --conf {ENCODING}=unsaferow; Spark takes the encoding from the new checkpoint",
-        )
-    if rocksdb and new.batch == 0 and any(each.metadata_version > 1 for each in new.operators):
-        # Spark takes the numbers of column families from a snapshot, and reads none of version 0.
-        raise _unsupported(
-            "the query has committed its first batch only, and its state has column families",
-            "a query that has committed two batches",
-            "batch 0",
-            "let the query commit one more batch",
         )
     layout = RowLayout.of(new.conf)
     for operator, family in _families(new):
@@ -67,13 +95,13 @@ def _check_writable(new: CheckpointShape) -> None:
 
 
 def _refuse_family(operator: OperatorShape, family: FamilyShape) -> None:
-    known = is_timers(family.name) or family.name.startswith(ROW_COUNTER)
+    known = is_timers(family.name) or is_derived(family.name)
     if is_internal(family.name) and not known:
         raise _unsupported(
-            f"operator {operator.number} has variables that expire",
-            "variables without a time to live",
+            f"operator {operator.number} keeps something that is not known",
+            "the families of variables, their lengths, times to live and timers",
             family.name,
-            "these cannot be rewritten yet; migrate the query live",
+            "migrate the query live",
         )
     if isinstance(family.encoder, TimestampPrefix | TimestampPostfix):
         raise _unsupported(

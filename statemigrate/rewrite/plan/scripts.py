@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from statemigrate.checkpoint.operators.labels import labelled
-from statemigrate.checkpoint.operators.shapes import FamilyShape, StructJson
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    OperatorShape,
+    StoreShape,
+    StructJson,
+)
+from statemigrate.checkpoint.operators.shown_keys import is_numbered, shown_key
 from statemigrate.errors import RewriteError
 from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json
@@ -18,8 +24,9 @@ from statemigrate.rewrite.plan.types import is_same
 class Scripted:
     """The scripts of ``store`` that are still to run, from the formats of the state to new ones.
 
-    ``applied`` has every script that is then applied: revision and checksum; ``family`` is how the
-    store's family of the last revision is called.
+    The key is what users know of it. The value is the content of what is stored; of groups it may
+    be all of that. ``applied`` has every script that is then applied: revision and checksum;
+    ``family`` is how the store's family of the last revision is called.
     """
 
     store: str
@@ -31,10 +38,17 @@ class Scripted:
     applied: tuple[tuple[str, str], ...] = ()
     family: str = ""
 
-    def check(self, family: FamilyShape) -> None:
+    def taken_of(self, family: FamilyShape) -> FamilyShape:
+        """The old family as the scripts see it: all of a group's state, or its struct alone."""
+        is_whole = is_same(_json(self.value), labelled(family.value))
+        return (
+            replace(family, wrapping="none") if family.wrapping == "state" and is_whole else family
+        )
+
+    def check(self, value: StructJson, key: StructJson) -> None:
         """Raise `RewriteError` unless the new code keeps what the scripts lead to."""
-        self._check("value", self.new_value, family.value)
-        self._check("key", self.new_key, family.key)
+        self._check("value", self.new_value, value)
+        self._check("key", self.new_key, key)
 
     def _check(self, part: str, said: Format, kept: StructJson) -> None:
         if not is_same(_json(said), labelled(kept)):
@@ -49,17 +63,26 @@ class Scripted:
             )
 
 
-def as_scripted(family: FamilyShape, scripted: Scripted) -> FamilyShape:
-    """The family as the scripts leave it, where there is no new code to ask."""
-    key, value = _json(scripted.new_key), _json(scripted.new_value)
-    return FamilyShape(
-        family.name,
-        family.key if is_same(key, labelled(family.key)) else key,
-        family.value if is_same(value, labelled(family.value)) else value,
-        family.encoder,
-        family.is_list,
-        family.user_key,
-    )
+def as_scripted(
+    operator: OperatorShape, store: StoreShape, family: FamilyShape, scripted: Scripted
+) -> FamilyShape:
+    """The family as the scripts leave it, where there is no new code to ask.
+
+    Raises `RewriteError` for keys of several parts that change: which column is of which part only
+    the code says.
+    """
+    key, content = _json(scripted.new_key), _json(scripted.new_value)
+    if not is_same(key, shown_key(operator, store, family)):
+        if family.is_list or family.user_key or is_numbered(operator, store, family):
+            raise RewriteError(
+                f"the scripts of {scripted.store} change keys that have several parts",
+                expected="the new code, which says what its keys are",
+                found=f"keys {scripted.new_key!r}, and no new code",
+                next_action="say it with --code, or with --like",
+                store=scripted.store,
+            )
+        family = replace(family, key=key)
+    return family if is_same(content, labelled(family.content)) else family.holding(content)
 
 
 def _json(fmt: Format) -> Any:

@@ -36,7 +36,8 @@ def input_schemas(
             found=", ".join(unknown),
             next_action="name the input as the function's parameter is named",
         )
-    said = {name: given.get(name, _annotated(each)) for name, each in parameters.items()}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    said = {name: given.get(name, _annotated(each, names)) for name, each in parameters.items()}
     missing = [name for name, schema in said.items() if schema is None]
     if missing or not said:
         raise _unsaid(reference, missing)
@@ -61,28 +62,30 @@ def _parameters(function: Callable[..., Any], reference: str) -> dict[str, inspe
     }
 
 
-def _annotated(parameter: inspect.Parameter) -> Schema | None:
+def _annotated(parameter: inspect.Parameter, names: Mapping[str, Any]) -> Schema | None:
     annotation = parameter.annotation
     if isinstance(annotation, str):
-        annotation = _evaluated(annotation)
-    for part in get_args(annotation)[1:] or (annotation,):
-        if isinstance(part, str) or type(part).__name__ == "StructType":
-            return part
-    return None
+        annotation = _evaluated(annotation, names)
+    parts = get_args(annotation)[1:] or (annotation,)
+    return next((each for each in parts if _is_schema(each)), None)
 
 
-def _evaluated(annotation: str) -> object:
-    """What a postponed annotation says: the text in it, as Annotated or by itself has it."""
+def _is_schema(part: object) -> bool:
+    return isinstance(part, str) or type(part).__name__ == "StructType"
+
+
+def _evaluated(annotation: str, names: Mapping[str, Any]) -> object:
+    """What a postponed annotation says: the schema in it, as text or by a name of the module's."""
     try:
         expression = ast.parse(annotation, mode="eval").body
     except SyntaxError:
         return annotation  # the DDL itself
-    texts = [
-        each.value
+    said = [
+        each.value if isinstance(each, ast.Constant) else names.get(each.id)
         for each in ast.walk(expression)
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        if isinstance(each, ast.Constant | ast.Name)
     ]
-    return texts[-1] if texts else None
+    return next((each for each in reversed(said) if _is_schema(each)), None)
 
 
 def _checked(schema: Schema, name: str, reference: str) -> Schema:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.logs.offsets import folders_in
+from statemigrate.checkpoint.logs.sources import files_taken
 from statemigrate.errors import CodeError
+from statemigrate.files import Files
 from statemigrate.rewrite.probe.inputs import Schema, input_schemas
 
 if TYPE_CHECKING:
@@ -52,6 +55,15 @@ def run_probe(
     finally:
         query.stop()
     return checkpoint
+
+
+def probed_inputs(files: Files) -> dict[str, str]:
+    """The parameter that each source of a checkpoint which `run_probe` has made stands for."""
+    return {
+        source: path.split("/")[-2]
+        for source in folders_in(files, "sources")
+        for path in files_taken(files, source)
+    }
 
 
 def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:

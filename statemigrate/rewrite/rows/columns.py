@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from statemigrate.checkpoint.operators.catalogue import partition_columns
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.rows import partitions
 from statemigrate.formats.json_values import json_text
 from statemigrate.rewrite.plan.asking.starting import plain_start
-from statemigrate.rewrite.plan.families import FamilyPlan, Place
+from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.places import Place
 from statemigrate.rewrite.rows.structs import row_type
+from statemigrate.rewrite.rows.wrapping import content_of, expiration_of, wrapped
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,11 +39,27 @@ def changed_value(plan: FamilyPlan, starts: Mapping[str, Any]) -> Column:
     """The new value of a row; ``starts`` has where new fields start, by ``store.field``."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    change, target = plan.value, row_type(plan.new.family.value)
-    assert change is not None, "rows go on"  # noqa: S101
-    if not plan.new.family.is_list:
-        return _struct(F.col("value"), change, target, starts, plan.name)
-    return F.transform("value", lambda each: _struct(each, change, target, starts, plan.name))
+    assert plan.old is not None, "rows go on"  # noqa: S101
+    family = plan.old.family
+
+    def changed(value: Column) -> Column:
+        content = changed_content(content_of(family, value), plan, starts)
+        expires = expiration_of(family, value)
+        return wrapped(plan.new.family, changed_key(plan), content, expires)
+
+    return F.transform("value", changed) if plan.new.family.is_list else changed(F.col("value"))
+
+
+def changed_content(content: Column, plan: FamilyPlan, starts: Mapping[str, Any]) -> Column:
+    """The new content of a value, or of an element of a list."""
+    assert plan.value is not None, "rows go on"  # noqa: S101
+    return _struct(content, plan.value, row_type(plan.new.family.content), starts, plan.name)
+
+
+def changed_shown_key(key: Column, plan: FamilyPlan, target: Any) -> Column:
+    """The new columns of a key, of those that users know."""
+    assert plan.key is not None, "rows go on"  # noqa: S101
+    return _struct(key, plan.key, target, {}, plan.name)
 
 
 def partition_of(operator: OperatorShape, place: Place, key: str = "key") -> Column:
@@ -47,6 +71,17 @@ def partition_of(operator: OperatorShape, place: Place, key: str = "key") -> Col
         return F.lit(0)
     columns = [_at(F.col(key), path) for path in _labelled(paths, place)]
     return F.pmod(F.hash(*columns), F.lit(place.store.partitions))
+
+
+def partitions_of(
+    operator: OperatorShape, place: Place, keys: pa.StructArray
+) -> npt.NDArray[np.int32]:
+    """The partitions of keys as Arrow has them, fields by their labels."""
+    paths = partition_columns(operator, place.store, place.family)
+    if not paths:
+        return np.zeros(len(keys), np.int32)
+    columns = [pc.struct_field(keys, list(path)) for path in _labelled(paths, place)]
+    return partitions.partition_of(columns, place.store.partitions)
 
 
 def _struct(

@@ -29,17 +29,24 @@ ORIGINS, MERGED = "origins", "merged"
 _MANY = 10_000
 _WHOLE = ("byte", "short", "integer", "long")
 _AS_ARROW_HAS_THEM = {*_WHOLE, "boolean", "float", "double", "string", "binary", "decimal", "date"}
-Entry = tuple[Value, Any, int, int]
-"""A key, a value, or a list of values, and both counts."""
+EXPIRES = "expires"
+"""A column that entries may take along: when they expire, in milliseconds since 1970."""
+Carried = tuple[int | None, ...]
+Entry = tuple[Value, Any, int, int, Carried]
+"""A key, a value, or a list of values, both counts, and what else it takes along."""
 
 
 @dataclass(frozen=True)
 class EntryFormats:
-    """The formats of keys and values; with ``is_list`` a value is a list of such."""
+    """The formats of keys and values; with ``is_list`` a value is a list of such.
+
+    ``carried`` are columns of whole numbers that entries take along beside both counts.
+    """
 
     key: Format
     value: Format
     is_list: bool = False
+    carried: tuple[str, ...] = ()
 
     @property
     def types(self) -> tuple[DataType, DataType]:
@@ -49,6 +56,11 @@ class EntryFormats:
         single = self.value.struct_type()
         return self.key.struct_type(), ArrayType(single) if self.is_list else single
 
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns beside key and value."""
+        return (ORIGINS, MERGED, *self.carried)
+
     def plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
         """Keys, values and counts of batches, one by one."""
         key_of, value_of = _converter(self.key), _converter(self.value)
@@ -56,7 +68,8 @@ class EntryFormats:
             for row in arrow_rows(batch):
                 held = row["value"]
                 value: Any = list(map(value_of, held)) if self.is_list else value_of(held)
-                yield key_of(row["key"]), value, row[ORIGINS], row[MERGED]
+                carried = tuple(row[name] for name in self.carried)
+                yield key_of(row["key"]), value, row[ORIGINS], row[MERGED], carried
 
     def batches(self, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
         """The entries as batches of Arrow."""
@@ -70,14 +83,15 @@ class EntryFormats:
             yield self._batch(pending)
 
     def _batch(self, entries: list[Entry]) -> pa.RecordBatch:
-        keys, values, origins, merged = zip(*entries, strict=True)
+        keys, values, origins, merged, carried = zip(*entries, strict=True)
         columns = [
             _structs(self.key, keys),
             _lists(self.value, values) if self.is_list else _structs(self.value, values),
             pa.array(origins, pa.int64()),
             pa.array(merged, pa.int64()),
         ]
-        return pa.RecordBatch.from_arrays(columns, ["key", "value", ORIGINS, MERGED])
+        columns += [pa.array(each, pa.int64()) for each in zip(*carried, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, ["key", "value", *self.counted])
 
 
 @dataclass(frozen=True)
@@ -93,9 +107,10 @@ class EntryTask:
         return self.after.batches(self._entries(batches))
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
-        for key, value, origins, merged in self.before.plain(batches):
+        for key, value, origins, merged, carried in self.before.plain(batches):
             for number, (new_key, new_value) in enumerate(self._become(key, value)):
-                yield new_key, new_value, origins * (number == 0), merged * (number == 0)
+                is_first = number == 0
+                yield new_key, new_value, origins * is_first, merged * is_first, carried
 
     def _become(self, key: Value, value: Any) -> list[tuple[Value, Any]]:
         if not self.before.is_list:
@@ -130,6 +145,8 @@ class TableTask:
                 column = normalized(column.combine_chunks())
             made = made.set_column(made.schema.get_field_index(name), name, column)
         counted = made.append_column(ORIGINS, origins).append_column(MERGED, merged)
+        for name in self.after.carried:
+            counted = counted.append_column(name, before[name])
         yield from counted.combine_chunks().to_batches()
 
     def _cast(self, column: pa.ChunkedArray, fmt: Format) -> pa.ChunkedArray:
@@ -160,17 +177,29 @@ class MergeTask:
     def _merged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
         held: Entry | None = None
         name: bytes | None = None
-        for key, value, origins, merged in self.formats.plain(batches):
+        for entry in self.formats.plain(batches):
+            key, value, origins, merged, carried = entry
             found = self.formats.key.encode(key)
             if held is None or found != name:
                 if held is not None:
                     yield held
-                held, name = (key, value, origins, merged), found
+                held, name = entry, found
             else:
                 together = self.stage.merge(key, held[1], value)
-                held = key, together, held[2] + origins, held[3] + merged + 1
+                last = self._last(held[4], carried)
+                held = key, together, held[2] + origins, held[3] + merged + 1, last
         if held is not None:
             yield held
+
+    def _last(self, held: Carried, other: Carried) -> Carried:
+        """Of two that are merged the later expiration, and whatever else the first has."""
+        pairs = zip(self.formats.carried, held, other, strict=True)
+        return tuple(
+            max((each for each in (one, two) if each is not None), default=None)
+            if name == EXPIRES
+            else one
+            for name, one, two in pairs
+        )
 
 
 def _converter(fmt: Format) -> Callable[[Value], Value]:

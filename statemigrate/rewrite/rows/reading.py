@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, is_timers, kind_of
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape, PrefixScan
+from statemigrate.checkpoint.operators.telling import FIRST_METADATA, entry_of
 from statemigrate.files import Files
+from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.native.spark_state.view import readable_place
-from statemigrate.rewrite.plan.families import Place
+from statemigrate.rewrite.plan.places import Place
 from statemigrate.rewrite.rows.structs import row_type, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class RowReader(Protocol):
+    """Gives the rows of families."""
+
+    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+        """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +37,12 @@ class StateReader:
     def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``.
 
-        The value of a list is the array of its elements.
+        The value of a list is the array of its elements. Raises `CheckpointError` for a path that
+        Spark's reader cannot open.
         """
         from pyspark.sql import functions as F  # noqa: N812
 
+        check_readable(self.files.location)
         key, value = _columns(operator, place.family)
         return self._frame(operator, place).select(
             key.cast(row_type(place.family.key)).alias("key"),
@@ -42,6 +53,15 @@ class StateReader:
     @cached_property
     def _place(self) -> str:
         return readable_place(self.files, self.files.location, self.spark)
+
+    def _place_of(self, operator: OperatorShape) -> str:
+        """Where Spark's reader finds the operator: keys by their prefix only if metadata say so."""
+        encoders = [each.encoder for store in operator.stores for each in store.families]
+        by_prefix = any(isinstance(each, PrefixScan) for each in encoders)
+        if operator.metadata_version or not by_prefix:
+            return self._place
+        untold = {FIRST_METADATA.format(operator.number): entry_of(operator).data}
+        return readable_place(self.files, self.files.location, self.spark, untold)
 
     def _frame(self, operator: OperatorShape, place: Place) -> DataFrame:
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
@@ -56,7 +76,7 @@ class StateReader:
         elif place.store.name != DEFAULT or place.family.name != DEFAULT:
             part = place.store.name if place.store.name != DEFAULT else place.family.name
             reader = reader.option("storeName", part)
-        return reader.load(self._place)
+        return reader.load(self._place_of(operator))
 
 
 def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Column]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.logs.pinned import FILE_IDS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ _SETTINGS = {
 }
 
 
-_FILE_IDS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-
-
 def rewriting_session(spark: SparkSession, shape: CheckpointShape) -> SparkSession:
     """A session of its own settings in the same application, to read a checkpoint of this shape."""
     session = spark.newSession()
@@ -30,5 +28,5 @@ def rewriting_session(spark: SparkSession, shape: CheckpointShape) -> SparkSessi
         session.conf.set(name, value)
     # Spark's reader takes the ids of files from the commit log only if the session says so.
     has_ids = shape.commits[shape.batch].state_ids is not None
-    session.conf.set(_FILE_IDS, "2" if has_ids else "1")
+    session.conf.set(FILE_IDS, "2" if has_ids else "1")
     return session

@@ -1,12 +1,17 @@
-"""Spark's struct types as a rewrite hands rows around: every field by its label, all nullable."""
+"""The types of rows as a rewrite hands them around: every field by its label, all nullable."""
 
 from __future__ import annotations
 
 import copy
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import FamilyShape
+from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -18,7 +23,13 @@ def row_type(struct: Struct) -> StructType:
     """Spark's type of rows of the struct, fields by their labels."""
     from pyspark.sql.types import StructType
 
-    found: StructType = StructType.fromJson(copy.deepcopy(_nullable(with_labels(struct))))
+    found: StructType = StructType.fromJson(copy.deepcopy(row_json(struct)))
+    return found
+
+
+def row_json(struct: Struct) -> Struct:
+    """The same as Spark's JSON."""
+    found: Struct = all_nullable(with_labels(struct))
     return found
 
 
@@ -30,20 +41,72 @@ def value_type(family: FamilyShape) -> DataType:
     return ArrayType(single) if family.is_list else single
 
 
-def _nullable(spark: Any) -> Any:
-    """A type all of whose parts may be null, as a state reader's are."""
+def arrow_row(struct: Struct) -> pa.StructType:
+    """Arrow's type of such rows."""
+    return pa.struct(list(arrow_schema(row_json(struct))))
+
+
+def arrow_value(family: FamilyShape) -> pa.DataType:
+    """Arrow's type of a family's values."""
+    single = arrow_row(family.value)
+    return pa.list_(single) if family.is_list else single
+
+
+def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values in a type that holds them, fields of structs by their places.
+
+    Raises `pyarrow.ArrowInvalid` for a value that it does not hold.
+    """
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind):
+        fields = [retyped(array.field(at), kind.field(at).type) for at in range(kind.num_fields)]
+        return struct_array(fields, kind, array.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(array.type):
+        return _list(array, retyped(array.flatten(), kind.value_type), kind)
+    return array.cast(kind)
+
+
+def struct_array(fields: list[pa.Array], kind: pa.StructType, nulls: pa.Array) -> pa.StructArray:
+    """Structs of as many rows as ``nulls`` says which are null."""
+    if fields:
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=nulls)
+    return pa.array([None if null else {} for null in nulls.to_pylist()], kind)
+
+
+def list_array(lengths: npt.NDArray[Any], elements: pa.Array, kind: pa.ListType) -> pa.ListArray:
+    """Lists, none of them null, of so many elements each."""
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=kind)
+
+
+def _list(array: pa.ListArray, elements: pa.Array, kind: pa.ListType) -> pa.ListArray:
+    lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    made = list_array(lengths, elements, kind)
+    if not array.null_count:
+        return made
+    return pa.ListArray.from_arrays(made.offsets, made.values, type=kind, mask=array.is_null())
+
+
+def all_nullable(spark: Any) -> Any:
+    """A type of Spark's, as JSON, all of whose parts may be null, as a state reader's are."""
     if not isinstance(spark, dict):
         return spark
     match spark["type"]:
         case "struct":
             fields = [
-                {**each, "type": _nullable(each["type"]), "nullable": True, "metadata": {}}
+                {**each, "type": all_nullable(each["type"]), "nullable": True, "metadata": {}}
                 for each in spark["fields"]
             ]
             return {**spark, "fields": fields}
         case "array":
-            return {**spark, "elementType": _nullable(spark["elementType"]), "containsNull": True}
+            return {
+                **spark,
+                "elementType": all_nullable(spark["elementType"]),
+                "containsNull": True,
+            }
         case "map":
-            value = _nullable(spark["valueType"])
+            value = all_nullable(spark["valueType"])
             return {**spark, "valueType": value, "valueContainsNull": True}
     return spark

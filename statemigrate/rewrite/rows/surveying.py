@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.errors import RewriteError, shown
-from statemigrate.rewrite.plan.families import Place
-from statemigrate.rewrite.rows.checksums import NAMES, Checksum, hashes, sums
+from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 
 if TYPE_CHECKING:
@@ -39,31 +39,22 @@ def survey(rows: DataFrame, operator: OperatorShape, place: Place, name: str) ->
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    hashed = rows.select(
-        "partition",
-        partition_of(operator, place).alias("expected"),
-        F.to_json("key").alias("text"),
-        *hashes(rows.schema),
-    )
+    placed = rows.withColumn("expected", partition_of(operator, place))
     is_astray = F.col("partition") != F.col("expected")
-    found = (
-        hashed.groupBy("partition")
-        .agg(
-            *sums(),
-            F.count_if(is_astray).alias("astray"),
-            F.min(F.when(is_astray, F.struct("text", "expected"))).alias("example"),
-        )
-        .collect()
-    )
-    for each in found:
+    hashed = placed.select("partition", is_astray.alias("is_astray"), *hashes(rows.schema))
+    found = hashed.groupBy("partition").agg(*sums(), F.count_if("is_astray").alias("astray"))
+    partitions = {each.partition: each for each in found.collect()}
+    for number, each in partitions.items():
         if each.astray:
-            raise _astray(name, each.partition, each.astray, each.example)
-    return Survey(
-        {each.partition: Checksum.of(each.rows, *(each[name] for name in NAMES)) for each in found}
-    )
+            text = F.to_json("key").alias("text")
+            here = placed.where(is_astray & (F.col("partition") == number))
+            example = here.select(text, "expected").orderBy("text").limit(1).collect()[0]
+            raise astray(name, number, each.astray, example)
+    return Survey({number: summed(each) for number, each in partitions.items()})
 
 
-def _astray(name: str, partition: int, count: int, example: tuple[str, int]) -> RewriteError:
+def astray(name: str, partition: int, count: int, example: tuple[str, int]) -> RewriteError:
+    """The error for ``count`` rows; ``example`` is a key of one as JSON, and where it belongs."""
     key, expected = example
     return RewriteError(
         f"{count} rows of {name} are not in the partition where Spark would look for them",

@@ -4,41 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import used_partitions
+from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
-from statemigrate.rewrite.plan.families import FamilyPlan, families_of
+from statemigrate.rewrite.plan.families import FamilyPlan, places_left
+from statemigrate.rewrite.plan.places import Place, families_of
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes
-from statemigrate.rewrite.rows.columns import changed_key, changed_value, partition_of
+from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
-from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.rows.scripted import one_of_each, upgraded
+from statemigrate.rewrite.rows.placing import BLOCKS, Placing
+from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.rows.surveying import survey
+from statemigrate.rewrite.rows.tasks import change_task
 from statemigrate.rewrite.rows.telling import Telling, told
 from statemigrate.rewrite.run.report import FamilyReport
+from statemigrate.rewrite.stored.rewriting import Gathered, InPlace, StoredFlow
+from statemigrate.rewrite.stored.state import StoredOperator
+from statemigrate.rewrite.stored.surveying import partitions_frame, survey_stored
 from statemigrate.rewrite.writing.delivery import deliver
 from statemigrate.rewrite.writing.partition import SCHEMA, PartitionTask, Written
 from statemigrate.rewrite.writing.tally import Tally
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``."""
+    """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``.
+
+    Where ``stored`` says where its files are, tasks read the rows there themselves.
+    """
 
     plan: RewritePlan
     operator: OperatorPlan
-    reader: StateReader
+    reader: RowReader
     target: Files
+    spark: SparkSession
+    stored: StoredOperator | None = None
 
     def surveyed(self) -> dict[str, Checksum]:
-        """What is read, by the names of families. Raises `RewriteError` for rows out of place."""
+        """What is read, by the names of families.
+
+        Raises `RewriteError` for rows out of place, and for expressions that are none.
+        """
+        for each in self.operator.families:
+            if each.way == "entries":
+                self._changes.rows(each)
         return {
             each.name: self._surveyed(each)
             for each in self.operator.families
@@ -51,15 +68,7 @@ class OperatorRun:
         assert new is not None, "an operator that goes is not written"  # noqa: S101
         families = [each for each in self.operator.families if not each.is_derived]
         task = self._task(new, families)
-        frames = [
-            self._placed(new, number, each)
-            for number, each in enumerate(families)
-            if each.old is not None
-        ]
-        found: dict[int, dict[int, Tally]] = {}
-        if frames:
-            for partition, report in self._written(frames, task, used_partitions(new)):
-                found[partition] = report
+        found = dict(self._written(families, task))
         for partition in range(used_partitions(new)):
             if partition not in found:
                 # Spark runs no task for what it knows to be empty.
@@ -86,70 +95,99 @@ class OperatorRun:
 
     def _source(self, family: FamilyPlan) -> str:
         places = [] if self.operator.old is None else families_of(self.operator.old)
-        return next((name for name, place in places if place == family.old), "")
+        return next((name for name, place in places if place.is_at(family.old)), "")
 
     def left(self) -> dict[str, Checksum]:
         """What is in old families that no new one goes on with, by their names."""
-        old, kept = self.operator.old, [each.old for each in self.operator.families]
+        old = self.operator.old
         if old is None:
             return {}
         return {
-            name: survey(self.reader.rows(old, place), old, place, name).total
-            for name, place in families_of(old)
-            if place not in kept
+            name: self._looked_at(old, place, name)
+            for name, place in places_left(old, self.operator.families)
         }
 
     def _surveyed(self, family: FamilyPlan) -> Checksum:
         old = self.operator.old
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         assert family.old is not None, "asked before"  # noqa: S101
-        rows = self.reader.rows(old, family.old)
-        return survey(rows, old, family.old, family.name).total
+        return self._looked_at(old, family.old, family.name)
+
+    def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Checksum:
+        if self.stored is not None:
+            return survey_stored(self.spark, self.stored, old, place, name).total
+        return survey(self.reader.rows(old, place), old, place, name).total
 
     def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        changed = self._changed(family)
-        return changed.select(
+        rows = self._changes.rows(family)
+        return rows.select(
             partition_of(new, family.new).alias("partition"),
             F.lit(number).alias("family"),
-            *hashes(changed.schema),
+            *hashes(rows.schema),
             ORIGINS,
             MERGED,
             F.col("key").alias(f"key_{number}"),
             F.col("value").alias(f"value_{number}"),
         )
 
-    def _changed(self, family: FamilyPlan) -> DataFrame:
-        """The rows of a family as they become, with the counts of `entries`."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        old = self.operator.old
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
-        assert family.old is not None, "asked before"  # noqa: S101
-        rows = self.reader.rows(old, family.old)
-        if family.script is not None:
-            return upgraded(rows, family)
-        one, none = F.lit(1).cast("long").alias(ORIGINS), F.lit(0).cast("long").alias(MERGED)
-        changed = rows.select(
-            changed_key(family).alias("key"),
-            changed_value(family, self.plan.starts).alias("value"),
-            one,
-            none,
-        )
-        return one_of_each(changed) if family.key and family.key.dropped else changed
+    @cached_property
+    def _changes(self) -> Changes:
+        old, new, plan = self.operator.old, self.operator.new, self.plan
+        assert old is not None, "rows are an old operator's"  # noqa: S101
+        assert new is not None, "asked before"  # noqa: S101
+        batch_time = plan.old.offsets[plan.old.batch].timestamp
+        return Changes(self.reader, old, new, self.operator.families, plan.starts, batch_time)
 
     def _written(
-        self, frames: list[DataFrame], task: PartitionTask, partitions: int
+        self, families: list[FamilyPlan], task: PartitionTask
     ) -> Iterator[tuple[int, dict[int, Tally]]]:
-        rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
-        placed = rows.repartitionById(partitions, "partition")
-        results = placed.mapInArrow(Telling(task), SCHEMA)
+        numbered = [(n, each) for n, each in enumerate(families) if each.old is not None]
+        if not numbered:
+            return
+        results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
         # From a local disk only reports come; files come a piece at a time.
         local = task.root is not None
         with told():
             rows_back = results.collect() if local else results.toLocalIterator()
             yield from deliver(rows_back, self.target)
+
+    def _by_spark(self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask) -> DataFrame:
+        frames = [self._placed(task.operator, number, each) for number, each in numbered]
+        rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+        placed = rows.repartitionById(used_partitions(task.operator), "partition")
+        return placed.mapInArrow(Telling(task), SCHEMA)
+
+    def _by_tasks(
+        self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
+    ) -> DataFrame | None:
+        """Rows that are never Spark's; None where some have to be."""
+        stored, changes = self.stored, [change_task(each) for _, each in numbered]
+        if stored is None:
+            return None
+        flows = [
+            StoredFlow(stored, each.old, (change, Placing(number, task.operator, each.new)))
+            for (number, each), change in zip(numbered, changes, strict=True)
+            if each.old is not None and change is not None
+        ]
+        if len(flows) < len(numbered):
+            return None
+        partitions = partitions_frame(self.spark, stored)
+        if all(self._stays(each) for _, each in numbered):
+            return partitions.mapInArrow(Telling(InPlace(tuple(flows), task)), SCHEMA)
+        blocks = [partitions.mapInArrow(Telling(flow.in_blocks()), BLOCKS) for flow in flows]
+        gathered = reduce(lambda one, other: one.unionAll(other), blocks)
+        placed = gathered.repartitionById(used_partitions(task.operator), "partition")
+        return placed.mapInArrow(Telling(Gathered(task)), SCHEMA)
+
+    def _stays(self, family: FamilyPlan) -> bool:
+        """Whether every row stays in its partition, where its key stays as it was."""
+        old, new = self.operator.old, self.operator.new
+        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+        assert new is not None, "an operator that goes is not written"  # noqa: S101
+        assert family.old is not None, "asked before"  # noqa: S101
+        return _laying_out(old, family.old) == _laying_out(new, family.new)
 
     def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
         place = local_path(self.target.location)
@@ -162,7 +200,14 @@ class OperatorRun:
             self.plan.new.batch + 1,
             dict(self.plan.new.conf),
             None if place is None else str(place),
+            (self.plan.new.commits[self.plan.new.batch].state_ids or {}).get(new.number, ()),
         )
+
+
+def _laying_out(operator: OperatorShape, place: Place) -> tuple[object, int]:
+    """What decides in which partition a row of a family lies."""
+    columns = partition_columns(operator, place.store, place.family)
+    return columns, used_partitions(operator)
 
 
 def _rows(batches: Iterable[Any]) -> Iterator[Any]:

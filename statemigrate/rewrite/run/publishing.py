@@ -5,53 +5,30 @@ The file that makes it a checkpoint is not written here.
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
-from statemigrate.checkpoint.operators.entries import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
     FamilyShape,
     OperatorShape,
-    PrefixScan,
-    StoreShape,
 )
+from statemigrate.checkpoint.operators.telling import FIRST_METADATA, entry_of
 from statemigrate.files import Files
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.spark_state.view import uri_of
-from statemigrate.rewrite.forking.own_files import own_files
-from statemigrate.rewrite.forking.source_logs import source_files
-from statemigrate.rewrite.run.report import REPORT
-
-_LARGEST = 1 << 30
-"""Bytes of a source's log."""
-_OF_A_REWRITE = (REPORT,)
-"""What the old checkpoint says of itself alone."""
+from statemigrate.rewrite.rows.structs import all_nullable
 
 
-def publish_shape(
-    shape: CheckpointShape, old: Files, new: Files, noted: Mapping[str, StoreRecord]
-) -> None:
-    """Write what the new checkpoint's ``shape`` says, and what the ``old`` one keeps beside state.
-
-    That are the sources' logs, up to the offsets of the shape, and what statemigrate itself keeps;
-    ``noted`` is what is new of its record of stores.
-    """
+def publish_shape(shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]) -> None:
+    """Write what the new checkpoint's ``shape`` says, and the files ``beside`` it by name."""
     for operator in shape.operators:
         for name, data in _operator_files(operator, uri_of(new)):
             new.replace(name, data)
-    sources = source_files(old, new, shape.offsets[shape.batch].offsets, is_last=True)
-    own = own_files(old, shape.batch, is_last=True)
-    for name in (*sources.copied, *own.copied):
-        if name not in _OF_A_REWRITE:
-            new.put(name, old.get(name, most=_LARGEST))
-    for name, data in {**sources.written, **own.written}.items():
+    for name, data in beside:
         new.replace(name, data)
-    if noted:
-        write_record(new, {**read_record(old), **noted})
     for batch, commit in shape.commits.items():
         new.replace(f"commits/{batch}", commit.data)
     for batch, offsets in shape.offsets.items():
@@ -59,12 +36,15 @@ def publish_shape(
 
 
 def _operator_files(operator: OperatorShape, root: str) -> Iterator[tuple[str, bytes]]:
-    if operator.metadata_version == 1:
+    if operator.metadata_version < 2:
         for store in operator.stores:
             inner = "" if store.name == DEFAULT else f"{store.name}/"
             path = f"state/{operator.number}/0/{inner}_metadata/schema"
-            yield path, written_v2(_schema(store.families[0]))
-        yield f"state/{operator.number}/_metadata/metadata", _entry(operator, {}).data
+            yield path, written_v2(_lenient(store.families[0]))
+        # Where the old Spark noted none, the new one notes what it finds: what a function on groups
+        # is called cannot be told from its state.
+        if operator.metadata_version:
+            yield FIRST_METADATA.format(operator.number), entry_of(operator).data
         return
     schemas: dict[str, str] = {}
     for store in operator.stores:
@@ -74,32 +54,18 @@ def _operator_files(operator: OperatorShape, root: str) -> Iterator[tuple[str, b
         path = f"state/{operator.number}/_stateSchema/{store.name}/0_{unique}"
         schemas[store.name] = f"{root}/{path}"
         yield path, data
-    yield f"state/{operator.number}/_metadata/v2/0", _entry(operator, schemas).data
-
-
-def _entry(operator: OperatorShape, schemas: dict[str, str]) -> OperatorEntry:
-    stores = tuple(
-        StoreEntry(
-            each.name,
-            0 if schemas else _prefix(each),
-            each.partitions,
-            (schemas[each.name],) if schemas else (),
-        )
-        for each in operator.stores
-    )
-    properties = operator.properties
-    text = None if not schemas else _json(properties) if properties else ""
-    return OperatorEntry(operator.number, operator.name, stores, text)
-
-
-def _json(properties: object) -> str:
-    return json.dumps(properties, separators=(",", ":"), ensure_ascii=False)
-
-
-def _prefix(store: StoreShape) -> int:
-    encoder = store.families[0].encoder
-    return encoder.columns if isinstance(encoder, PrefixScan) else 0
+    yield f"state/{operator.number}/_metadata/v2/0", entry_of(operator, schemas).data
 
 
 def _schema(family: FamilyShape) -> FamilySchema:
     return FamilySchema(family.name, family.key, family.value, family.encoder, family.user_key)
+
+
+def _lenient(family: FamilyShape) -> FamilySchema:
+    """A schema that Spark's check takes whatever may be null.
+
+    Rows are the same bytes either way, and releases do not agree about it: the key that a join of
+    Spark 3.5 says is never null may be null for Spark 4.3, which then refuses to start.
+    """
+    schema = _schema(family)
+    return replace(schema, key=all_nullable(schema.key), value=all_nullable(schema.value))

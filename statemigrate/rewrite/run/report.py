@@ -32,9 +32,11 @@ _SHAPE = {
     "fingerprint": str,
     "families": [_FAMILY],
     "gone": Table(_SUM),
-    "answers": [{"name": str, "text": str, "said": str}],
+    "answers": [{"name": str, "kind": str, "text": str, "said": str}],
     "seconds": object,
     "settings": OBJECT,
+    "tables": Maybe(Table(str), missing=True),
+    "scripts": Table({"store": str, "target": str, "applied": Table(str)}),
 }
 
 
@@ -67,11 +69,25 @@ class FamilyReport:
 
 
 @dataclass(frozen=True)
+class ScriptsRun:
+    """The scripts of a ``store`` that were run, up to the revision ``target``.
+
+    ``applied`` has the checksum of each script that is applied then, by its revision.
+    """
+
+    store: str
+    target: str
+    applied: dict[str, str]
+
+
+@dataclass(frozen=True)
 class RewriteReport:
     """What was done to the checkpoint ``old`` of a ``query`` as of its ``batch``.
 
     ``gone`` has what was read of state that the new code does not keep; ``settings`` the pinned
-    ones that changed, before and after.
+    ones that changed, before and after. ``tables`` has, by store, the tables that a new query was
+    seeded from; it is empty for a query that goes on. ``scripts`` has what was run, by Spark's kind
+    and number of the old store.
     """
 
     old: str
@@ -83,6 +99,8 @@ class RewriteReport:
     answers: tuple[dict[str, str], ...] = ()
     seconds: float = 0.0
     settings: dict[str, list[str | None]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
+    scripts: dict[str, ScriptsRun] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is kept."""
@@ -140,6 +158,8 @@ def _report(document: dict[str, Any]) -> RewriteReport:
         tuple(document["answers"]),
         float(document["seconds"]),
         document["settings"],
+        document.get("tables") or {},
+        {name: ScriptsRun(**each) for name, each in document["scripts"].items()},
     )
 
 

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from statemigrate.files import Files
-from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.checksums import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.rewrite.run.leftovers import remove_leftovers
 from statemigrate.rewrite.run.operator import OperatorRun
+from statemigrate.rewrite.run.origin import Origin
 from statemigrate.rewrite.run.publishing import publish_shape
 from statemigrate.rewrite.run.reading_back import check_written
-from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
+from statemigrate.rewrite.run.report import FamilyReport, RewriteReport, ScriptsRun
 from statemigrate.rewrite.run.target import Target
 
 if TYPE_CHECKING:
@@ -27,20 +27,20 @@ Progress = Callable[[int, int | None], None]
 
 def run_plan(
     plan: RewritePlan,
-    old: Files,
+    origin: Origin,
     target: Target,
     spark: SparkSession,
     progress: Progress | None = None,
 ) -> RewriteReport:
     """Write and publish the new checkpoint of a ``plan`` without open questions.
 
-    Every old key is looked at before anything is written. What is written is read back and compared
-    before it becomes a checkpoint. Raises `RewriteError` for rows that are not where they must be,
-    and for what did not come back as it was written.
+    ``origin`` is what its rows come from. Every old key is looked at before anything is written.
+    What is written is read back and compared before it becomes a checkpoint. Raises `RewriteError`
+    for rows that are not where they must be, and for what did not come back as it was written.
     """
     begun = time.monotonic()
-    reader = StateReader(old, plan.old.batch, rewriting_session(spark, plan.old))
-    runs = [OperatorRun(plan, each, reader, target.files) for each in plan.operators]
+    session = rewriting_session(spark, plan.new)
+    runs = _runs(plan, origin, target, spark, session)
     read = [each.surveyed() for each in runs]
     target.begin()
     rows = sum(total.count for each in read for total in each.values())
@@ -50,26 +50,65 @@ def run_plan(
             families += _written(run, found, target)
             if progress:
                 progress(sum(each.total.count for each in families), rows)
-    publish_shape(plan.new, old, target.files, noted_stores(plan.scripts, plan.new.batch))
-    report = RewriteReport(
-        old.location,
-        plan.old.query_id,
+    publish_shape(plan.new, target.files, origin.beside(plan, target.files, spark))
+    report = _report(plan, origin, families, _gone(runs), time.monotonic() - begun)
+    report.write(target.files)
+    remove_leftovers(target.files)
+    check_written(plan, report, StateReader(target.files, plan.new.batch, session))
+    origin.confirm(plan)
+    target.publish(origin.metadata)
+    return report
+
+
+def _runs(
+    plan: RewritePlan, origin: Origin, target: Target, spark: SparkSession, session: SparkSession
+) -> list[OperatorRun]:
+    reader, stored = origin.reader(plan, spark), origin.stored(plan)
+    return [
+        OperatorRun(
+            plan,
+            each,
+            reader,
+            target.files,
+            session,
+            None if each.old is None else stored.get(each.old.number),
+        )
+        for each in plan.operators
+    ]
+
+
+def _report(
+    plan: RewritePlan,
+    origin: Origin,
+    families: list[FamilyReport],
+    gone: dict[str, Checksum],
+    seconds: float,
+) -> RewriteReport:
+    return RewriteReport(
+        origin.location,
+        origin.query,
         plan.old.batch,
         plan.fingerprint,
         tuple(families),
-        _gone(runs),
+        gone,
         tuple(
-            {"name": each.question.name, "text": each.question.text, "said": each.said}
+            {
+                "name": each.question.name,
+                "kind": each.question.kind,
+                "text": each.question.text,
+                "said": each.said,
+            }
             for each in plan.answered
         ),
-        time.monotonic() - begun,
+        seconds,
         {name: list(pair) for name, pair in plan.changed_conf.items()},
+        dict(origin.tables),
+        {
+            name: ScriptsRun(each.store, each.path.target, dict(each.applied))
+            for name, each in plan.scripts.items()
+            if each.path.steps
+        },
     )
-    report.write(target.files)
-    session = rewriting_session(spark, plan.new)
-    check_written(plan, report, StateReader(target.files, plan.new.batch, session))
-    target.publish(old.get("metadata"))
-    return report
 
 
 def _written(

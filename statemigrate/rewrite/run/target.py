@@ -14,11 +14,14 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
 from statemigrate.files.documents.shapes import check_shape
+from statemigrate.files.places import is_within
+from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.rewrite.run.report import FamilyReport, family_json, read_family
 
 MARK = "statemigrate/rewriting.json"
 """Says that the directory is one plan's, and not yet a checkpoint."""
-_DONE = "statemigrate/rewriting"
+DONE = "statemigrate/rewriting"
+"""The folder with what is finished of it."""
 _OURS = ("state", "sources", "commits", "offsets", "statemigrate")
 _SHAPE = {"fingerprint": str, "old": str}
 
@@ -32,8 +35,21 @@ class Target:
     old: str
 
     def check(self) -> None:
-        """Raise `RewriteError` unless nothing is there but what a rewrite has begun."""
+        """Raise `RewriteError` unless nothing is there but what a rewrite has begun.
+
+        Raises `CheckpointError` for a place that Spark could not read.
+        """
         directory = CheckpointDirectory(self.files)
+        # Spark reads back what is written.
+        check_readable(self.files.location)
+        if is_within(self.files.location, self.old) and self.files.location != self.old:
+            raise RewriteError(
+                f"{self.files.location} is within the old checkpoint",
+                expected="a place outside of it, since the old checkpoint is only read",
+                found=f"a place below {self.old}",
+                next_action="name another directory",
+                path=self.files.location,
+            )
         if directory.has("metadata"):
             raise RewriteError(
                 f"{self.files.location} is a checkpoint already",
@@ -56,7 +72,7 @@ class Target:
 
     def finished(self, operator: int) -> tuple[FamilyReport, ...] | None:
         """What was written of an operator before this plan was interrupted; None if not all."""
-        place = f"{_DONE}/{operator}.json"
+        place = f"{DONE}/{operator}.json"
         try:
             document = unsealed(self.files.get(place), f"{self.files.location}/{place}")
         except FileNotFoundError:
@@ -68,12 +84,12 @@ class Target:
     def finish(self, operator: int, families: tuple[FamilyReport, ...]) -> None:
         """Note that an operator's files are all there."""
         document = {"families": [family_json(each) for each in families]}
-        self.files.replace(f"{_DONE}/{operator}.json", sealed(document))
+        self.files.replace(f"{DONE}/{operator}.json", sealed(document))
 
     def publish(self, metadata: bytes) -> None:
         """Make it a checkpoint."""
         self.files.put("metadata", metadata)
-        self.files.delete_folder(_DONE)
+        self.files.delete_folder(DONE)
         self.files.delete([MARK])
 
     def _mark(self) -> dict[str, str] | None:

@@ -1,8 +1,8 @@
-"""Every row of old and new state read again, and held against what the rewrite noted."""
+"""Old and new state read again: held against what the rewrite noted, and made once more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,18 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
-from statemigrate.rewrite.plan.families import Place, families_of
+from statemigrate.migration import Lineage
+from statemigrate.native.seen.record import read_record
+from statemigrate.rewrite.plan.places import Place, families_of
 from statemigrate.rewrite.rows.checksums import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.rows.surveying import Survey, survey
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport, read_report
+from statemigrate.rewrite.verifying.deriving import Derivation
+from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.joins import join_problems
+from statemigrate.rewrite.verifying.scripts import scripts_again
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,35 +31,83 @@ if TYPE_CHECKING:
 class Verified:
     """What was compared: a sentence for each thing that is as it must be, and for each that is not.
 
-    ``report`` is what the rewrite noted.
+    ``report`` is what the rewrite noted; ``untried`` says what could not be compared, and why.
     """
 
     report: RewriteReport
     fine: tuple[str, ...]
     problems: tuple[str, ...]
+    untried: tuple[str, ...] = ()
 
 
-def verify_files(old: Files, new: Files, spark: SparkSession) -> Verified:
+def verify_files(
+    old: Files | None,
+    new: Files,
+    spark: SparkSession,
+    lineages: Mapping[str, Lineage] | None = None,
+) -> Verified:
     """Read both checkpoints as of the batch that was rewritten; the new query may have gone on.
 
-    Raises `CheckpointError` for a new checkpoint that no rewrite has made, or one whose state as of
-    that batch is not kept any more; `RewriteError` for an ``old`` one that is another query's.
+    With ``lineages``, those of the folder of scripts, the new rows of scripted stores are made
+    again too. ``old`` is None for a checkpoint that was seeded from tables: these may have changed
+    since, and are not read again. Raises `CheckpointError` for a new checkpoint that no rewrite has
+    made, or one whose state as of that batch is not kept any more; `RewriteError` for an ``old``
+    one that is another query's, or that there was not.
     """
     report = read_report(new)
-    before, after = describe(old, report.batch), describe(new, report.batch)
+    if (old is None) != bool(report.tables):
+        raise _other_origin(old, report)
+    after = describe(new, report.batch)
+    reader = StateReader(new, report.batch, rewriting_session(spark, after))
+    if old is None:
+        return _verified(report, [*_of_new(after, reader, report), *_of_tables(report)])
+    before = describe(old, report.batch)
     _check_query(before, after, report, old)
-    readers = [
-        StateReader(files, report.batch, rewriting_session(spark, shape))
-        for files, shape in ((old, before), (new, after))
-    ]
+    old_reader = StateReader(old, report.batch, rewriting_session(spark, before))
+    scripts = scripts_again(report.scripts, before, lineages, read_record(old))
     found = [
-        *_compared("old", before, readers[0], _expected_of_old(report)),
-        *_compared("new", after, readers[1], _expected_of_new(report)),
-        *_accounted(report),
-        *(each for operator in after.operators for each in join_problems(operator, readers[1])),
+        *_compared("old", before, old_reader, _expected_of_old(report)),
+        *_of_new(after, reader, report),
+        *Derivation(report, before, after, old_reader, scripts).found(),
     ]
-    fine = tuple(text for text, is_fine in found if is_fine)
-    return Verified(report, fine, tuple(text for text, is_fine in found if not is_fine))
+    return _verified(report, found)
+
+
+def _of_new(shape: CheckpointShape, reader: StateReader, report: RewriteReport) -> Iterator[Found]:
+    yield from _compared("new", shape, reader, _expected_of_new(report))
+    yield from _accounted(report)
+    yield from _of_joins(shape, reader)
+
+
+def _verified(report: RewriteReport, found: Sequence[Found]) -> Verified:
+    texts = {
+        kind: tuple(each.text for each in found if each.kind == kind)
+        for kind in ("fine", "problem", "untried")
+    }
+    return Verified(report, texts["fine"], texts["problem"], texts["untried"])
+
+
+def _of_tables(report: RewriteReport) -> Iterator[Found]:
+    """What a new query was seeded from."""
+    for store, place in report.tables.items():
+        yield Found(f"{store} was seeded from {place}, which is not read again", "untried")
+
+
+def _other_origin(old: Files | None, report: RewriteReport) -> RewriteError:
+    return RewriteError(
+        "the new checkpoint was made from something else",
+        expected=f"no old checkpoint: it was seeded from {report.old}"
+        if report.tables
+        else f"the old checkpoint {report.old}",
+        found="none" if old is None else old.location,
+        next_action="name the new checkpoint alone",
+    )
+
+
+def _of_joins(shape: CheckpointShape, reader: StateReader) -> Iterator[Found]:
+    for operator in shape.operators:
+        for text, is_fine in join_problems(operator, reader):
+            yield Found.of(text, is_fine=is_fine)
 
 
 def _check_query(
@@ -81,32 +134,32 @@ def _expected_of_new(report: RewriteReport) -> dict[str, Checksum]:
 
 def _compared(
     which: str, shape: CheckpointShape, reader: StateReader, expected: dict[str, Checksum]
-) -> Iterator[tuple[str, bool]]:
+) -> Iterator[Found]:
     for operator in shape.operators:
         for name, place in families_of(operator):
             noted = expected.get(name)
             if noted is None:
-                yield f"{which} {name}: the rewrite noted nothing of it", False
+                yield Found(f"{which} {name}: the rewrite noted nothing of it", "problem")
                 continue
             try:
                 found = _survey(reader, operator, place, name).total
             except RewriteError as error:
-                yield f"{which} {name}: {error.summary}: {error.found}", False
+                yield Found(f"{which} {name}: {error.summary}: {error.found}", "problem")
                 continue
             is_same = found == noted
             said = f"{noted.count:,} rows, checksum {noted.text}"
             other = "" if is_same else f"; found {found.count:,} rows, checksum {found.text}"
-            yield f"{which} {name}: {said}{other}", is_same
+            yield Found.of(f"{which} {name}: {said}{other}", is_fine=is_same)
 
 
 def _survey(reader: StateReader, operator: OperatorShape, place: Place, name: str) -> Survey:
     return survey(reader.rows(operator, place), operator, place, name)
 
 
-def _accounted(report: RewriteReport) -> Iterator[tuple[str, bool]]:
+def _accounted(report: RewriteReport) -> Iterator[Found]:
     for each in report.families:
         if each.read is not None:
-            yield f"{each.name}: {_sum(each)}", each.added >= 0
+            yield Found.of(f"{each.name}: {_sum(each)}", is_fine=each.added >= 0)
 
 
 def _sum(family: FamilyReport) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.operators.shapes import OperatorShape, StoreShape
 from statemigrate.errors import RewriteError
 from statemigrate.files.local import LocalFiles
+from statemigrate.rewrite.plan.file_ids import in_order
 from statemigrate.rewrite.rows.checksums import NAMES, Checksum
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.writing.store_files import StoreFiles, StorePlace
@@ -44,7 +45,8 @@ class Written:
 class PartitionTask:
     """Writes the partitions of an operator below ``root``, or hands them over where it is None.
 
-    ``version`` is that of the state; ``conf`` what is pinned to the new query.
+    ``version`` is that of the state; ``conf`` what is pinned to the new query. ``ids`` are those of
+    files, by partition and store as a commit has them; none in checkpoint format 1.
     """
 
     operator: OperatorShape
@@ -52,6 +54,7 @@ class PartitionTask:
     version: int
     conf: Mapping[str, str]
     root: str | None
+    ids: Sequence[Sequence[str]] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the partition that this task of Spark is about."""
@@ -79,7 +82,10 @@ class PartitionTask:
         yield _row(partition, report=json.dumps(report))
 
     def _place(self, partition: int, store: StoreShape) -> StorePlace:
-        return StorePlace(self.operator.number, partition, store, self.version, self.conf)
+        stores = [each.name for each in in_order(self.operator.stores)]
+        unique_id = self.ids[partition][stores.index(store.name)] if self.ids else None
+        number = self.operator.number
+        return StorePlace(number, partition, store, self.version, self.conf, unique_id)
 
     def _delivered(
         self, partition: int, made: Mapping[str, Path | bytes]

@@ -1,8 +1,8 @@
 """A store in RocksDB, written as whatever Spark loads faster: a changelog, or tables.
 
 Spark replays a changelog at some hundred thousand rows a second, and opens tables at once. What it
-replays in less than a second goes into a changelog; more than that goes into tables, as the version
-before, all but values that are merged.
+replays in less than a second goes into a changelog; more than that goes into tables. Values that
+are merged are always in a changelog: then the tables are the version before it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class RocksDBStore:
 
     ``families`` has the number of each column family, and is empty for a store without them;
     ``internal`` are those that only Spark looks at. Rows have their keys once, over all calls.
+    ``merges`` says that values will be merged.
     ``unique_ids`` are for checkpoint format 2: those of the version before and of this one, of
     which the commit names the second.
     """
@@ -40,6 +41,7 @@ class RocksDBStore:
         families: Mapping[str, int],
         internal: Collection[str] = (),
         *,
+        merges: bool = False,
         unique_ids: tuple[str, str] | None = None,
         run: int = RUN,
     ) -> None:
@@ -47,9 +49,12 @@ class RocksDBStore:
         self._scratch, self._version, self._run = scratch, version, run
         self._families, self._internal = families, internal
         before, this = unique_ids or (None, None)
-        self._before = _name(version - 1, before)
-        self._name = f"{_name(version, this)}.changelog"
-        self._path = scratch / self._name
+        self._before, self._this = _name(version - 1, before), _name(version, this)
+        # Version 0 is empty by itself: there is none that tables could be before the first batch.
+        # Spark takes the numbers of families from a snapshot, so the first version is one then.
+        self.is_snapshot = version == 1 and bool(families)
+        self._has_tables = version > 1 or not merges or self.is_snapshot
+        self._path = scratch / f"{self._this}.changelog"
         self._sink = self._path.open("xb")
         plain = 2 if families else 1
         lineage = [] if before is None or version < 2 else [LineageItem(version - 1, before)]
@@ -58,6 +63,7 @@ class RocksDBStore:
         self._puts: list[tuple[Rows, Rows]] = []
         self._merges: list[tuple[Rows, Rows]] = []
         self._size = 0
+        self._is_changed = False
         self._tables: SortedTables | None = None
         self._keys = self._internal_keys = 0
 
@@ -67,45 +73,46 @@ class RocksDBStore:
         self._grow(keys, values)
 
     def merge(self, keys: Rows, values: Rows) -> None:
-        """Append a value to those of each key, which was put before."""
+        """Append a value to those of each key, which was put before; not where it `is_snapshot`."""
+        assert not self.is_snapshot, "a snapshot has values merged"  # noqa: S101
         self._merges.append((keys, values))
         self._grow(keys, values)
 
     def close(self) -> dict[str, Path | bytes]:
         """End it; the files by their names below the store."""
-        if self._is_small:
-            self._write_changes()
-        else:
+        is_large = self._tables is not None or self._size >= min(FEW, self._run)
+        if self.is_snapshot or (self._has_tables and is_large):
             self._write_run()
+        else:
+            self._write_changes()
         self._changelog.close()
         self._sink.close()
-        found: dict[str, Path | bytes] = {self._name: self._path}
+        if self._tables is not None and not self._is_changed:
+            return self._snapshot(self._tables, self._this)
+        if self.is_snapshot:
+            return {f"{self._this}.zip": empty_snapshot(self._families, self._internal)}
+        changes: dict[str, Path | bytes] = {self._path.name: self._path}
+        if self._tables is not None:
+            return {**changes, **self._snapshot(self._tables, self._before)}
         if self._version > 1:
-            found.update(self._snapshot())
-        return found
+            changes[f"{self._before}.zip"] = empty_snapshot(self._families, self._internal)
+        return changes
 
     def _grow(self, keys: Rows, values: Rows) -> None:
         self._size += int(keys.lengths.sum() + values.lengths.sum())
         if self._size < self._run:
             return
-        if self._version > 1:
+        if self._has_tables:
             self._write_run()
         else:
             self._write_changes()
 
-    @property
-    def _is_small(self) -> bool:
-        # Version 0 is empty by itself: after a query's first batch there is only a changelog.
-        return self._version <= 1 or (self._tables is None and self._size < min(FEW, self._run))
-
-    def _snapshot(self) -> dict[str, Path | bytes]:
-        name = f"{self._before}.zip"
-        if self._tables is None:
-            return {name: empty_snapshot(self._families, self._internal)}
-        made = self._tables.close(self._keys, self._internal_keys, self._families, self._internal)
-        return {**made.shared, name: made.snapshot}
+    def _snapshot(self, tables: SortedTables, name: str) -> dict[str, Path | bytes]:
+        made = tables.close(self._keys, self._internal_keys, self._families, self._internal)
+        return {**made.shared, f"{name}.zip": made.snapshot}
 
     def _write_changes(self) -> None:
+        self._is_changed |= bool(self._puts or self._merges)
         for keys, values in self._puts:
             self._changelog.put(keys, values)
         # What is merged comes after what was put, be that here or in a table.

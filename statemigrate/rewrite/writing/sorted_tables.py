@@ -21,6 +21,7 @@ from statemigrate.errors import RewriteError
 
 _MOST_RUNS = 8
 """Tables whose keys overlap, beyond which RocksDB is asked to merge them: each costs every read."""
+_MANY = 20_000
 _FORMAT = 5
 """The version of tables that every Spark with a RocksDB provider reads."""
 
@@ -46,14 +47,15 @@ class SortedTables:
         """Write a run. Raises `RewriteError` for two rows under one key."""
         from rocksdict import SstFileWriter
 
-        order = pc.sort_indices(keys.to_arrow()).to_numpy()
+        keys, values = _in_order(keys, values)
         path = self._scratch / f"{len(self._runs)}.sst"
         with _translated():
             writer = SstFileWriter(options=_options())
             writer.open(str(path))
-            rows = zip(keys.take(order).to_list(), values.take(order).to_list(), strict=True)
-            for key, value in rows:
-                writer[key] = value
+            for start in range(0, len(keys), _MANY):
+                part = slice(start, start + _MANY)
+                for key, value in zip(_list(keys, part), _list(values, part), strict=True):
+                    writer[key] = value
             writer.finish()
         self._runs.append(path)
 
@@ -87,6 +89,19 @@ class SortedTables:
             if len(self._runs) > _MOST_RUNS:
                 database.compact_range(None, None)
             database.close()
+
+
+def _in_order(keys: Rows, values: Rows) -> tuple[Rows, Rows]:
+    """The rows in the order of their keys, in which those of another table come already."""
+    found = keys.to_arrow()
+    if pc.all(pc.less(found[:-1], found[1:])).as_py():
+        return keys, values
+    order = pc.sort_indices(found).to_numpy()
+    return keys.take(order), values.take(order)
+
+
+def _list(rows: Rows, part: slice) -> list[bytes]:
+    return rows.slice(part.start, part.stop).to_list()
 
 
 def _options() -> Any:

@@ -10,25 +10,36 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
-from statemigrate.checkpoint.operators.catalogue import DEFAULT, ROW_COUNTER, is_internal
+from statemigrate.checkpoint.operators.catalogue import DEFAULT, is_internal
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import FamilyShape, StoreShape
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
+from statemigrate.rewrite.plan.file_ids import id_before
+from statemigrate.rewrite.writing.derived import derived_rows, named_as
 from statemigrate.rewrite.writing.hdfs_store import HdfsStore
 from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
 
 
 @dataclass(frozen=True)
 class StorePlace:
-    """A store of a partition of an operator; ``version`` is that of the state, batch + 1."""
+    """A store of a partition of an operator; ``version`` is that of the state, batch + 1.
+
+    ``unique_id`` is in the names of files of checkpoint format 2.
+    """
 
     operator: int
     partition: int
     store: StoreShape
     version: int
     conf: Mapping[str, str]
+    unique_id: str | None = None
+
+    @property
+    def unique_ids(self) -> tuple[str, str] | None:
+        """The ids of the version before and of this one."""
+        return None if self.unique_id is None else (id_before(self.unique_id), self.unique_id)
 
     @property
     def folder(self) -> str:
@@ -44,9 +55,18 @@ class StoreFiles:
         self._place = place
         self._numbers = family_numbers(place.store)
         internal = [name for name in self._numbers if is_internal(name)]
+        merges = any(each.is_list for each in place.store.families)
         folder, codec = scratch / place.folder.replace("/", "-"), codec_of(place.conf)
         self._out: RocksDBStore | HdfsStore = (
-            RocksDBStore(folder, place.version, codec, self._numbers, internal)
+            RocksDBStore(
+                folder,
+                place.version,
+                codec,
+                self._numbers,
+                internal,
+                merges=merges,
+                unique_ids=place.unique_ids,
+            )
             if is_rocksdb(place.conf)
             else HdfsStore(folder, place.version, codec)
         )
@@ -59,6 +79,10 @@ class StoreFiles:
             self._put_lists(family, keys, values)
         else:
             self._put(family, keys, values)
+        for name, their_keys, their_values in derived_rows(self._shapes[family], keys, values):
+            shape = self._shapes.get(name)
+            if shape is not None:
+                self._put(name, their_keys, named_as(their_values, shape.value))
 
     def close(self) -> dict[str, Path | bytes]:
         """End it; return what to put under which name below the checkpoint."""
@@ -76,19 +100,15 @@ class StoreFiles:
         owners = values.value_parent_indices().to_numpy()  # for each element its list
         key_rows = key_codec.encode(keys).take(owners)
         elements = value_codec.encode(values.flatten(), key_rows)
+        assert isinstance(self._out, RocksDBStore), "only RocksDB has lists"  # noqa: S101
+        if self._out.is_snapshot:
+            delimiter = RowLayout.of(self._place.conf).delimiter
+            self._out.put(*merged_values(key_rows, elements, owners, delimiter))
+            return
         is_first = np.ones(len(owners), bool)
         is_first[1:] = owners[1:] != owners[:-1]
         self._out.put(key_rows.take(is_first), elements.take(is_first))
-        assert isinstance(self._out, RocksDBStore), "only RocksDB has lists"  # noqa: S101
         self._out.merge(key_rows.take(~is_first), elements.take(~is_first))
-        self._count(family, keys, values)
-
-    def _count(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
-        counter = self._shapes.get(f"{ROW_COUNTER}{family}")
-        if counter is not None:
-            counts = values.value_lengths().cast(pa.int64())
-            name = counter.value["fields"][0]["name"]
-            self._put(counter.name, keys, pa.StructArray.from_arrays([counts], [name]))
 
     def _codecs_of(self, family: FamilyShape) -> tuple[KeyCodec, ValueCodec]:
         layout = RowLayout.of(self._place.conf)

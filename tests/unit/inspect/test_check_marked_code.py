@@ -102,5 +102,6 @@ def test_a_function_without_a_mark_is_told_what_it_needs(module: str) -> None:
     assert finding == (
         "module:plain is no code whose state has migrations (expected a StatefulProcessor, or a "
         "function that migrated(..., store=...) was given; found a function); next: put "
-        "@migrated(store=STORE) on a function for applyInPandasWithState, or name a processor"
+        "@migrated(store=STORE) on a function for applyInPandasWithState, or name a processor; a "
+        "function from streams to the result is for `statemigrate rewrite --code`"
     )

@@ -7,6 +7,8 @@ import pytest
 from statemigrate.errors import CodeError
 from statemigrate.rewrite.probe.inputs import input_schemas
 
+ORDERS = "id string, n int"
+
 
 class DataFrame:
     """Stands for Spark's."""
@@ -31,6 +33,20 @@ def test_annotations_may_be_postponed():
         "clicks": '"at timestamp"',
     }
     assert input_schemas(code, {}, "code") == {"orders": "id STRING", "clicks": "at TIMESTAMP"}
+
+
+def test_a_postponed_annotation_may_name_its_schema():
+    def code(orders, clicks):
+        return orders, clicks
+
+    code.__annotations__ = {
+        "orders": "Annotated[DataFrame, ORDERS]",
+        "clicks": "Annotated[DataFrame, UNKNOWN]",
+    }
+    with pytest.raises(CodeError, match="does not say what the rows of clicks are"):
+        input_schemas(code, {}, "code")
+    given = {"clicks": "at timestamp"}
+    assert input_schemas(code, given, "code")["orders"] == "id STRING, n INT"
 
 
 def test_what_is_given_outranks_the_annotation():

@@ -5,6 +5,7 @@ from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import make_plan
 
@@ -173,3 +174,18 @@ def test_a_plan_has_one_fingerprint_which_an_answer_changes():
         return planned(COUNT_SUM, new, RewriteAnswers(start={"aggregation-0.max": at})).fingerprint
 
     assert starting(1) == starting(1) != starting(2)
+
+
+def test_a_field_that_goes_from_a_struct_within_is_told_with_the_struct():
+    old, new = struct("s STRUCT<a: INT, b: STRING>, c INT"), struct("s STRUCT<b: STRING, d: INT>")
+    plan = planned(old, new)
+    assert asked(plan)["aggregation-0.s.d"] == "null"
+    (operator_,) = plan_document(plan)["operators"]
+    (family,) = operator_["families"]
+    assert [(each["field"], each["change"]) for each in family["value"]] == [
+        ("s", "nested"),
+        ("s.b", "kept"),
+        ("s.d", "new"),
+        ("s.a", "gone"),
+        ("c", "gone"),
+    ]

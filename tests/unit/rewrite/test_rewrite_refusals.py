@@ -6,9 +6,15 @@ import pytest
 from rewrite_shapes import CONF, aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix, TimestampPostfix
-from statemigrate.errors import UnsupportedError
+from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
+from statemigrate.files.local import LocalFiles
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.plan.places import families_of
 from statemigrate.rewrite.plan.plan import make_plan
+from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.run.origin import OldCheckpoint
+from statemigrate.rewrite.run.target import Target
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -31,13 +37,13 @@ def with_families(*names, encoder=None):
 @pytest.mark.parametrize(
     ("shape", "conf", "problem"),
     [
-        (TOTALS, {**ON_ROCKSDB, ENCODING: "avro"}, "Avro encoding cannot be written"),
-        (with_families("total", "$ttl_total"), ON_ROCKSDB, "variables that expire"),
+        (TOTALS, {**ON_ROCKSDB, ENCODING: "avro"}, "Avro encoding for transformWithState alone"),
+        (with_families("total", "$index_total"), ON_ROCKSDB, "keeps something"),
         (with_families("total"), {}, "needs RocksDB"),
         (with_families("a", encoder=TimestampPostfix()), ON_ROCKSDB, "join of state format 4"),
         (aggregation(struct("k STRING COLLATE UNICODE_CI"), struct("n INT")), {}, "k"),
     ],
-    ids=["avro", "expiring", "hdfs", "join", "collated"],
+    ids=["avro", "unknown family", "hdfs", "join", "collated"],
 )
 def test_it_is_refused(shape, conf, problem):
     old = checkpoint(shape)
@@ -56,15 +62,65 @@ def test_rows_in_avro_are_written_in_the_other_encoding_if_asked_for():
     assert plan.changed_conf == {ENCODING: ("avro", "unsaferow")}
 
 
-def test_column_families_after_the_first_batch_wait_for_one_more():
-    old = checkpoint(with_families("total"))
-    first = replace(old, batch=0, offsets={0: old.offsets[4]}, commits={0: old.commits[4]})
-    with pytest.raises(UnsupportedError, match="its first batch only"):
-        make_plan(first, None, RewriteOptions(conf=ON_ROCKSDB))
-
-
-def test_what_sinks_have_noted_is_not_left_behind():
+def test_what_sinks_have_noted_goes_along():
     old = checkpoint(TOTALS)
-    commits = {n: replace(e, version=3, sinks={"0": {}}) for n, e in old.commits.items()}
-    with pytest.raises(UnsupportedError, match="what sinks have noted"):
-        make_plan(replace(old, commits=commits), None)
+    sinks = {"0": {"name": "totals"}}
+    commits = {n: replace(e, version=3, sinks=sinks) for n, e in old.commits.items()}
+    plan = make_plan(replace(old, commits=commits), None)
+    assert {each.version for each in plan.new.commits.values()} == {3}
+    assert all(each.sinks == sinks for each in plan.new.commits.values())
+
+
+def test_a_codec_that_is_not_known_is_refused_with_the_plan():
+    codec = {"spark.sql.streaming.stateStore.compression.codec": "brotli"}
+    with pytest.raises(UnsupportedError, match="codec = brotli is not understood"):
+        make_plan(checkpoint(TOTALS), None, RewriteOptions(conf=codec))
+
+
+def test_a_setting_that_spark_does_not_pin_is_refused():
+    with pytest.raises(UnsupportedError, match="is not pinned") as caught:
+        make_plan(checkpoint(TOTALS), None, RewriteOptions(conf={"spark.executor.memory": "1g"}))
+    assert "leave out --conf" in caught.value.next_action
+
+
+def test_a_checkpoint_in_which_no_state_is_seen_is_asked_about():
+    (question,) = make_plan(checkpoint(), None).questions
+    assert question.answer == "--accept state"
+    answers = RewriteAnswers(frozenset({"state"}))
+    assert make_plan(checkpoint(), None, answers=answers).questions == ()
+
+
+def test_a_place_within_the_old_checkpoint_is_refused(tmp_path):
+    target = Target(LocalFiles(tmp_path / "old" / "new"), "", str(tmp_path / "old"))
+    with pytest.raises(RewriteError, match="is within the old checkpoint"):
+        target.check()
+    Target(LocalFiles(tmp_path / "old-2"), "", str(tmp_path / "old")).check()
+
+
+@pytest.mark.parametrize("name", ["n w", "new#1", "new%20", "new[1]"])
+def test_a_place_that_spark_could_not_read_back_is_refused_before_anything_is_written(
+    tmp_path, name
+):
+    target = Target(LocalFiles(tmp_path / name), "", str(tmp_path / "old"))
+    with pytest.raises(CheckpointError, match="state readers cannot open") as caught:
+        target.check()
+    assert "another name" in caught.value.next_action
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_old_place_that_spark_cannot_open_is_refused_where_only_spark_reads_it(tmp_path):
+    reader = StateReader(LocalFiles(tmp_path / "o ld"), 1, None)
+    with pytest.raises(CheckpointError, match="state readers cannot open"):
+        reader.rows(TOTALS, next(place for _, place in families_of(TOTALS)))
+
+
+def test_a_query_that_went_on_meanwhile_is_refused_before_anything_is_published(tmp_path):
+    plan = make_plan(checkpoint(TOTALS), None)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "4").write_text("v1")
+    origin = OldCheckpoint(LocalFiles(tmp_path), "an id")
+    origin.confirm(plan)
+    (tmp_path / "offsets" / "5").write_text("v1")
+    with pytest.raises(RewriteError, match="has gone on while its state was rewritten") as caught:
+        origin.confirm(plan)
+    assert "stop the query" in caught.value.next_action

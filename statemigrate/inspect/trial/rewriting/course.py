@@ -46,6 +46,7 @@ class RewritingTrial(Trial):
             self._fail(error)
             return
         self.findings.entries += len(entries)
+        self.findings.several += len(entries) > 1
         if entries:
             super().run(key, data, value)
         else:
@@ -91,7 +92,7 @@ class NewKeys:
     def __call__(self, rows: Iterator[Any]) -> Iterator[bytes]:
         """Of all rows in turn; entries that fail have none."""
         chain, plain = Chain(self.path, self.old, self.key), _PlainKeys(self.key)
-        write = new_keys(self.path.steps, self.key).encode
+        write = self._format.encode
         for row, value in rows:
             try:
                 entries = chain.set(plain(row), value)
@@ -100,12 +101,24 @@ class NewKeys:
                 continue
             yield from (write(each) for each, _ in entries)
 
+    def plain(self, data: bytes) -> Value:
+        """A key as it was before it became bytes."""
+        return self._format.decode(data)
+
+    @property
+    def _format(self) -> Format:
+        return new_keys(self.path.steps, self.key)
+
 
 class _PlainKeys:
-    """Keys of rows as plain values by column."""
+    """Keys of rows as plain values by column: of a map the grouping columns, and its own."""
 
     def __init__(self, key: Format) -> None:
         self._codec = RowCodec(key.struct_type())
+        self._names = key.struct_type().fieldNames()
 
     def __call__(self, row: Any) -> Value:
-        return self._codec.to_value(row["key"])
+        if "user_key" not in row:
+            return self._codec.to_value(row["key"])
+        parts = (*row["key"].values(), *row["user_key"].values())
+        return self._codec.to_value(dict(zip(self._names, parts, strict=True)))

@@ -8,16 +8,25 @@ from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
-from statemigrate.rewrite.plan.asking.starting import UNKNOWN, buffer_start, plain_start
+from statemigrate.rewrite.plan.asking.starting import (
+    UNKNOWN,
+    buffer_start,
+    other_start,
+    plain_start,
+)
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
 
 
 class Asked:
-    """The questions of one plan, held against the ``answers`` of its author."""
+    """The questions of one plan, held against the ``answers`` of its author.
 
-    def __init__(self, answers: RewriteAnswers) -> None:
+    ``rows`` is what its rows are called.
+    """
+
+    def __init__(self, answers: RewriteAnswers, rows: str = "old rows") -> None:
         self._answers = answers
+        self._rows = rows
         self._known: set[str] = set()
         self.open: list[Question] = []
         self.answered: list[Answered] = []
@@ -33,10 +42,10 @@ class Asked:
         question = Question(
             name,
             "start",
-            f"{name} is new, and old rows have nothing of it"
+            f"{name} is new, and {self._rows} have nothing of it"
             + (f": does it start at {text}?" if known else ": what does it start with?"),
             text,
-            (f"--accept {name}, or " if known else "") + f"--start {name}=VALUE",
+            (f"--accept {name}, or " if known else "") + f"--start {name}=JSON",
         )
         if name in self._answers.start:
             plain_start(name, spark, self._answers.start[name])
@@ -47,14 +56,44 @@ class Asked:
 
     def confirm(self, question: Question) -> None:
         """Anything that is accepted or not."""
-        if question.kind == "take" and question.name in self._answers.take:
+        if question.kind in ("take", "state") and question.name in self._answers.take:
             self._close(question, self._answers.take[question.name])
         else:
             self._proposed(question)
 
+    def told(self, question: Question) -> None:
+        """Something that only ``--start`` can answer, with what is not a field's value."""
+        if question.name in self._answers.start:
+            self.starts[question.name] = self._answers.start[question.name]
+            self._close(question, json.dumps(self.starts[question.name]))
+        else:
+            self._proposed(question)
+
+    def may_tell(self, question: Question) -> None:
+        """Take an answer that need not be given."""
+        self.know(question.name)
+        if question.name in self._answers.start:
+            self.told(question)
+
+    def may_take(self, question: Question) -> None:
+        """Take, and note, an old state for a new one that need not be said."""
+        self.know(question.name)
+        if question.name in self._answers.take:
+            self._close(question, self._answers.take[question.name])
+
     def know(self, name: str) -> None:
         """Let an answer about ``name`` pass, which is heard elsewhere."""
         self._known.add(name)
+
+    def no_state(self, old: CheckpointShape) -> None:
+        """Where no operator was seen, whether there really is none: state may have been lost."""
+        if not old.operators:
+            self.confirm(
+                _gone(
+                    "state",
+                    "the old checkpoint has no stateful operator: does its query have none?",
+                )
+            )
 
     def watermark(self, old: CheckpointShape, wanted: int | None) -> None:
         """A watermark that goes back lets rows in which were late, and closed windows open."""
@@ -158,8 +197,10 @@ def _meeting(family: FamilyPlan) -> Question:
 
 
 def _proposal(family: FamilyPlan, field: FieldChange, operator: OperatorShape | None) -> object:
-    """What Spark has for a group without rows, in an aggregation; null for anything else."""
-    if operator is None or not is_aggregation(operator):
-        return None
+    """What Spark has for a group without rows, in an aggregation; elsewhere mostly null."""
     assert family.value is not None, "rows go on"  # noqa: S101
+    is_buffer = operator is not None and is_aggregation(operator) and field in family.value.fields
+    if not is_buffer:
+        # So is a field of a struct that a function such as `max` keeps.
+        return other_start({"name": field.label, "type": field.type})
     return buffer_start(family.new.family.value["fields"], family.value.fields.index(field))

@@ -8,7 +8,20 @@ from typing import Any, Literal
 
 from statemigrate.errors import RewriteError
 
-Kind = Literal["start", "take", "drop", "merge", "gone", "watermark"]
+Kind = Literal[
+    "start",
+    "take",
+    "drop",
+    "merge",
+    "gone",
+    "watermark",
+    "source",
+    "begin",
+    "empty",
+    "partitions",
+    "state",
+    "expiry",
+]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ _COUNTING = ("count", "sum")
 _ZERO = ("n", "avg", "m2", "m3", "m4", "ck", "xAvg", "yAvg", "xMk", "yMk")
 _FALSE = ("valueSet",)
 _NULL = ("max", "min", "first", "last", "sum", "bit_and", "bit_or", "bit_xor")
+_ELSEWHERE = {"timeoutTimestamp": -1, "matched": False}
+"""Where fields of other operators start that Spark reads without looking for null."""
 UNKNOWN = object()
 """Nothing can be said: the author must."""
 
@@ -37,6 +39,19 @@ def buffer_start(fields: Sequence[dict[str, Any]], place: int) -> object:
         return False
     # What a user-defined or collecting function keeps is bytes, and null is no such bytes.
     return None if name in _NULL and spark != "binary" else UNKNOWN
+
+
+def other_start(field: dict[str, Any]) -> object:
+    """The plain value that a field of an operator without buffers starts with."""
+    if field["name"] == "expiresAtMicros":
+        return UNKNOWN
+    return _ELSEWHERE.get(field["name"])
+
+
+def is_never_null(fields: Sequence[dict[str, Any]], place: int, *, is_aggregate: bool) -> bool:
+    """Whether Spark has a value in the field of every row, and reads it as if there were one."""
+    start = buffer_start(fields, place) if is_aggregate else other_start(fields[place])
+    return start is not None and (start is not UNKNOWN or not is_aggregate)
 
 
 def plain_start(name: str, spark: Any, said: Any) -> Any:

@@ -1,0 +1,146 @@
+"""Spark's hashes of columns: ``hash`` and ``xxhash64``, of values as Arrow has them.
+
+The hash of each value is the seed of the next, and a null leaves the seed as it is; a struct and an
+array are their parts one after the other. Source: apache/spark
+``sql/catalyst/.../expressions/hash.scala`` (``HashExpression``, ``InterpretedHashFunction``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.unsafe.floats import normalized_bits
+from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Behind, Held, decimals, held
+from statemigrate.checkpoint.rows.unsafe.types import Decimal, Number
+from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.errors import UnsupportedError
+
+Hashes = npt.NDArray[Any]
+"""Unsigned integers of the width of a function's hashes."""
+SEED = 42
+"""What Spark begins with."""
+
+
+@dataclass(frozen=True)
+class HashFunction:
+    """What hashes of this ``kind`` are of numbers of 32 and 64 bits, and of bytes.
+
+    Each takes the values and a seed for each of them.
+    """
+
+    kind: type[np.unsignedinteger[Any]]
+    ints: Callable[[Any, Any], Hashes]
+    longs: Callable[[Any, Any], Hashes]
+    bytes: Callable[[Spans, Any], Hashes]
+
+
+def hash_of(columns: Sequence[pa.Array], function: HashFunction) -> Hashes:
+    """Spark's hash of the columns, as its bits: the seed is 42.
+
+    Raises `UnsupportedError` for a type that Spark takes no hash of: a map.
+    """
+    hashes = np.full(len(columns[0]), SEED, function.kind)
+    for column in columns:
+        hashes = _hashed(column, hashes, function)
+    return hashes
+
+
+def longest_first(spans: Spans) -> npt.NDArray[np.int64]:
+    """The indices of runs of bytes, so that those which still have bytes are the first ones."""
+    shortage = spans.lengths.max(initial=0) - spans.lengths
+    # Numbers of 16 bits are sorted without comparing them.
+    few = int(shortage.max(initial=0)) < 1 << 16
+    return np.argsort(shortage.astype(np.uint16) if few else shortage, kind="stable")
+
+
+def _hashed(array: pa.Array, seeds: Hashes, function: HashFunction) -> Hashes:
+    """The hashes of values that are not null, the seeds of the others."""
+    nulls = array.is_null().to_numpy(zero_copy_only=False)
+    found = _present(array, nulls, seeds, function)
+    return np.where(nulls, seeds, found) if nulls.any() else found
+
+
+def _present(
+    array: pa.Array, nulls: npt.NDArray[np.bool_], seeds: Hashes, function: HashFunction
+) -> Hashes:
+    kind = array.type
+    if pa.types.is_null(kind):
+        return seeds
+    if pa.types.is_struct(kind):
+        return _fields(array, seeds, function)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _elements(array, nulls, seeds, function)
+    if pa.types.is_decimal128(kind):
+        part = Decimal(kind.precision, kind.scale)
+        return _of(decimals(part, array, nulls, reserved=False), seeds, function)
+    if kind in _BLOBS:
+        rows = Rows.from_arrow(array)
+        return function.bytes(Spans.of(rows), seeds)
+    for is_kind, bits in _NUMBERS:
+        if is_kind(kind):
+            return _numbers(held(Number(kind, np.dtype(bits)), array, nulls), kind, seeds, function)
+    raise UnsupportedError(
+        f"Spark takes no hash of the type {kind}, so a key of it has no partition",
+        expected="numbers, decimals, strings, binaries, moments, structs and arrays of them",
+        found=str(kind),
+        next_action="leave the state as it is; Spark does not group by such a type either",
+    )
+
+
+_BLOBS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+_NUMBERS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_boolean, "u1"),
+    (pa.types.is_int8, "u1"),
+    (pa.types.is_int16, "<u2"),
+    (pa.types.is_int32, "<u4"),
+    (pa.types.is_date32, "<u4"),
+    (pa.types.is_float32, "<u4"),
+    (pa.types.is_int64, "<u8"),
+    (pa.types.is_float64, "<u8"),
+    (pa.types.is_timestamp, "<u8"),
+    (pa.types.is_duration, "<u8"),
+    (pa.types.is_time64, "<u8"),
+)
+
+
+def _numbers(values: Held, kind: pa.DataType, seeds: Hashes, function: HashFunction) -> Hashes:
+    bits: npt.NDArray[Any] = values.bits
+    if pa.types.is_floating(kind):
+        # 0.0 and -0.0 have one hash, and so has whatever is not a number.
+        bits = normalized_bits(bits)
+    if bits.itemsize < 4:
+        bits = bits.view(f"<i{bits.itemsize}").astype("<i4").view("<u4")
+    return function.longs(bits, seeds) if bits.itemsize == 8 else function.ints(bits, seeds)
+
+
+def _of(values: Held | Behind, seeds: Hashes, function: HashFunction) -> Hashes:
+    if isinstance(values, Held):
+        return function.longs(values.bits, seeds)
+    return function.bytes(Spans(values.data, values.starts, values.sizes), seeds)
+
+
+def _fields(array: pa.StructArray, seeds: Hashes, function: HashFunction) -> Hashes:
+    for index in range(array.type.num_fields):
+        seeds = _hashed(array.field(index), seeds, function)
+    return seeds
+
+
+def _elements(
+    array: pa.Array, nulls: npt.NDArray[np.bool_], seeds: Hashes, function: HashFunction
+) -> Hashes:
+    """The first element of every list, then the second of those that have one, and so on."""
+    places = array.offsets.to_numpy().astype(np.int64)
+    counts = np.where(nulls, 0, np.diff(places))
+    seeds = seeds.copy()
+    for step in range(int(counts.max()) if counts.size else 0):
+        rows = np.flatnonzero(counts > step)
+        elements = array.values.take(pa.array(places[:-1][rows] + step))
+        seeds[rows] = _hashed(elements, seeds[rows], function)
+    return seeds

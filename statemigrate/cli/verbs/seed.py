@@ -1,0 +1,74 @@
+"""`seed`: a new checkpoint whose state comes from tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.output import print_json
+from statemigrate.cli.progress import progress_bar
+from statemigrate.cli.verbs.rewrite import asked_for, new_code_options, said_options
+
+_EPILOG = (
+    "Example: statemigrate seed checkpoints/orders --code jobs:orders --from history/orders.parquet"
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("new")
+@click.option(
+    "--from",
+    "tables",
+    metavar="[STORE=]TABLE",
+    multiple=True,
+    required=True,
+    help="A folder or file of Parquet or JSON with the keys and values of a store.",
+)
+@new_code_options
+@said_options
+@shared_options()
+@click.pass_obj
+def seed(settings: Settings, /, new: str, tables: tuple[str, ...], **given: Any) -> None:
+    """Make the checkpoint NEW of a query that has not run, with state from tables.
+
+    Without --apply this only says what becomes of every column and what it has to ask: exit code 1
+    while a question is open. NEW is a directory that is not there yet. The query goes on from
+    there as after its second batch.
+
+    A column goes into the field of state that has its name; --take STORE.FIELD=COLUMN says it where
+    names differ. The query's code is run on empty streams to see what it keeps (--code), or has
+    made a checkpoint elsewhere (--like).
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.cli.views.rewrite import print_seeding
+    from statemigrate.commands.rewriting.seed import seed as make
+
+    asked = asked_for(given)
+    with (
+        spark_when_needed() as spark,
+        progress_bar("rows written", shown=not settings.json) as progress,
+    ):
+        found = make(
+            new, _tables(tables), **asked, apply=given["apply"], spark=spark, progress=progress
+        )
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_seeding(found)
+    if found.plan.questions:
+        click.get_current_context().exit(1)
+
+
+def _tables(given: tuple[str, ...]) -> dict[str, str]:
+    """By store; without a name for the only one. A path may have an equals sign after a slash."""
+    found: dict[str, str] = {}
+    for each in given:
+        store, equals, place = each.partition("=")
+        if not equals or "/" in store:
+            store, place = "", each
+        if not place or store in found:
+            raise click.UsageError("--from takes STORE=TABLE, each store once.")
+        found[store] = place
+    return found

@@ -1,0 +1,107 @@
+"""What a family's old rows become, whichever way they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.operators.shown_keys import shown_key
+from statemigrate.rewrite.plan.families import FamilyPlan
+from statemigrate.rewrite.plan.places import part_of
+from statemigrate.rewrite.rows.columns import (
+    changed_content,
+    changed_key,
+    changed_shown_key,
+    changed_value,
+)
+from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats
+from statemigrate.rewrite.rows.kinds.apart import CARRIED, ORIGIN, POSITION, entries_of
+from statemigrate.rewrite.rows.kinds.expiring import with_expirations
+from statemigrate.rewrite.rows.kinds.timeouts import timers_of
+from statemigrate.rewrite.rows.kinds.together import counts_of, rows_of
+from statemigrate.rewrite.rows.reading import RowReader
+from statemigrate.rewrite.rows.scripted import along, one_of_each, upgraded
+from statemigrate.rewrite.rows.structs import row_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes rows of the operator ``old`` to those of ``new``.
+
+    ``starts`` has what the author said of fields that old rows lack, and of expirations;
+    ``batch_time`` is when the last batch was begun, in milliseconds since 1970.
+    """
+
+    reader: RowReader
+    old: OperatorShape
+    new: OperatorShape
+    families: Sequence[FamilyPlan]
+    starts: Mapping[str, Any]
+    batch_time: int
+
+    def rows(self, plan: FamilyPlan) -> DataFrame:
+        """The rows as they become: ``key``, ``value`` and the counts of `entries`."""
+        match plan.way:
+            case "entries":
+                return rows_of(self._entries(plan), plan)
+            case "timers":
+                return timers_of(self._read(plan), plan)
+            case "counts":
+                return counts_of(self._entries(self._counted(plan)), plan)
+        if plan.script is not None:
+            return upgraded(self._read(plan), plan)
+        return self._matched(plan)
+
+    def _read(self, plan: FamilyPlan) -> DataFrame:
+        assert plan.old is not None, "only what has old rows is changed"  # noqa: S101
+        return self.reader.rows(self.old, plan.old)
+
+    def _matched(self, plan: FamilyPlan) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        changed = self._read(plan).select(
+            changed_key(plan).alias("key"),
+            changed_value(plan, self.starts).alias("value"),
+            F.lit(1).cast("long").alias(ORIGINS),
+            F.lit(0).cast("long").alias(MERGED),
+        )
+        return one_of_each(changed) if plan.key and plan.key.dropped else changed
+
+    def _entries(self, plan: FamilyPlan) -> DataFrame:
+        assert plan.old is not None, "only what has old rows is changed"  # noqa: S101
+        found = entries_of(self._read(plan), self.old, plan.old)
+        said = self.starts.get(f"{plan.name}:expires")
+        found = with_expirations(found, plan, said, self.batch_time)
+        return self._matched_entries(found, plan) if plan.script is None else _along(found, plan)
+
+    def _matched_entries(self, entries: DataFrame, plan: FamilyPlan) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        target = row_type(shown_key(self.new, plan.new.store, plan.new.family))
+        return entries.select(
+            changed_shown_key(F.col("key"), plan, target).alias("key"),
+            changed_content(F.col("value"), plan, self.starts).alias("value"),
+            ORIGINS,
+            MERGED,
+            *CARRIED,
+        )
+
+    def _counted(self, plan: FamilyPlan) -> FamilyPlan:
+        return next(
+            each
+            for each in self.families
+            if each.way == "entries"
+            and each.old is not None
+            and part_of(self.old, each.old) == plan.counts
+        )
+
+
+def _along(entries: DataFrame, plan: FamilyPlan) -> DataFrame:
+    assert plan.script is not None, "asked before"  # noqa: S101
+    formats = EntryFormats(plan.script.key, plan.script.value, carried=CARRIED)
+    return along(entries, plan, formats, (ORIGIN, POSITION))

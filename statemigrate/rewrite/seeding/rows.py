@@ -1,0 +1,183 @@
+"""The rows of tables as those of state, and what must not be in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.labels import labels
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.errors import RewriteError, shown
+from statemigrate.rewrite.plan.asking.starting import is_never_null
+from statemigrate.rewrite.plan.families import is_aggregation
+from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.rows.columns import partition_of
+from statemigrate.rewrite.rows.structs import row_type, value_type
+from statemigrate.rewrite.seeding.columns import struct_of
+from statemigrate.rewrite.seeding.seeds import Seed
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """The rows of tables, as families of the operators that `seeded_operators` gives."""
+
+    seeds: Sequence[Seed]
+
+    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+        """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = _rows(self._seed(operator, place), place)
+        return found.select(
+            F.col("key").cast(row_type(place.family.key)).alias("key"),
+            F.col("value").cast(value_type(place.family)).alias("value"),
+        ).withColumn("partition", partition_of(operator, place))
+
+    def _seed(self, operator: OperatorShape, place: Place) -> Seed:
+        return next(
+            each
+            for each in self.seeds
+            if each.number == operator.number and each.family(place.store, place.family) is not None
+        )
+
+
+def check_tables(operators: Iterable[OperatorShape], seeds: Sequence[Seed]) -> dict[str, Checksum]:
+    """Look at all rows; their checksums by store.
+
+    Raises `RewriteError`, with an example, for a null where Spark never leaves one, and for two
+    rows under one key.
+    """
+    shapes = {each.number: each for each in operators}
+    return {each.store: _checked(each, shapes[each.number]) for each in seeds}
+
+
+def _rows(seed: Seed, place: Place) -> DataFrame:
+    """Keys and values of a table; of a join's side its numbered rows, or their counts."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    found = _entries(seed)
+    if not seed.is_join:
+        return found
+    columns = [F.col("key").getField(each.name) for each in seed.key]
+    if seed.counts(place.store, place.family):
+        name = place.family.value["fields"][0]["name"]
+        counted = found.groupBy("key").agg(F.count("*").alias(name))
+        return counted.select("key", F.struct(name).alias("value"))
+    return found.select(
+        F.struct(*columns, _number(found)).alias("key"),
+        "value",
+    )
+
+
+def _entries(seed: Seed) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rows = seed.frame
+    if seed.elements:
+        rows = rows.where(F.size(seed.elements) > 0)
+        value = F.col(seed.elements)
+    else:
+        value = struct_of(seed.value)
+    found = rows.select(struct_of(seed.key).alias("key"), value.alias("value"))
+    return found.withColumn("key", normal(F.col("key"), found.schema["key"].dataType))
+
+
+def _number(found: DataFrame) -> Column:
+    """The place of a row among those of its key: any order is one, but the same at every read."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    order = Window.partitionBy("key").orderBy(*hashes(found.schema))
+    return (F.row_number().over(order) - 1).cast("long")
+
+
+def normal(column: Column, kind: DataType) -> Column:
+    """A key as Spark groups by it: 0.0 for -0.0, and one not a number."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import DoubleType, FloatType, StructType
+
+    if isinstance(kind, FloatType | DoubleType):
+        plain = F.when(F.isnan(column), F.lit(float("nan"))).otherwise(column + F.lit(0.0))
+        return plain.cast(kind)
+    if isinstance(kind, StructType):
+        parts = [normal(column.getField(e.name), e.dataType).alias(e.name) for e in kind.fields]
+        return F.when(column.isNotNull(), F.struct(*parts))
+    return column
+
+
+def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
+
+    rows = _entries(seed)
+    never = [] if seed.elements else _never_null(seed, is_aggregation(operator))
+    found = rows.select("key", *hashes(rows.schema), *_nulls(never)).agg(*sums(), *_examples(never))
+    (totals,) = found.collect()
+    for place, name in enumerate(never):
+        if totals[f"null_{place}"] is not None:
+            raise _null(seed, name, totals[f"null_{place}"])
+    if not seed.is_join:
+        _check_once(seed, rows)
+    return summed(totals)
+
+
+def _nulls(never: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    text = F.to_json("key")
+    return [
+        F.when(F.col("value").getField(name).isNull(), text).alias(f"null_{place}")
+        for place, name in enumerate(never)
+    ]
+
+
+def _examples(never: Sequence[str]) -> list[Column]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return [F.min(f"null_{place}").alias(f"null_{place}") for place in range(len(never))]
+
+
+def _never_null(seed: Seed, is_aggregate: bool) -> list[str]:
+    fields = seed.new.family.value["fields"]
+    named = zip(labels(seed.new.family.value), range(len(fields)), strict=True)
+    there = {each.name for each in seed.value}
+    return [
+        label
+        for label, place in named
+        if label in there and is_never_null(fields, place, is_aggregate=is_aggregate)
+    ]
+
+
+def _check_once(seed: Seed, rows: DataFrame) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.to_json(F.struct("value"))
+    twice = rows.groupBy("key").agg(
+        F.count("*").alias("n"), F.min(value).alias("one"), F.max(value).alias("other")
+    )
+    met = twice.where("n > 1").select(F.to_json("key").alias("key"), "n", "one", "other").head(1)
+    if met:
+        raise RewriteError(
+            f"several rows of {seed.table.location} have one key of {seed.store}",
+            expected="one row for each key",
+            found=f"{met[0].n} rows with the key {shown(met[0].key)}: "
+            f"{shown(met[0].one)} and {shown(met[0].other)}",
+            next_action="write the table with one row for each key, as by groupBy; nothing was "
+            "written here",
+            store=seed.store,
+        )
+
+
+def _null(seed: Seed, name: str, key: Any) -> RewriteError:
+    return RewriteError(
+        f"a row of {seed.table.location} has no {name}, which {seed.store} always has",
+        expected=f"a value of {name} in every row",
+        found=f"null with the key {shown(key)}",
+        next_action=f"fill the column; or leave it out, with --start {seed.store}.{name}=VALUE; "
+        "nothing was written",
+        store=seed.store,
+    )

@@ -1,0 +1,75 @@
+"""What tasks make of the rows that they read from files themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import pyarrow as pa
+
+from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.rows.placing import Blocks, rows_in, run_steps
+from statemigrate.rewrite.rows.telling import Batches
+from statemigrate.rewrite.stored.state import StoredOperator
+from statemigrate.rewrite.writing.partition import PartitionTask
+
+
+@dataclass(frozen=True)
+class StoredFlow:
+    """The rows of an old family, and the ``steps`` that they go through."""
+
+    stored: StoredOperator
+    place: Place
+    steps: tuple[Batches, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What becomes of the partitions whose numbers are in ``batches``."""
+        for partition in _numbers(batches):
+            yield from self.of(partition)
+
+    def in_blocks(self) -> StoredFlow:
+        """The same with its rows in blocks of new partitions."""
+        return replace(self, steps=(Blocks(self.steps),))
+
+    def of(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """What becomes of one partition."""
+        rows = (
+            pa.RecordBatch.from_arrays([keys, values], ["key", "value"])
+            for keys, values in self.stored.rows(self.place, partition)
+        )
+        return run_steps(self.steps, rows)
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Rewrites a partition whose rows all stay in it: read, changed and written in one task."""
+
+    flows: tuple[StoredFlow, ...]
+    task: PartitionTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `PartitionTask` gives back of the partitions whose numbers are in ``batches``."""
+        for partition in _numbers(batches):
+            rows = chain.from_iterable(flow.of(partition) for flow in self.flows)
+            yield from self.task.write(partition, rows)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Writes the partition that a task of Spark is about from blocks of its rows."""
+
+    task: PartitionTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `PartitionTask` gives back."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "runs in a task"  # noqa: S101
+        return self.task.write(context.partitionId(), rows_in(batches))
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch["id"].to_pylist()

@@ -1,0 +1,153 @@
+"""The new rows made again from the old ones, by the same functions, and held against the new state.
+
+So it is seen that a script was edited since, or gives another result each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.errors import StatemigrateError
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.families import FamilyPlan, plan_families
+from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.rows.changing import Changes
+from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.rows.columns import partition_of
+from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.rows.telling import told
+from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
+from statemigrate.rewrite.verifying.finding import Found
+from statemigrate.rewrite.verifying.scripts import ScriptsAgain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Pair = tuple[OperatorShape, OperatorShape, list[FamilyReport]]
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """Makes the rows again that a ``report`` says were written, from the rows of ``reader``."""
+
+    report: RewriteReport
+    before: CheckpointShape
+    after: CheckpointShape
+    reader: StateReader
+    scripts: ScriptsAgain
+
+    def found(self) -> Iterator[Found]:
+        """What comes out of each family that has old rows, beside what was written of it."""
+        for old, new, families in self._pairs():
+            missing = self.scripts.missing
+            for each in families:
+                if each.source in missing:
+                    again = f"{each.name} was not made again from the old rows"
+                    yield Found(f"{again}: {missing[each.source]}", "untried")
+            open_ = {each.name: each for each in families if each.source not in missing}
+            if open_:
+                yield from self._of_operator(old, new, open_)
+
+    def _pairs(self) -> Iterator[Pair]:
+        """The operators that go on, old and new, with their families that have old rows."""
+        old = {name: each for each in self.before.operators for name, _ in families_of(each)}
+        for new in self.after.operators:
+            names = {name for name, _ in families_of(new)}
+            families = [
+                each
+                for each in self.report.families
+                if each.name in names and each.read is not None and each.source in old
+            ]
+            if families:
+                yield old[families[0].source], new, families
+
+    def _of_operator(
+        self, old: OperatorShape, new: OperatorShape, families: Mapping[str, FamilyReport]
+    ) -> Iterator[Found]:
+        scripts = {
+            name: each
+            for name, each in self.scripts.scripts.items()
+            if name in {family.source for family in families.values()}
+        }
+        try:
+            plans = list(plan_families(old, new, self._states, self._takes, scripts))
+        except StatemigrateError as error:
+            yield self._failed(", ".join(families), error)
+            return
+        batch_time = self.before.offsets[self.before.batch].timestamp
+        changes = Changes(self.reader, old, new, plans, self._starts, batch_time)
+        for plan in plans:
+            if plan.name in families and plan.old is not None:
+                yield self._of_family(changes, plan, families[plan.name])
+
+    def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
+        try:
+            with told():
+                made = _summed(changes.rows(plan), changes.new, plan)
+        except StatemigrateError as error:
+            return self._failed(family.name, error)
+        written = {number: each for number, each in family.written.items() if each.count}
+        made_again = f"{_named(family, plan)}: {_said(sum(made.values(), Checksum()))}"
+        edited = self.scripts.edited.get(family.source, ())
+        if made == written:
+            though = f"; revision {', '.join(edited)} was edited since" if edited else ""
+            return Found(f"{made_again}{though}", "fine")
+        return Found(
+            f"{made_again}; written were {_said(family.total)}; {_why(plan, edited)}", "problem"
+        )
+
+    def _failed(self, name: str, error: StatemigrateError) -> Found:
+        return Found(
+            f"{name} cannot be made again from the old rows: {error.summary} expected "
+            f"{error.expected}, found {error.found}",
+            "problem",
+        )
+
+    @property
+    def _starts(self) -> dict[str, Any]:
+        return {
+            each["name"]: json.loads(each["said"])
+            for each in self.report.answers
+            if each["kind"] in ("start", "expiry")
+        }
+
+    @property
+    def _states(self) -> dict[str, str]:
+        """The old families that the author said for new ones."""
+        return {
+            each["name"]: each["said"] for each in self.report.answers if each["kind"] == "state"
+        }
+
+    @property
+    def _takes(self) -> dict[str, dict[str, str | None]]:
+        taken = {
+            each["name"]: each["said"] for each in self.report.answers if each["kind"] == "take"
+        }
+        return RewriteAnswers(start=self._starts, take=taken).take_by_store()
+
+
+def _summed(rows: DataFrame, new: OperatorShape, plan: FamilyPlan) -> dict[int, Checksum]:
+    placed = rows.select(partition_of(new, plan.new).alias("partition"), *hashes(rows.schema))
+    found = placed.groupBy("partition").agg(*sums()).collect()
+    return {row.partition: summed(row) for row in found}
+
+
+def _named(family: FamilyReport, plan: FamilyPlan) -> str:
+    by = "" if plan.script is None else f", by its scripts to revision {plan.script.path.target}"
+    return f"{family.name} made again from the old rows{by}"
+
+
+def _said(total: Checksum) -> str:
+    return f"{total.count:,} rows, checksum {total.text}"
+
+
+def _why(plan: FamilyPlan, edited: tuple[str, ...]) -> str:
+    if edited:
+        return f"the script of revision {', '.join(edited)} was edited since"
+    if plan.script is None:
+        return "another release of statemigrate or of Spark makes other rows"
+    return "the scripts are as they were, so one of them gives another result each time"

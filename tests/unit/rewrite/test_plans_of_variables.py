@@ -1,0 +1,126 @@
+"""What a plan does with variables of another kind, that expire, or of a function's state."""
+
+from dataclasses import replace
+
+import pytest
+from rewrite_shapes import checkpoint, operator, struct
+
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    NoPrefix,
+    OperatorShape,
+    PrefixScan,
+    StoreShape,
+)
+from statemigrate.cli.views.rewrite import print_rewriting
+from statemigrate.commands.rewriting.rewrite import Rewriting
+from statemigrate.errors import RewriteError
+from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.plan.plan import make_plan
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"]})
+KEY = struct("k STRING")
+GROUPS = operator(
+    "applyInPandasWithState",
+    KEY,
+    struct("groupState STRUCT<n: INT>, timeoutTimestamp BIGINT"),
+)
+
+
+def variables(*families, name="transformWithStateInPySparkExec"):
+    return OperatorShape(0, name, 2, (StoreShape("default", True, 2, families),), {})
+
+
+def value(name, ddl="n INT"):
+    return FamilyShape(name, KEY, struct(ddl), NoPrefix())
+
+
+def listed(name, ddl="n INT"):
+    return replace(value(name, ddl), is_list=True)
+
+
+def expiring(name):
+    ddl = "value STRUCT<n: INT>, ttlExpirationMs BIGINT"
+    return replace(value(name, ddl), wrapping="expiry")
+
+
+def mapped(name):
+    key = struct("key STRUCT<k: STRING>, userKey STRUCT<of: STRING>")
+    return FamilyShape(name, key, struct("n INT"), PrefixScan(1), user_key=struct("of STRING"))
+
+
+def timers():
+    by_key = struct("key STRUCT<k: STRING>, expiryTimestampMs BIGINT")
+    return FamilyShape("$eventTimers_keyToTimestamp", by_key, struct("nothing VOID"), PrefixScan(1))
+
+
+def plan(old, new, **answers):
+    accepted = frozenset(answers.pop("accept", ()))
+    said = RewriteAnswers(accepted, **answers)
+    return make_plan(checkpoint(old), [new], OPTIONS, said)
+
+
+def test_the_state_of_groups_is_asked_about_and_goes_into_the_one_variable():
+    made = plan(GROUPS, variables(value("kept"), listed("other"), timers()))
+    assert [each.name for each in made.questions] == ["kept", "groups-0.timeouts"]
+    assert "event time" in made.questions[1].text
+    (planned,) = made.operators
+    ways = {each.name: (each.way, each.change) for each in planned.families}
+    assert ways["kept"] == ("entries", "kind")
+    assert ways["other"] == ("rows", "new")
+    assert ways["transform-with-state-0.$eventTimers_keyToTimestamp"] == ("timers", "kind")
+
+
+def test_where_several_variables_could_go_on_one_must_be_said():
+    new = variables(value("one"), value("two"))
+    with pytest.raises(RewriteError, match="which variable goes on") as caught:
+        plan(GROUPS, new)
+    assert "--take one=groups-0" in caught.value.next_action
+    made = plan(GROUPS, new, take={"two": "groups-0"}, accept=["groups-0.timeouts"])
+    assert made.questions == ()
+    used = {each.name for each in made.operators[0].families if each.old}
+    assert used == {"two"}
+
+
+def test_a_variable_goes_on_under_another_name_if_it_is_said():
+    made = plan(variables(value("old")), variables(value("new")), take={"new": "old"})
+    assert [(each.name, each.change) for each in made.operators[0].families] == [("new", "kept")]
+    assert [each.said for each in made.answered] == ["old"]
+    with pytest.raises(RewriteError, match="which there is not"):
+        plan(variables(value("old")), variables(value("new")), take={"new": "nothing"})
+
+
+def test_a_value_becomes_a_list_of_one_and_nothing_else_another_kind_by_itself():
+    made = plan(variables(value("a")), variables(listed("a")))
+    assert [(each.way, each.change) for each in made.operators[0].families] == [("entries", "kind")]
+    for old, new in ((listed, value), (listed, mapped), (mapped, value), (value, mapped)):
+        with pytest.raises(RewriteError, match="another kind, and only you"):
+            plan(variables(old("a")), variables(new("a")))
+
+
+def test_a_time_to_live_is_kept_asked_about_and_taken_off():
+    kept = plan(variables(expiring("a")), variables(expiring("a")))
+    assert (kept.questions, kept.operators[0].change) == ((), "kept")
+    on = plan(variables(value("a")), variables(expiring("a")))
+    assert [(each.name, each.proposal) for each in on.questions] == [("a:expires", None)]
+    begun = plan(variables(value("a")), variables(expiring("a")), start={"a:expires": 5})
+    assert (begun.questions, begun.starts) == ((), {"a:expires": 5})
+    off = plan(variables(expiring("a")), variables(value("a")))
+    assert [each.proposal for each in off.questions] == ["they stay"]
+
+
+def test_another_state_format_needs_the_new_code():
+    conf = {"spark.sql.streaming.aggregation.stateFormatVersion": "2"}
+    with pytest.raises(RewriteError, match="another format") as caught:
+        make_plan(checkpoint(GROUPS), None, RewriteOptions(conf=conf))
+    assert "--code" in caught.value.next_action
+
+
+def test_another_kind_is_told_in_words(capsys):
+    made = plan(variables(value("a")), variables(listed("a")))
+    print_rewriting(Rewriting("old", "new", made))
+    told = capsys.readouterr().out
+    assert "transform-with-state-0  becomes state of another kind" in told
+    assert "--apply" in told
