@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from statemigrate.demo.stage.batch import Batch
 from statemigrate.demo.stage.crash import Crash
 from statemigrate.demo.verdict.figures import Figures
+from statemigrate.demo.verdict.rewritten import RewriteFigures, RewritingFigures
+from statemigrate.errors import StatemigrateError
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,31 @@ class Killed:
 
 
 @dataclass(frozen=True)
+class PlainBatchDone:
+    """A batch of a query that has nothing to do with migrating is done."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A rewrite was refused, with an error that says why and what to do."""
+
+    error: StatemigrateError
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A new checkpoint was made."""
+
+    figures: RewritingFigures
+
+
+@dataclass(frozen=True)
 class Finished:
     """The end, with all figures."""
 
-    figures: Figures
+    figures: Figures | RewriteFigures
 
 
-Step = ActBegun | BatchDone | Killed | Finished
+Step = ActBegun | BatchDone | PlainBatchDone | Killed | Refused | Rewritten | Finished

@@ -65,3 +65,43 @@ def comparison() -> Text:
         "Spark SQL computes every key's value anew from all events, without any state. The state "
         "of the stream and its last output must be the same, key by key and field by field.",
     )
+
+
+def first_aggregation(first: int, files: int) -> Text:
+    """The old aggregation."""
+    return (
+        "Act 1: the first deployment, killed",
+        "An ordinary aggregation of Spark's: the number, sum and maximum of the bids by auction "
+        "and bidder, in the HDFS-backed state store. It gets "
+        f"{first} of the {files} files, one a batch. In the middle of a batch every process of it "
+        "gets SIGKILL. `statemigrate rewrite` refuses what it left, and says what to do.",
+    )
+
+
+def finishing() -> Text:
+    """The same code, to the end of its batch."""
+    return (
+        "Between the acts: the same code again",
+        "It runs the interrupted batch again, and the files that are left. Then it is stopped.",
+    )
+
+
+def rewriting(before: int, after: int) -> Text:
+    """The new checkpoint."""
+    return (
+        "Act 2: a new checkpoint from the old one",
+        "The new code has one row an auction, and their mean as a new column. Spark would not "
+        "start it on the old checkpoint. A script says the new key, what the mean begins with, "
+        "and what two rows make that meet under one key. At the same time "
+        f"{before} partitions become {after}, and the state store RocksDB. Then everything is "
+        "read again and compared, as by `statemigrate verify`.",
+    )
+
+
+def new_aggregation() -> Text:
+    """The new aggregation."""
+    return (
+        "Act 3: the new code on the new checkpoint",
+        "It goes on with the next batch and the files that are left, as if it had always been "
+        "there. The old checkpoint is as it was.",
+    )

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from statemigrate.cli import main
-from statemigrate.demo.run import FILES, KILL_FROM, compare_outcomes
+from statemigrate.demo.killing import FILES, KILL_FROM
+from statemigrate.demo.run import compare_outcomes
 from statemigrate.demo.stage.places import DemoFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]

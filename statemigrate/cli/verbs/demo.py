@@ -18,12 +18,29 @@ if TYPE_CHECKING:
     from statemigrate.demo.stage.options import DemoOptions
     from statemigrate.demo.stage.places import DemoFolder
     from statemigrate.demo.verdict.figures import Figures
+    from statemigrate.demo.verdict.rewritten import RewriteFigures
+
+_LIVE = (300_000, 100_000, 4)
+_SIZES = {"embedded": _LIVE, "native": _LIVE, "rewrite": (120_000, 40_000, 2)}
+"""By engine: events, keys and partitions where they are not said."""
 
 
 @click.command(epilog="Example: statemigrate demo --events 30000 --keys 10000")
-@click.option("--events", default=300_000, show_default=True, help="Number of events.")
-@click.option("--keys", default=100_000, show_default=True, help="Number of keys among them.")
-@click.option("--partitions", default=4, show_default=True, help="Partitions of the state.")
+@click.option(
+    "--events",
+    type=int,
+    help="Number of events.  [default: 300000, or 120000 with --engine rewrite]",
+)
+@click.option(
+    "--keys",
+    type=int,
+    help="Number of keys among them.  [default: 100000, or 40000 with --engine rewrite]",
+)
+@click.option(
+    "--partitions",
+    type=int,
+    help="Partitions of the state.  [default: 4, or 2 with --engine rewrite]",
+)
 @click.option("--seed", default=7, show_default=True, help="Another seed, other events.")
 @click.option(
     "--directory",
@@ -32,24 +49,25 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--engine",
-    type=click.Choice(["embedded", "native"]),
+    type=click.Choice(["embedded", "native", "rewrite"]),
     default="embedded",
     show_default=True,
-    help="Where the state lives: in the embedded engine or in Spark's own store.",
+    help="Where the state lives: in the embedded engine or in Spark's own store, where it migrates "
+    "live, or is rewritten.",
 )
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark to run on, such as spark://HOST:7077; a cluster needs --engine native.",
+    help="Spark to run on, such as spark://HOST:7077; a cluster needs another --engine.",
 )
 @shared_options()
 @click.pass_obj
 def demo(
     settings: Settings,
-    events: int,
-    keys: int,
-    partitions: int,
+    events: int | None,
+    keys: int | None,
+    partitions: int | None,
     seed: int,
     directory: Path | None,
     engine: str,
@@ -61,10 +79,15 @@ def demo(
     with another format of state, continues from the same checkpoint. In the end every key is
     compared with a batch computation over all events.
 
+    With --engine rewrite it is an aggregation of Spark's, whose new code has one more column, other
+    keys and another state store, and continues from a checkpoint that `rewrite` has made.
+
     Needs Java 17 or newer; uses the example's own migration, whatever --migrations says. Exits
     with 1 on any difference.
     """
-    options = _options(events, keys, partitions, seed, engine, master)
+    sizes = zip((events, keys, partitions), _SIZES[engine], strict=True)
+    chosen = (usual if size is None else size for size, usual in sizes)
+    options = _options(*chosen, seed, engine, master)
     from statemigrate.demo.stage.places import DemoFolder
     from statemigrate.files.java import require_java
 
@@ -93,12 +116,12 @@ def _options(*values: Any) -> DemoOptions:
         raise click.UsageError(str(error)) from error
 
 
-def _run(options: DemoOptions, folder: DemoFolder, settings: Settings) -> Figures:
+def _run(options: DemoOptions, folder: DemoFolder, settings: Settings) -> Figures | RewriteFigures:
     from statemigrate.cli.views.demo import DemoView
     from statemigrate.demo.run import run_demo
     from statemigrate.demo.steps import Finished
 
-    figures: Figures | None = None
+    figures: Figures | RewriteFigures | None = None
     view = DemoView(console(), quiet=settings.json)
     # Closing the steps ends their processes, whatever ends the loop.
     with view, closing(run_demo(options, folder)) as steps:

@@ -8,13 +8,30 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 
+from statemigrate.cli.views.demo_of_rewrite import (
+    PLAIN_COLUMNS,
+    WIDTH,
+    plain_line,
+    print_refused,
+    rewrite_summary,
+    rewritten_table,
+)
 from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
+from statemigrate.demo.steps import (
+    ActBegun,
+    BatchDone,
+    Finished,
+    Killed,
+    PlainBatchDone,
+    Refused,
+    Rewritten,
+    Step,
+)
 from statemigrate.demo.verdict.comparison import Comparison
 from statemigrate.demo.verdict.figures import Figures
+from statemigrate.demo.verdict.rewritten import RewriteFigures
 
 _COLUMNS = ("batch", "events", "old left", "by touch", "by backfill", "batch ms", "w/o backfill")
-_WIDTH = 13
 
 
 class DemoView:
@@ -55,8 +72,14 @@ class DemoView:
             self._act(step)
         elif isinstance(step, BatchDone):
             self._batch(step)
+        elif isinstance(step, PlainBatchDone):
+            self._line(PLAIN_COLUMNS, plain_line(step.batch))
         elif isinstance(step, Killed):
             self._killed(step)
+        elif isinstance(step, Refused):
+            print_refused(self._screen, step.error)
+        elif isinstance(step, Rewritten):
+            self._screen.print(rewritten_table(step.figures))
         else:
             self._finished(step)
 
@@ -70,14 +93,17 @@ class DemoView:
         self._task = self._bar.add_task("working", total=None)
 
     def _batch(self, step: BatchDone) -> None:
-        if not self._has_header:
-            self._screen.print("".join(name.rjust(_WIDTH) for name in _COLUMNS), style="bold")
-            self._has_header = True
-        self._screen.print(_line(step.batch))
+        self._line(_COLUMNS, _line(step.batch))
         if step.migrating and self._task is not None:
             text = self._migrated.after(step.batch)
             total, done = self._migrated.total, self._migrated.done
             self._bar.update(self._task, description=text, total=total, completed=done)
+
+    def _line(self, columns: tuple[str, ...], text: str) -> None:
+        if not self._has_header:
+            self._screen.print("".join(name.rjust(WIDTH) for name in columns), style="bold")
+            self._has_header = True
+        self._screen.print(text)
 
     def _killed(self, step: Killed) -> None:
         crash = step.crash
@@ -91,6 +117,7 @@ class DemoView:
         self._bar.stop()
         figures = step.figures
         self._screen.print(_verdicts(figures), soft_wrap=False)
+        is_rewrite = isinstance(figures, RewriteFigures)
         for line in _summary(figures):
             self._screen.print(line)
         for name, comparison in (("state", figures.state), ("output", figures.output)):
@@ -98,7 +125,8 @@ class DemoView:
                 self._screen.print(f"{name}: {example}", style="red")
         self._screen.print()
         if figures.is_good:
-            text = "Every key is right: no value was lost, none was migrated or counted twice."
+            twice = "counted twice" if is_rewrite else "migrated or counted twice"
+            text = f"Every key is right: no value was lost, none was {twice}."
             self._screen.print(text, style="bold green")
         else:
             self._screen.print("The outcome is not what it must be.", style="bold red")
@@ -136,10 +164,10 @@ def _line(batch: Batch) -> str:
         "-" if alone is None else f"{alone:,.0f}",
     )
     dropped = f"  dropped: {', '.join(batch.retired)}" if batch.retired else ""
-    return "".join(cell.rjust(_WIDTH) for cell in cells) + dropped
+    return "".join(cell.rjust(WIDTH) for cell in cells) + dropped
 
 
-def _verdicts(figures: Figures) -> Table:
+def _verdicts(figures: Figures | RewriteFigures) -> Table:
     columns = ("keys compared", "missing", "unexpected", "differing", "counted twice")
     table = Table("compared with Spark SQL", title_style="bold", title="Verdict")
     for column in columns:
@@ -162,7 +190,9 @@ def _cells(comparison: Comparison) -> tuple[str, ...]:
     return (*(f"{number:,}" for number in numbers), verdict)
 
 
-def _summary(figures: Figures) -> list[str]:
+def _summary(figures: Figures | RewriteFigures) -> list[str]:
+    if isinstance(figures, RewriteFigures):
+        return rewrite_summary(figures)
     migration, before, after = figures.migration, figures.before, figures.after
     alone = after.without_backfill
     return [

@@ -13,7 +13,7 @@ from statemigrate.demo.stage.events import SCHEMA
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERY = """
+EXPECTED = """
 WITH
     persons AS (SELECT entity, name, city FROM events WHERE kind = 'person'),
     auctions AS (SELECT entity, seller, name, category FROM events WHERE kind = 'auction'),
@@ -29,8 +29,13 @@ UNION ALL
 SELECT entity, NULL, name, NULL, city, NULL, NULL, NULL FROM persons
 """
 
+EXPECTED_OF_REWRITTEN = """
+SELECT entity, count(*) AS bids, sum(price) AS total, max(price) AS highest, avg(price) AS mean
+FROM events WHERE kind = 'bid' GROUP BY entity
+"""
 
-def compute_expected(spark: SparkSession, events: Path) -> Any:
-    """A table of `statemigrate.demo.stage.rows.COLUMNS`, one row a key."""
+
+def compute_expected(spark: SparkSession, events: Path, query: str = EXPECTED) -> Any:
+    """A table with one row a key, of `statemigrate.demo.stage.rows.COLUMNS` unless said."""
     spark.read.schema(SCHEMA).parquet(str(events)).createOrReplaceTempView("events")
-    return spark.sql(QUERY).toArrow()
+    return spark.sql(query).toArrow()

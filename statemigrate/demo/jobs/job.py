@@ -1,7 +1,8 @@
 """What the demonstration's processes do, one Spark session each.
 
-Run as ``python -m statemigrate.demo.jobs.job FOLDER ROLE``: ``before``, ``after`` and ``retire``
-are the deployments of the streaming query, ``expected`` is the independent batch computation.
+Run as ``python -m statemigrate.demo.jobs.job FOLDER ROLE``: ``before``, ``after``, ``retire`` and
+``finish`` are deployments of the streaming query, ``rewrite`` makes a new checkpoint of it, and
+``expected`` is the independent batch computation.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from statemigrate.demo.jobs.embedded import run_embedded
-from statemigrate.demo.jobs.expected import compute_expected
+from statemigrate.demo.jobs.expected import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.native import run_native, state_rows
+from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.session import spark_session
 from statemigrate.errors import StatemigrateError
@@ -25,14 +27,18 @@ from statemigrate.errors import StatemigrateError
 def run_job(folder: DemoFolder, role: str) -> None:
     """Do what ``role`` says; a deployment ends when input and backfill are both done."""
     spark = spark_session(folder)
-    is_native = folder.options.engine == "native"
+    engine = folder.options.engine
     if role == "expected":
-        pq.write_table(compute_expected(spark, folder.events), folder.expected)
-        if is_native:
-            pq.write_table(state_rows(spark, folder), folder.state)
+        query = EXPECTED_OF_REWRITTEN if engine == "rewrite" else EXPECTED
+        pq.write_table(compute_expected(spark, folder.events, query), folder.expected)
+        if engine in _STATES:
+            pq.write_table(_STATES[engine](spark, folder), folder.state)
         return
-    run = run_native if is_native else run_embedded
-    run(spark, folder, role)
+    _DEPLOYMENTS[engine](spark, folder, role)
+
+
+_DEPLOYMENTS = {"embedded": run_embedded, "native": run_native, "rewrite": run_rewriting}
+_STATES = {"native": state_rows, "rewrite": rewritten_rows}
 
 
 def _end_with_parent() -> None:

@@ -113,3 +113,10 @@ def _batch(document: dict[str, Any]) -> Batch:
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1].strip() if lines else "none"
+
+
+def run_job(folder: DemoFolder, role: str) -> None:
+    """Run what makes no batches to its end."""
+    with Deployment(folder, role) as job:
+        for _ in job.until_end():
+            pass

@@ -8,7 +8,7 @@ from typing import Literal
 from statemigrate.errors import StatemigrateError
 
 MINIMUM_KEYS = 100
-Engine = Literal["embedded", "native"]
+Engine = Literal["embedded", "native", "rewrite"]
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,9 @@ class DemoOptions:
     """Sizes and seed of a demonstration; the same options give the same events.
 
     ``keys`` is the number of persons and auctions together, ``events`` that of their rows and the
-    bids. ``engine`` says where the state lives, ``master`` which Spark runs it; the embedded engine
-    needs a local one. Raises `StatemigrateError` for sizes that leave nothing to show.
+    bids. ``engine`` says where the state lives, or that a built-in operator's is rewritten;
+    ``master`` which Spark runs it, and the embedded engine needs a local one. Raises
+    `StatemigrateError` for sizes that leave nothing to show.
     """
 
     events: int = 300_000

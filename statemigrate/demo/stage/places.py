@@ -48,9 +48,9 @@ class DemoFolder:
                 path=str(root),
             )
         folder = cls(root.resolve())
-        if options.engine == "native":
+        if options.engine != "embedded":
             check_readable(str(folder.checkpoint))
-        for path in (folder.events, folder.output, folder.temporary):
+        for path in (folder.events, folder.output, folder.new_output, folder.temporary):
             path.mkdir(parents=True)
         folder._options.write_text(json.dumps(asdict(options)))
         return folder
@@ -76,9 +76,24 @@ class DemoFolder:
         return self.root / "checkpoint"
 
     @property
+    def new_checkpoint(self) -> Path:
+        """What a rewrite makes of it."""
+        return self.root / "checkpoint-2"
+
+    @property
+    def migrations(self) -> Path:
+        """The scripts of a rewrite."""
+        return self.root / "migrations"
+
+    @property
     def output(self) -> Path:
         """The sink: one Parquet file a batch."""
         return self.root / "output"
+
+    @property
+    def new_output(self) -> Path:
+        """The sink of the code that goes on after a rewrite, whose rows are others."""
+        return self.root / "output-2"
 
     @property
     def expected(self) -> Path:
@@ -89,6 +104,11 @@ class DemoFolder:
     def state(self) -> Path:
         """The state of Spark's own store in the end, one row a key, as one Parquet file."""
         return self.root / "state.parquet"
+
+    @property
+    def rewritten(self) -> Path:
+        """What a rewrite did, and what was found when it was verified, as a JSON document."""
+        return self.root / "rewritten.json"
 
     @property
     def working(self) -> Path:

@@ -10,3 +10,5 @@ OUTPUT = (
     "bids BIGINT, total BIGINT, highest BIGINT"
 )
 Summary = Row(*COLUMNS)
+REWRITTEN = ("entity", "bids", "total", "highest", "mean")
+"""What the aggregation gives of an auction whose state was rewritten."""

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.logs.pinned import HDFS_PROVIDER, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,8 +34,7 @@ def spark_session(folder: DemoFolder) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.pyspark.python": sys.executable,
-        # Spark's own state can have several variables with this provider alone.
-        PROVIDER: ROCKSDB,
+        PROVIDER: _provider(folder),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -44,3 +43,8 @@ def spark_session(folder: DemoFolder) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _provider(folder: DemoFolder) -> str:
+    """Several variables need RocksDB; what is rewritten begins with Spark's default."""
+    return HDFS_PROVIDER if folder.options.engine == "rewrite" else ROCKSDB_PROVIDER

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from statemigrate.demo.stage.rows import COLUMNS
 
 Summaries = Mapping[str, tuple[Any, ...]]
-"""By entity, the other columns of `statemigrate.demo.stage.rows.COLUMNS`."""
+"""By entity, the other columns, as those of `statemigrate.demo.stage.rows.COLUMNS`."""
 
-_BIDS, _TOTAL = COLUMNS.index("bids") - 1, COLUMNS.index("total") - 1
 _EXAMPLES = 3
 
 
@@ -40,12 +39,18 @@ class Comparison:
         return {**asdict(self), "equal": self.is_equal}
 
 
-def compare_summaries(expected: Summaries, found: Summaries) -> Comparison:
-    """Compare ``found`` with ``expected``: every key of either, every field."""
+def compare_summaries(
+    expected: Summaries, found: Summaries, columns: Sequence[str] = COLUMNS
+) -> Comparison:
+    """Compare ``found`` with ``expected``: every key of either, every field.
+
+    The first of the ``columns`` is the key; ``bids`` and ``total`` are among them.
+    """
+    counting = [columns.index(name) - 1 for name in ("bids", "total")]
     missing = [key for key in expected if key not in found]
     unexpected = [key for key in found if key not in expected]
     differing = [key for key, row in expected.items() if key in found and found[key] != row]
-    twice = [key for key in differing if _is_larger(found[key], expected[key])]
+    twice = [key for key in differing if _is_larger(found[key], expected[key], counting)]
     wrong = (missing + unexpected + differing)[:_EXAMPLES]
     examples = tuple(
         f"{key}: expected {expected.get(key)}, found {found.get(key)}" for key in wrong
@@ -55,5 +60,5 @@ def compare_summaries(expected: Summaries, found: Summaries) -> Comparison:
     )
 
 
-def _is_larger(found: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
-    return any((found[at] or 0) > (expected[at] or 0) for at in (_BIDS, _TOTAL))
+def _is_larger(found: tuple[Any, ...], expected: tuple[Any, ...], places: list[int]) -> bool:
+    return any((found[at] or 0) > (expected[at] or 0) for at in places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ _SEQUENCE = "sequence"
 def in_state(folder: DemoFolder) -> Summaries:
     """Every key's value in the last committed version of the state, in the new format."""
     if folder.options.engine == "native":
-        return _by_entity(pq.read_table(folder.state))
+        return by_entity(pq.read_table(folder.state))
     with StateReader(folder.checkpoint, migrations=example_migrations()) as reader:
         found = dict(_auctions(reader))
         found.update(
@@ -33,12 +33,26 @@ def in_state(folder: DemoFolder) -> Summaries:
 
 def in_output(folder: DemoFolder) -> Summaries:
     """The last row of every key that the sink was given, by batch."""
-    return _by_entity(_last_rows([pq.read_table(path) for path in sorted(_files(folder.output))]))
+    return by_entity(last_rows(folder.output))
 
 
 def in_events(folder: DemoFolder) -> Summaries:
     """What Spark SQL computed from all events."""
-    return _by_entity(pq.read_table(folder.expected))
+    return by_entity(pq.read_table(folder.expected))
+
+
+def last_rows(sink: Path) -> pa.Table:
+    """The last row of every entity, of files that a sink was given batch by batch."""
+    rows = pa.concat_tables([pq.read_table(path) for path in sorted(sink.glob("*.parquet"))])
+    rows = rows.append_column(_SEQUENCE, pa.array(range(rows.num_rows)))
+    last = rows.group_by("entity").aggregate([(_SEQUENCE, "max")])
+    return rows.take(last[f"{_SEQUENCE}_max"])
+
+
+def by_entity(rows: pa.Table, columns: Sequence[str] = COLUMNS) -> Summaries:
+    """The rows of a table by the first of their columns."""
+    entities, *others = (rows[column].to_pylist() for column in columns)
+    return dict(zip(entities, zip(*others, strict=True), strict=True))
 
 
 def _auctions(reader: StateReader) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -56,19 +70,3 @@ def _auctions(reader: StateReader) -> Iterator[tuple[str, tuple[Any, ...]]]:
                 cents(price["highest"]),
             ),
         )
-
-
-def _files(directory: Path) -> Iterator[Path]:
-    return directory.glob("*.parquet")
-
-
-def _last_rows(batches: list[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(batches)
-    rows = rows.append_column(_SEQUENCE, pa.array(range(rows.num_rows)))
-    last = rows.group_by("entity").aggregate([(_SEQUENCE, "max")])
-    return rows.take(last[f"{_SEQUENCE}_max"])
-
-
-def _by_entity(rows: pa.Table) -> Summaries:
-    entities, *others = (rows[column].to_pylist() for column in COLUMNS)
-    return dict(zip(entities, zip(*others, strict=True), strict=True))

@@ -10,9 +10,19 @@ from statemigrate.cli.views.demo import DemoView
 from statemigrate.demo.stage.batch import Batch
 from statemigrate.demo.stage.crash import Crash
 from statemigrate.demo.stage.options import DemoOptions
-from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed
+from statemigrate.demo.steps import (
+    ActBegun,
+    BatchDone,
+    Finished,
+    Killed,
+    PlainBatchDone,
+    Refused,
+    Rewritten,
+)
 from statemigrate.demo.verdict.comparison import Comparison
 from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
+from statemigrate.demo.verdict.rewritten import RewriteFigures, RewritingFigures
+from statemigrate.errors import CheckpointError
 
 EQUAL = Comparison(1000, 0, 0, 0, 0)
 GOOD = Figures(
@@ -22,6 +32,21 @@ GOOD = Figures(
     before=BatchTimes(5, 1250, 900.0, 900.0),
     after=BatchTimes(7, 1750, 1000.0, 950.0),
     migration=MigrationFigures(700, 200, 500, 0, ("auctions",)),
+    state=EQUAL,
+    output=EQUAL,
+    seconds={"all": 50.0},
+)
+REWRITING = RewritingFigures(1500, 1000, 500, 0, (300, 400, 300), 2.5, ())
+REWRITTEN = RewriteFigures(
+    options=DemoOptions(3000, 1000, 2, engine="rewrite"),
+    crash=Crash(6, 2, 1),
+    rerun_batch=6,
+    last_batch=8,
+    first_batch=9,
+    refused=True,
+    before=BatchTimes(6, 1500, 900.0, None),
+    after=BatchTimes(3, 750, 800.0, None),
+    rewriting=REWRITING,
     state=EQUAL,
     output=EQUAL,
     seconds={"all": 50.0},
@@ -129,3 +154,36 @@ def test_examples_of_differences_are_shown():
     text = drawn(Finished(replace(GOOD, state=wrong)))
     assert "state: auction-7: expected (1,), found None" in text
     assert "DIFFERENT" in text
+
+
+def test_a_rewrite_is_told_from_its_refusal_to_its_rows():
+    error = CheckpointError("batch 6 is not committed", next_action="let the query finish it")
+    text = drawn(
+        PlainBatchDone(batch(5, 0, 0, 0)), Refused(error), Rewritten(REWRITING), Finished(REWRITTEN)
+    )
+    assert text.splitlines()[1].split() == ["5", "250", "100"]
+    assert "statemigrate rewrite: batch 6 is not committed" in text
+    assert "Next: let the query finish it" in text
+    assert "300 400 300" in text
+    assert "1,500 read = 1,000 written + 500 merged + 0 dropped; verify found no difference" in text
+    assert "no value was lost, none was counted twice." in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": replace(EQUAL, missing=1)},
+        {"output": replace(EQUAL, differing=1)},
+        {"rerun_batch": 7},
+        {"first_batch": 8},
+        {"refused": False},
+        {"rewriting": replace(REWRITING, written=999)},
+        {"rewriting": replace(REWRITING, problems=("old aggregation-0: ...",))},
+        {"rewriting": replace(REWRITING, written=1500, merged=0)},
+    ],
+)
+def test_any_difference_is_no_good_end_of_a_rewrite(change):
+    figures = replace(REWRITTEN, **change)
+    assert REWRITTEN.is_good
+    assert figures.to_json()["equal"] is False
+    assert "The outcome is not what it must be." in drawn(Finished(figures))
