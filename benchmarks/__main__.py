@@ -6,7 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import backfilling, commits, dry_runs, dual_access, engines, native, state_rows
+from benchmarks import (
+    backfilling,
+    commits,
+    dry_runs,
+    dual_access,
+    engines,
+    native,
+    rewrites,
+    state_rows,
+)
 from benchmarks.measuring import Result, as_json, table
 
 _FULL = {
@@ -17,6 +26,7 @@ _FULL = {
     "native": native.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
+    "rewrites": rewrites.measure,
 }
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
@@ -26,6 +36,7 @@ _QUICK = {
     "native": lambda: native.measure(1_000, 2),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
+    "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
 }
 
 
