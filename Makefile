@@ -6,8 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test long systems integration soak fuzz lint docs bench compat java chromium compiler \
-	postgres clean
+.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint docs bench compat java \
+	chromium compiler postgres clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -46,6 +46,15 @@ EXAMPLES ?= 5000
 fuzz: $(STAMP)
 	STATEMIGRATE_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) tests/hostile $(ARGS)
 
+# The rest of what rewrites and forks can change, and so many rewrites at random.
+REWRITES ?= 100
+rewrites: $(STAMP) java compiler $(VENV)/java/bin/java
+	STATEMIGRATE_REWRITES=$(REWRITES) $(BIN)/python -m pytest $(PARALLEL) -m rewrites $(ARGS)
+
+# Rewrites whose driver or workers are killed at every file operation, which takes hours.
+soak-rewrites: $(STAMP) java compiler $(VENV)/java/bin/java
+	$(BIN)/python -m pytest -m soak tests/crash/test_rewrites_ended_anywhere.py $(ARGS)
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,12 +70,24 @@ bench: $(STAMP) java
 # PySpark before 4.3 leaves its sockets to the garbage collector.
 LEAKS := -W default::pytest.PytestUnraisableExceptionWarning
 
-# The suite of Spark's own state on the newest release of each supported line of PySpark.
-compat: .venv-4.1/.installed .venv-4.2/.installed .venv-4.3/.installed java
+# The suite of Spark's own state on the newest release of each supported line of PySpark, and
+# checkpoints of these and of two older ones, which are rewritten and go on there.
+compat: .venv-3.5/.installed .venv-4.0/.installed .venv-4.1/.installed .venv-4.2/.installed \
+	.venv-4.3/.installed java
 	for line in 4.1 4.2 4.3; do \
 		echo "PySpark $$line"; \
 		.venv-$$line/bin/python -m pytest $(PARALLEL) $(LEAKS) -m "" tests/native $(ARGS) || exit 1; \
+		if [ $$line = 4.3 ]; then lines="3.5 4.0 4.3"; else lines=$$line; fi; \
+		STATEMIGRATE_LINES="$$lines" .venv-$$line/bin/python -m pytest $(LEAKS) -m compat \
+			tests/compat $(ARGS) || exit 1; \
 	done
+
+# These only make checkpoints and go on with them, without statemigrate.
+.venv-3.5/.installed .venv-4.0/.installed: .venv-%/.installed: tests/compat/spark-%.txt
+	$(PYTHON) scripts/check_python.py
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 .venv-%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py

@@ -1,9 +1,12 @@
 """Settings of the whole test suite."""
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The same examples on every run and every machine, however slow it is at the moment; a failure
@@ -21,3 +24,30 @@ settings.load_profile("repeatable")
 quick_java = Path(sys.prefix, "java")
 if (quick_java / "bin" / "java").exists():
     os.environ["JAVA_HOME"] = str(quick_java)
+
+_folder = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give every process of the run one temporary folder: what is killed clears up nothing."""
+    if hasattr(config, "workerinput"):
+        return
+    # A short path: a database's socket lies below it, of which a hundred bytes count.
+    outer, folder = tempfile.gettempdir(), tempfile.mkdtemp(prefix="tests-")
+    # A server that refuses to run as root has its files in here under a user of its own.
+    Path(folder).chmod(0o711)
+    config.stash[_folder] = folder
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", outer)
+    os.environ |= {
+        "TMPDIR": folder,
+        "SPARK_LOCAL_DIRS": folder,
+        "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={folder}",
+    }
+    tempfile.tempdir = None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove that folder."""
+    if _folder in config.stash:
+        # A Java that was killed a moment ago may still be writing.
+        shutil.rmtree(config.stash[_folder], ignore_errors=True)
