@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         ForeignFileError,
         FormatError,
         LineageError,
+        PageError,
         RewriteError,
         ScriptError,
         StartupError,
@@ -108,8 +109,8 @@ _NAMES = {
     "statemigrate.embedded.progress": "BatchProgress",
     "statemigrate.errors": (
         "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
-        "FormatError LineageError RewriteError ScriptError StartupError StatemigrateError "
-        "StorageError TransformError UnsupportedError ValueMismatchError"
+        "FormatError LineageError PageError RewriteError ScriptError StartupError "
+        "StatemigrateError StorageError TransformError UnsupportedError ValueMismatchError"
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
     "statemigrate.inspect.checking.report": "CheckReport Finding",
@@ -172,6 +173,7 @@ __all__ = [
     "NewCode",
     "NewScript",
     "Pace",
+    "PageError",
     "Quarantined",
     "Retirement",
     "RewriteAnswers",

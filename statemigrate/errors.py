@@ -185,6 +185,10 @@ class ForeignFileError(CheckpointError):
     """Below a checkpoint there is a link, or another thing that no query has put there."""
 
 
+class PageError(CheckpointError):
+    """A page of state is damaged, of a newer format, of another place, or grows too large."""
+
+
 class StorageError(CheckpointError):
     """A file system or object store cannot be reached, refused something, or failed at it."""
 

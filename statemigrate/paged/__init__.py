@@ -1,0 +1,1 @@
+"""Many keys in one page: a binary value of Spark's own state, with every entry's family in it."""

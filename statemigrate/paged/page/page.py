@@ -1,0 +1,106 @@
+"""A page: the entries of many keys, by family, in one binary value of Spark's state."""
+
+from __future__ import annotations
+
+from statemigrate.errors import PageError
+from statemigrate.paged.page.layout import Extent, Place, read, written
+from statemigrate.paged.page.section import Section
+
+LARGEST = 64 << 20
+"""Bytes that a page may have: every visit reads and writes all of them."""
+
+
+class Page:
+    """The sections of one page, each opened when it is asked for.
+
+    ``data`` is what is stored, None for a page without an entry. Raises `PageError` for what is
+    damaged, of a newer format, or of another place than ``place``.
+    """
+
+    def __init__(self, place: Place, data: bytes | None = None) -> None:
+        self._place = place
+        self._stored: dict[str, tuple[Extent, bytes]] = {}
+        self._open: dict[str, Section] = {}
+        if data is not None:
+            found, sections = read(data)
+            if found != place:
+                raise _misplaced(place, found)
+            self._stored = {extent.name: (extent, section) for extent, section in sections}
+
+    def section(self, family: str, format_fingerprint: bytes) -> Section:
+        """The entries of a family, whose values are in the format of that fingerprint.
+
+        Raises `PageError` where the page has them in another format.
+        """
+        opened = self._open.get(family)
+        if opened is None:
+            nothing = Extent(family, format_fingerprint, 0, 0, 0, expires=False), b""
+            extent, data = self._stored.get(family, nothing)
+            if extent.format != format_fingerprint:
+                raise _reformatted(family, format_fingerprint, extent.format)
+            opened = self._open[family] = Section(extent, data)
+        return opened
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the entries differ from those that are stored."""
+        return any(section.is_changed for section in self._open.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """By family, how many entries there are now; only families that have one."""
+        stored = {name: extent.entries for name, (extent, _) in self._stored.items()}
+        found = stored | {name: section.count for name, section in self._open.items()}
+        return {name: count for name, count in found.items() if count}
+
+    def written(self) -> bytes | None:
+        """The bytes to store, the same for equal entries; None for a page without one.
+
+        Raises `PageError` for a page that is larger than `LARGEST`.
+        """
+        changed = {name: each.written() for name, each in self._open.items() if each.is_changed}
+        sections = [each for _, each in sorted((self._stored | changed).items()) if each[0].entries]
+        if not sections:
+            return None
+        data = written(self._place, sections)
+        if len(data) > LARGEST:
+            raise _too_large(self._place, len(data), sum(self.counts.values()))
+        return data
+
+
+def _misplaced(expected: Place, found: Place) -> PageError:
+    if expected.pages != found.pages:
+        problem = "a page of state is one of another number of pages"
+        numbers = f"{expected.pages} pages", f"{found.pages} pages"
+        action = f"pass pages={found.pages}, which the checkpoint was begun with"
+    elif expected.keys != found.keys:
+        problem = "a page of state has keys of other columns"
+        numbers = expected.keys.hex(), found.keys.hex()
+        action = "group by the columns that the checkpoint was begun with, in by="
+    else:
+        problem = "a page of state is in the place of another"
+        numbers = f"page {expected.number}", f"page {found.number}"
+        action = "restore the checkpoint from a copy; nothing of this batch was written"
+    return PageError(problem, expected=numbers[0], found=numbers[1], next_action=action)
+
+
+def _reformatted(family: str, expected: bytes, found: bytes) -> PageError:
+    return PageError(
+        f"a page of state has values of {family} in another format",
+        expected=f"the format of fingerprint {expected.hex()}",
+        found=f"fingerprint {found.hex()}",
+        next_action="deploy the code and the scripts that the values were written with; a change "
+        "of format needs a migration script of its own",
+        family=family,
+    )
+
+
+def _too_large(place: Place, size: int, entries: int) -> PageError:
+    return PageError(
+        f"page {place.number} of {place.pages} would be larger than a page may be",
+        expected=f"at most {LARGEST:,} bytes",
+        found=f"{size:,} bytes in {entries:,} entries",
+        next_action="begin a new checkpoint with more pages, or with smaller values; nothing of "
+        "this batch was written",
+        page=place.number,
+    )

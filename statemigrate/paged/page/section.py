@@ -1,0 +1,112 @@
+"""The entries of one family in a page: sorted by key, encoded, sliced out when asked for."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from statemigrate.families import Span
+from statemigrate.paged.page.columns import NEVER, Columns, Weaving, opened
+from statemigrate.paged.page.layout import Extent
+
+
+class Section:
+    """The entries as they were read, and what was changed since.
+
+    ``count`` is how many there are now. Raises `PageError` for columns that do not fit together.
+    """
+
+    __slots__ = ("_at", "_changes", "_columns", "_data", "_extent", "_keys", "count")
+
+    def __init__(self, extent: Extent, data: bytes = b"") -> None:
+        self.count = extent.entries
+        self._extent = extent
+        self._data = data
+        self._columns = opened(extent, data) if extent.entries else Columns()
+        self._at = dict(zip(self._columns.keys, range(extent.entries), strict=True))
+        # Every key there was or is, in order: what was deleted is passed over.
+        self._keys = self._columns.keys
+        self._changes: dict[bytes, tuple[bytes, int] | None] = {}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the entries differ from those that were read."""
+        return bool(self._changes)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The encoded value under ``key``, or None."""
+        if key in self._changes:
+            change = self._changes[key]
+            return None if change is None else change[0]
+        at = self._at.get(key)
+        return None if at is None else self._old(at)
+
+    def expiry(self, key: bytes) -> int:
+        """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
+        if key in self._changes:
+            change = self._changes[key]
+            return NEVER if change is None else change[1]
+        at = self._at.get(key)
+        return NEVER if at is None else self._columns.moment(at)
+
+    def contains(self, key: bytes) -> bool:
+        """Whether there is an entry under ``key``."""
+        if key in self._changes:
+            return self._changes[key] is not None
+        return key in self._at
+
+    def put(self, key: bytes, value: bytes, expiry: int = NEVER) -> None:
+        """Write ``value`` under ``key``; the same value as was read is no change."""
+        if not self.contains(key):
+            self.count += 1
+        at = self._at.get(key)
+        if at is None:
+            if key not in self._changes:
+                self._add(key)
+        elif value == self._old(at) and expiry == self._columns.moment(at):
+            self._changes.pop(key, None)
+            return
+        self._changes[key] = value, expiry
+
+    def delete(self, key: bytes) -> None:
+        """Remove the entry under ``key``, if there is one."""
+        if not self.contains(key):
+            return
+        self.count -= 1
+        if key in self._at:
+            self._changes[key] = None
+        else:
+            del self._changes[key]
+            del self._keys[bisect_left(self._keys, key)]
+
+    def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
+        """The entries of the span in its order, as they are now."""
+        keys = self._keys
+        first = 0 if span.lower is None else bisect_left(keys, span.lower)
+        end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
+        found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
+        return found[::-1] if span.reverse else found
+
+    def written(self) -> tuple[Extent, bytes]:
+        """The section's bytes: those that were read, unless something was changed."""
+        if not self._changes:
+            return self._extent, self._data
+        keys, weaving, last = self._columns.keys, Weaving(self._columns), 0
+        for key in sorted(self._changes):
+            change, at = self._changes[key], self._at.get(key)
+            start = bisect_left(keys, key, last) if at is None else at
+            if start > last:
+                weaving.take(last, start)
+            if change is not None:
+                weaving.add(key, *change)
+            last = start if at is None else at + 1
+        weaving.take(last, len(keys))
+        return weaving.woven(self._extent)
+
+    def _old(self, at: int) -> bytes:
+        starts = self._columns.starts
+        return self._columns.data[starts[at] : starts[at + 1]]
+
+    def _add(self, key: bytes) -> None:
+        if self._keys is self._columns.keys:
+            self._keys = self._keys.copy()
+        insort(self._keys, key)

@@ -1,0 +1,176 @@
+"""Pages against plain dictionaries: what is written is read, and equal entries are equal bytes."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import example, given
+
+from statemigrate.errors import PageError
+from statemigrate.families import Span
+from statemigrate.paged.page import page as pages
+from statemigrate.paged.page.columns import NEVER
+from statemigrate.paged.page.layout import Place
+from statemigrate.paged.page.page import Page
+
+PLACE = Place(8, 3, b"k" * 16)
+FAMILIES = {"notes": b"n" * 16, "notes@r1": b"m" * 16, "ü": b"u" * 16}
+keys = st.lists(st.sampled_from([0x00, 0x61, 0xFF]), max_size=3).map(bytes)
+moments = st.sampled_from([NEVER, NEVER, 1, 2**62, -1])
+values = st.tuples(st.binary(max_size=3), moments)
+contents = st.dictionaries(
+    st.sampled_from(sorted(FAMILIES)), st.dictionaries(keys, values, max_size=8), max_size=3
+)
+changes = st.lists(
+    st.tuples(st.sampled_from(sorted(FAMILIES)), keys, st.one_of(st.none(), values)), max_size=12
+)
+bounds = st.one_of(st.none(), keys)
+spans = st.builds(Span, bounds, bounds, st.booleans())
+Contents = dict[str, dict[bytes, tuple[bytes, int]]]
+
+
+def section(page: Page, family: str) -> Any:
+    return page.section(family, FAMILIES[family])
+
+
+def filled(content: Contents, *, reverse: bool = False) -> Page:
+    page = Page(PLACE)
+    for family in sorted(content, reverse=reverse):
+        for key in sorted(content[family], reverse=reverse):
+            section(page, family).put(key, *content[family][key])
+    return page
+
+
+def held(page: Page) -> Contents:
+    found = {}
+    for family in page.counts:
+        opened = section(page, family)
+        entries = opened.scan(Span())
+        found[family] = {key: (value, opened.expiry(key)) for key, value in entries}
+    return found
+
+
+def without_empty(content: Contents) -> Contents:
+    return {family: entries for family, entries in content.items() if entries}
+
+
+def stored(content: Contents) -> bytes:
+    data = filled(content).written()
+    assert data is not None
+    return data
+
+
+@given(content=contents)
+def test_what_is_written_is_read_whatever_the_order_of_writing(content: Contents) -> None:
+    data = filled(content).written()
+    assert data == filled(content, reverse=True).written()
+    assert (data is None) is (not without_empty(content))
+    page = Page(PLACE, data)
+    assert page.counts == {family: len(each) for family, each in content.items() if each}
+    assert held(page) == without_empty(content)
+    assert not page.is_changed
+    assert page.written() == data
+
+
+@given(content=contents, steps=changes, span=spans)
+@example(content={}, steps=[("notes", b"", (b"", 1)), ("notes", b"", None)], span=Span())
+def test_changes_are_what_a_dictionary_does(content: Contents, steps: Any, span: Span) -> None:
+    before = filled(content).written()
+    model = {family: dict(content.get(family, {})) for family in FAMILIES}
+    page = Page(PLACE, before)
+    for family, key, entry in steps:
+        opened = section(page, family)
+        if entry is None:
+            opened.delete(key)
+            model[family].pop(key, None)
+        else:
+            opened.put(key, *entry)
+            model[family][key] = entry
+        assert opened.contains(key) is (entry is not None)
+        assert (opened.get(key), opened.expiry(key)) == (entry or (None, NEVER))
+        assert opened.count == len(model[family])
+        expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.holds(k)]
+        assert opened.scan(span) == (expected[::-1] if span.reverse else expected)
+    after = page.written()
+    assert after == filled(model).written()
+    assert page.is_changed is (after != before)
+    assert held(Page(PLACE, after)) == without_empty(model)
+
+
+def test_a_section_nobody_asked_for_is_copied_as_it_is() -> None:
+    data = stored({"notes": {b"a": (b"1", 0)}, "notes@r1": {b"b": (b"2", 5)}})
+    page = Page(PLACE, data)
+    section(page, "notes@r1").delete(b"b")
+    assert page.written() == stored({"notes": {b"a": (b"1", 0)}})
+    assert page.is_changed
+
+
+def test_the_bytes_of_version_1_stay_what_they_are() -> None:
+    data = stored({"notes": {b"ab": (b"xyz", 0), b"c": (b"", 7)}})
+    body = (
+        struct.pack("<II16sH", 8, 3, b"k" * 16, 1)
+        + struct.pack("<16sBIIIH", b"n" * 16, 1, 2, 3, 3, 5) + b"notes"
+        + struct.pack("<IIIIqq", 2, 1, 3, 0, 0, 7) + b"abc" + b"xyz"
+    )  # fmt: skip
+    assert data == b"SMPG" + struct.pack("<HI", 1, zlib.crc32(body)) + body
+
+
+DATA = stored({"notes": {b"ab": (b"xyz", 0)}})
+
+
+@pytest.mark.parametrize("at", range(len(DATA)))
+def test_any_byte_that_is_another_is_noticed(at: int) -> None:
+    altered = DATA[:at] + bytes([DATA[at] ^ 0x10]) + DATA[at + 1 :]
+    with pytest.raises(PageError, match=r"damaged|does not know"):
+        Page(PLACE, altered)
+
+
+@pytest.mark.parametrize("length", range(len(DATA)))
+def test_a_page_that_is_cut_off_is_damaged(length: int) -> None:
+    with pytest.raises(PageError, match="damaged"):
+        Page(PLACE, DATA[:length])
+
+
+def test_a_newer_version_is_refused_by_its_number() -> None:
+    with pytest.raises(PageError, match="does not know") as raised:
+        Page(PLACE, DATA[:4] + b"\x02\x00" + DATA[6:])
+    assert raised.value.found == "version 2"
+    assert "a later one" in str(raised.value.next_action)
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        (Place(9, 3, b"k" * 16), "another number of pages"),
+        (Place(8, 4, b"k" * 16), "in the place of another"),
+        (Place(8, 3, b"o" * 16), "keys of other columns"),
+    ],
+    ids=["pages", "number", "keys"],
+)
+def test_a_page_of_another_place_is_refused(place: Place, problem: str) -> None:
+    with pytest.raises(PageError, match=problem) as raised:
+        Page(place, DATA)
+    assert raised.value.expected != raised.value.found
+
+
+def test_values_of_another_format_are_refused_and_stay() -> None:
+    page = Page(PLACE, DATA)
+    with pytest.raises(PageError, match="values of notes in another format"):
+        page.section("notes", b"z" * 16)
+    assert page.written() == DATA
+
+
+def test_a_page_that_grows_too_large_is_refused_with_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pages, "LARGEST", 200)
+    page = Page(PLACE, DATA)
+    section(page, "notes").put(b"long", b"x" * 200)
+    with pytest.raises(PageError, match="page 3 of 8 would be larger") as raised:
+        page.written()
+    assert "in 2 entries" in str(raised.value.found)
+    assert "more pages" in str(raised.value.next_action)
