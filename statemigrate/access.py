@@ -71,7 +71,9 @@ class DualAccess(Generic[V]):
     ) -> None:
         self.store = store
         self.target = target
-        self.sources = tuple(source for source in sources if not source.family.is_drained())
+        self._every = tuple(sources)
+        self.sources = self._every
+        self._forget_drained()
         self.write_on_read = write_on_read
         self._asks_after_hit = asks_after_hit
         self.counts = Counts()
@@ -79,6 +81,12 @@ class DualAccess(Generic[V]):
         # The last key seen to be in no source: a read that migrates is mostly followed by a write
         # of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
+
+    def resume(self) -> None:
+        """Begin again with every source, whose families have gone on to other entries."""
+        self.sources = self._every
+        self._forget_drained()
+        self._settled = _NO_KEY
 
     def get(self, key: Key) -> V | None:
         """The value under ``key`` in the target format; migrates it when found in a source."""

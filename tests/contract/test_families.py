@@ -1,4 +1,4 @@
-"""One contract for every family: what the dictionary does, RocksDB does too."""
+"""One contract for every family: what the dictionary does, RocksDB and a page do too."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,11 +7,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.storage.database import Database
 from statemigrate.embedded.working.families import RocksFamily, RocksListFamily, records
-from statemigrate.errors import ValueMismatchError
+from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
+from statemigrate.paged.families import PageFamily, PageListFamily, fingerprint
+from statemigrate.paged.page.layout import Place
+from statemigrate.paged.page.page import Page
 
 FORMAT = Struct("n BIGINT, s STRING")
 # Bytes at which ranges and prefixes go wrong.
@@ -57,6 +61,40 @@ def emptied(database: Database, make: Any, *, entries: int | None = None) -> Any
     return make("notes", "base", FORMAT, column=column, write=write, entries=entries)
 
 
+class Rereading:
+    """A family in a page that is written and read again before every call."""
+
+    def __init__(self, make: Any) -> None:
+        self.data: bytes | None = None
+        self.family = make(StoredFamily("notes", "base", FORMAT))
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            page = Page(Place(1, 0, b"k" * 16), self.data)
+            self.family.turn(page)
+            try:
+                return getattr(self.family, name)(*arguments)
+            finally:
+                self.data = page.written()
+
+        return call
+
+
+def in_a_page(make: Any) -> Any:
+    """A family in a page with nothing in it."""
+    family = make(StoredFamily("notes", "base", FORMAT))
+    family.turn(Page(Place(1, 0, b"k" * 16)))
+    return family
+
+
+def of(make: Any, database: Database) -> Any:
+    """An empty family of any kind."""
+    if make in (RocksFamily, RocksListFamily):
+        return emptied(database, make)
+    is_paged = make in (PageFamily, PageListFamily)
+    return in_a_page(make) if is_paged else make("notes", "base", FORMAT)
+
+
 def outcome(call: Any, *arguments: Any) -> Any:
     result = call(*arguments)
     return list(result) if isinstance(result, Iterator) else result
@@ -71,11 +109,13 @@ def operations(
     return st.lists(st.one_of(writes, reads, scans), max_size=25)
 
 
-def compare(steps: list[tuple[Any, ...]], memory: Any, rocks: Any) -> None:
+def compare(steps: list[tuple[Any, ...]], memory: Any, *others: Any) -> None:
     for name, *arguments in steps:
         expected = outcome(getattr(memory, name), *arguments)
-        assert outcome(getattr(rocks, name), *arguments) == expected, (name, arguments)
-    assert list(rocks.scan(Span())) == list(memory.scan(Span()))
+        for other in others:
+            assert outcome(getattr(other, name), *arguments) == expected, (name, arguments)
+    for other in others:
+        assert list(other.scan(Span())) == list(memory.scan(Span()))
 
 
 @options
@@ -85,14 +125,16 @@ def compare(steps: list[tuple[Any, ...]], memory: Any, rocks: Any) -> None:
 @example(steps=[("put", b"\xff\xff", {"n": 1, "s": ""}), ("scan", Span.prefix(b"\xff\xff\xff"))])
 def test_single_values_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryFamily("notes", "base", FORMAT)
-    compare(steps, memory, emptied(database, RocksFamily))
+    pages = in_a_page(PageFamily), Rereading(PageFamily)
+    compare(steps, memory, emptied(database, RocksFamily), *pages)
 
 
 @options
 @given(steps=operations(list_keys, value_lists, spans(of_lists(list_keys)), "put", "append"))
 def test_lists_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryListFamily("notes", "base", FORMAT)
-    compare(steps, memory, emptied(database, RocksListFamily))
+    pages = in_a_page(PageListFamily), Rereading(PageListFamily)
+    compare(steps, memory, emptied(database, RocksListFamily), *pages)
 
 
 @options
@@ -102,15 +144,11 @@ def test_lists_behave_alike(database: Database, steps: Any) -> None:
     later=st.dictionaries(raw_keys, st.one_of(st.none(), values), max_size=6),
     started=st.booleans(),
 )
-@pytest.mark.parametrize("kind", ["memory", "rocks"])
+@pytest.mark.parametrize("make", [MemoryFamily, RocksFamily, PageFamily])
 def test_a_scan_does_not_see_later_writes(
-    database: Database, kind: str, before: Any, span: Span, later: Any, started: bool
+    database: Database, make: Any, before: Any, span: Span, later: Any, started: bool
 ) -> None:
-    family = (
-        MemoryFamily("notes", "base", FORMAT)
-        if kind == "memory"
-        else emptied(database, RocksFamily)
-    )
+    family = of(make, database)
     for key, value in before.items():
         family.put(key, value)
     running = family.scan(span)
@@ -130,11 +168,12 @@ def test_a_scan_does_not_see_later_writes(
     held=st.dictionaries(list_keys, st.lists(values, min_size=1, max_size=3), max_size=5),
     cursor=list_keys,
 )
+@pytest.mark.parametrize("make", [RocksListFamily, PageListFamily])
 def test_a_range_behind_a_key_leaves_out_its_list_and_nothing_else(
-    database: Database, held: Any, cursor: bytes
+    database: Database, make: Any, held: Any, cursor: bytes
 ) -> None:
     """The backfill's range: the least key greater than its cursor, and all above."""
-    family = emptied(database, RocksListFamily)
+    family = of(make, database)
     for key, value in held.items():
         family.put(key, value)
     found = dict(family.scan(Span(lower=cursor + b"\x00")))
@@ -165,17 +204,19 @@ def test_a_source_counts_its_records_exactly(database: Database, held: Any, gone
         assert (family.entries == 0) is (left == 0) is family.is_drained()
 
 
-@pytest.mark.parametrize("make", [MemoryFamily, MemoryListFamily, RocksFamily, RocksListFamily])
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(MemoryFamily, MemoryListFamily, RocksFamily),
+        *(RocksListFamily, PageFamily, PageListFamily),
+    ],
+)
 def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(
     database: Database, make: Any
 ) -> None:
-    family = (
-        emptied(database, make)
-        if make in (RocksFamily, RocksListFamily)
-        else make("notes", "base", FORMAT)
-    )
+    family = of(make, database)
     good, bad = {"n": 1, "s": "x"}, {"n": "one", "s": "x"}
-    is_list = make in (MemoryListFamily, RocksListFamily)
+    is_list = make in (MemoryListFamily, RocksListFamily, PageListFamily)
     family.put(b"k", [good] if is_list else good)
     for call in (family.put, getattr(family, "append", family.put)):
         with pytest.raises(ValueMismatchError):
@@ -185,12 +226,22 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_written(
     assert list(family.scan(Span())) == [(b"k", [good] if is_list else good)]
 
 
-@pytest.mark.parametrize("make", [MemoryFamily, RocksFamily])
+@pytest.mark.parametrize("make", [MemoryFamily, RocksFamily, PageFamily])
 def test_what_is_read_is_the_callers_own(database: Database, make: Any) -> None:
-    family = make("notes", "base", FORMAT) if make is MemoryFamily else emptied(database, make)
+    family = of(make, database)
     value = {"n": 1, "s": "x"}
     family.put(b"k", value)
     value["n"] = 2
     family.get(b"k")["n"] = 3
     next(family.scan(Span()))[1]["n"] = 4
     assert family.get(b"k") == {"n": 1, "s": "x"}
+
+
+@pytest.mark.parametrize("data", [b"\x05", b"\x05\x00\x00\x00ab"], ids=["length", "element"])
+def test_a_list_that_is_cut_off_in_a_page_is_damaged(data: bytes) -> None:
+    page = Page(Place(1, 0, b"k" * 16))
+    page.section("notes", fingerprint(FORMAT)).put(b"k", data)
+    family = PageListFamily(StoredFamily("notes", "base", FORMAT))
+    family.turn(page)
+    with pytest.raises(PageError, match="damaged"):
+        family.get(b"k")

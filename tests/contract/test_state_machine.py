@@ -24,7 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from support.benches import Batch, Bench, Crash, MemoryBench, RocksBench
+from support.benches import Batch, Bench, Crash, MemoryBench, PageBench, RocksBench
 from support.model import Model
 from support.notes import NEW, OLD, POISON, REVISIONS, PoisonedError, family, note
 
@@ -264,9 +264,17 @@ class OnDisk(PartitionMachine):
     bench_type = RocksBench
 
 
+class InAPage(PartitionMachine):
+    bench_type = PageBench
+
+
 def test_families_in_memory_follow_the_model_whatever_happens() -> None:
     run_state_machine_as_test(InMemory, settings=settings(max_examples=100, stateful_step_count=30))
 
 
 def test_partitions_on_disk_follow_the_model_whatever_happens() -> None:
     run_state_machine_as_test(OnDisk, settings=settings(max_examples=20, stateful_step_count=30))
+
+
+def test_pages_follow_the_model_whatever_happens() -> None:
+    run_state_machine_as_test(InAPage, settings=settings(max_examples=60, stateful_step_count=30))

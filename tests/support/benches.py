@@ -18,6 +18,9 @@ from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Value
+from statemigrate.paged.families import family_class
+from statemigrate.paged.page.layout import Place
+from statemigrate.paged.page.page import Page
 from support.notes import REVISIONS, family, lineage
 
 Crash = Literal["abandoned", "left open", "killed", "deleted", "not published"]
@@ -240,6 +243,51 @@ class RocksBench(Bench):
         return partition.source(stored, kind) if as_source else partition.target(stored, kind)
 
 
-BENCHES: Sequence[type[MemoryBench] | type[RocksBench]] = (MemoryBench, RocksBench)
+class PageBench(Bench):
+    """Families in one page; a commit keeps its bytes, as Spark's state would."""
 
-__all__ = ["BENCHES", "Batch", "Bench", "Crash", "MemoryBench", "RocksBench", "Value"]
+    def __init__(self, directory: Path, kinds: Mapping[str, Kind]) -> None:
+        super().__init__(directory, kinds)
+        self._place = Place(1, 0, b"k" * 16)
+        self._committed: bytes | None = None
+        self._marks = MemoryLedger()
+        self._turned: dict[tuple[str, str], Any] = {}
+
+    def commit(self, *, snapshot: bool = False) -> None:
+        written = self._page.written()
+        assert self._page.is_changed is (written != self._committed)
+        self._committed, self._marks = written, self.ledger
+
+    def crash(self, how: Crash) -> None:
+        """Forget what was not committed."""
+
+    def drop(self, name: str) -> bool:
+        """A family that is empty is in no page."""
+        return not self._page.holds(name)
+
+    def entries(self) -> dict[str, int]:
+        """The number of entries of each committed family that has one."""
+        return Page(self._place, self._committed).counts
+
+    def _begin(self) -> None:
+        self._page = Page(self._place, self._committed)
+        self.ledger = copy.deepcopy(self._marks)
+
+    def _open_family(self, store: str, revision: str, *, as_source: bool) -> Any:
+        stored = family(store, revision)
+        # One and the same from batch to batch, as a task has it from page to page.
+        opened = self._turned.setdefault((store, revision), family_class(self.kinds[store])(stored))
+        opened.turn(self._page)
+        if not as_source:
+            self.ledger.retry_quarantined(stored.name)
+            self.ledger.cursors.pop(stored.name, None)
+        return opened
+
+
+BENCHES: Sequence[type[MemoryBench] | type[RocksBench] | type[PageBench]] = (
+    MemoryBench,
+    RocksBench,
+    PageBench,
+)
+
+__all__ = ["BENCHES", "Batch", "Bench", "Crash", "MemoryBench", "PageBench", "RocksBench", "Value"]

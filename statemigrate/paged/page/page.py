@@ -46,6 +46,11 @@ class Page:
         """Whether the entries differ from those that are stored."""
         return any(section.is_changed for section in self._open.values())
 
+    def holds(self, family: str) -> bool:
+        """Whether there is an entry of a family now; its section is not opened for that."""
+        opened = self._open.get(family)
+        return family in self._stored if opened is None else bool(opened.count)
+
     @property
     def counts(self) -> dict[str, int]:
         """By family, how many entries there are now; only families that have one."""
