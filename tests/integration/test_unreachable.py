@@ -16,13 +16,22 @@ from statemigrate import StorageError, backfill, migrated, status
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
 
-def test_a_bucket_that_is_not_there_is_named(spark, s3):
+@pytest.fixture
+def connector(spark, s3):
+    """The first request to a bucket was made: for it, a busy machine loads classes for seconds."""
+    bucket = spark._jvm.org.apache.hadoop.fs.Path(s3.uri)
+    assert bucket.getFileSystem(spark._jsc.hadoopConfiguration()).exists(bucket)
+
+
+@pytest.mark.usefixtures("connector")
+def test_a_bucket_that_is_not_there_is_named(spark):
     with pytest.raises(StorageError) as raised:
         status("s3a://nobody-made-it/checkpoint", migrations=None, spark=spark)
     assert raised.value.expected == "a bucket that exists"
     assert "nobody-made-it" in str(raised.value)
 
 
+@pytest.mark.usefixtures("connector")
 def test_wrong_credentials_are_said_to_be_that(spark, systems_folder):
     refusing = S3(systems_folder, refusing=True)
     conf = spark._jsc.hadoopConfiguration()
