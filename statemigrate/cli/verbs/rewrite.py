@@ -79,7 +79,12 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts."
         ),
-        click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field of a new one."),
+        click.option(
+            "--take",
+            metavar="NAME=OLD",
+            multiple=True,
+            help="Old field or state of a new one; NAME=OLD,OLD for variables that become one.",
+        ),
         click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done."),
     )
 
@@ -209,11 +214,14 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
-    split = [each.partition("=") for each in given]
-    for name, _, value in split:
+    found: dict[str, str] = {}
+    for name, _, value in (each.partition("=") for each in given):
         if not name or not value:
             raise click.UsageError(f"{option} takes NAME=VALUE.")
-    return {name: value for name, _, value in split}
+        if name in found:
+            raise click.UsageError(f"{option} says {name} twice: {found[name]} and {value}.")
+        found[name] = value
+    return found
 
 
 def _json(option: str, given: Iterable[str]) -> dict[str, Any]:

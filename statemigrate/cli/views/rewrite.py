@@ -29,6 +29,7 @@ _CHANGES = {
     "values": "its values change",
     "keys": "its keys change",
     "kind": "becomes state of another kind",
+    "joined": "several of its states become one",
     "new": "new, and empty",
     "gone": "gone",
 }
@@ -166,7 +167,8 @@ def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
             for field in family[part]:
                 if family["change"] != "kept" and field["field"] != _NOTHING:
                     name = f"  {family['name']}" + (" (key)" if part == "key" else "")
-                    yield name, field["field"], _becomes(field)
+                    of = f" (of {field['of']})" if "of" in field else ""
+                    yield name, field["field"] + of, _becomes(field)
     for name in operator["gone"]:
         yield f"  {name}", "", "gone"
 

@@ -15,9 +15,10 @@ from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
-from statemigrate.rewrite.plan.lineages import scripted_stores
+from statemigrate.rewrite.plan.lineages import StoreScripts
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
+from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.run.origin import OldCheckpoint
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
@@ -88,8 +89,8 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     shape = describe(old_files)
     found = probed(wanted, options.pinned(shape.conf), spark, str(old))
     lineages = dict(survey.lineages) if (survey := survey_of(migrations)) else {}
-    record = read_record(old_files)
-    scripts = scripted_stores(shape, lineages, record, targets or {}, stores or {})
+    told = StoreScripts(shape, lineages, read_record(old_files), targets or {}, stores or {})
+    scripts = Scripts(told.of_old(), told.of_new(answers.take if answers else {}))
     kept, read = (found.shape.operators, found.sources) if found else (None, None)
     plan = make_plan(shape, kept, options, answers, scripts, read)
     place = Target(new_files, plan.fingerprint, old_files.location)

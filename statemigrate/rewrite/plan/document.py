@@ -7,6 +7,7 @@ from typing import Any
 
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.places import place_name
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 
 
@@ -51,18 +52,30 @@ def _operator(operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
         "change": operator.change,
         "old": None if operator.old is None else operator.old.number,
         "new": None if operator.new is None else operator.new.number,
-        "families": [_family(each, plan) for each in operator.families],
+        "families": [_family(each, operator, plan) for each in operator.families],
         "gone": list(operator.left),
     }
 
 
-def _family(family: FamilyPlan, plan: RewritePlan) -> dict[str, Any]:
+def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
+    parts: list[tuple[str | None, FamilyPlan]] = [(None, family)]
+    if family.parts and operator.old is not None:
+        pairs = zip(family.sources, family.parts, strict=True)
+        parts = [(place_name(operator.old, each), part) for each, part in pairs]
     return {
         "name": family.name,
         "change": family.change,
-        "key": list(_fields(family, family.key, plan)),
-        "value": list(_fields(family, family.value, plan)),
+        "key": [each for name, part in parts for each in _of_part(part, part.key, name, plan)],
+        "value": [each for name, part in parts for each in _of_part(part, part.value, name, plan)],
     }
+
+
+def _of_part(
+    family: FamilyPlan, change: StructChange | None, name: str | None, plan: RewritePlan
+) -> Iterator[dict[str, Any]]:
+    """The fields, and where several families become one, of which of them they are."""
+    for each in _fields(family, change, plan):
+        yield each if name is None else {**each, "of": name}
 
 
 def _fields(

@@ -56,9 +56,13 @@ class StructChange:
     @property
     def added(self) -> tuple[FieldChange, ...]:
         """The fields that old rows lack, at any depth."""
-        found = [each for each in self.fields if each.change == "new"]
-        inner = [each.nested.added for each in self.fields if each.nested]
-        return (*found, *(field for fields in inner for field in fields))
+        return tuple(each for each in self.every if each.change == "new")
+
+    @property
+    def every(self) -> tuple[FieldChange, ...]:
+        """The fields at any depth, those of a struct behind all that are beside it."""
+        inner = [each.nested.every for each in self.fields if each.nested]
+        return (*self.fields, *(field for fields in inner for field in fields))
 
 
 def match_fields(

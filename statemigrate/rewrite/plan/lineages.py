@@ -2,52 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.labels import labelled
 from statemigrate.checkpoint.operators.shapes import GROUP_STATE, CheckpointShape, StructJson
 from statemigrate.checkpoint.operators.shown_keys import shown_key
 from statemigrate.deployment.names import family_name
+from statemigrate.formats import Format
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
+from statemigrate.rewrite.plan.places import taken_names
 from statemigrate.rewrite.plan.scripts import Scripted
 from statemigrate.rewrite.plan.types import is_same
 from statemigrate.state.native.revisions import stored_revision
 
 
-def scripted_stores(
-    shape: CheckpointShape,
-    lineages: Mapping[str, Lineage],
-    record: Mapping[str, StoreRecord],
-    targets: Mapping[str, str],
-    names: Mapping[str, str],
-) -> dict[str, Scripted]:
-    """What is still to be run, by Spark's kind and number of a store, as in ``aggregation-0``.
+@dataclass(frozen=True)
+class StoreScripts:
+    """The ``lineages`` of a project's stores, held against the state of a checkpoint.
 
-    ``record`` is what earlier deployments noted in the checkpoint, ``names`` has the kind and
-    number of stores with a name of the project's own. Raises `StartupError` for state of no
-    revision.
+    ``record`` is what earlier deployments noted in it, ``targets`` has the revisions to go to where
+    not the head, ``names`` Spark's kind and number, as in ``aggregation-0``, of stores with a name
+    of the project's own. What is found goes by kind and number.
     """
-    found = {}
-    for known, key, values in _stores(shape):
-        store = next((name for name, each in names.items() if each == known), known)
-        if store in lineages:
-            noted = record.get(store, StoreRecord())
-            wanted = targets.get(store, "head")
-            value = _fitting(lineages[store], values)
-            found[known] = _scripted(lineages[store], key, value, noted, wanted)
-    return found
+
+    shape: CheckpointShape
+    lineages: Mapping[str, Lineage]
+    record: Mapping[str, StoreRecord] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def of_old(self) -> dict[str, Scripted]:
+        """What is still to be run on each store there is.
+
+        Raises `StartupError` for state of no revision.
+        """
+        found = {}
+        for known, key, values in _stores(self.shape):
+            lineage = self._lineage(known)
+            if lineage is not None:
+                noted = self.record.get(lineage.store, StoreRecord())
+                found[known] = self._from_state(lineage, key, values, noted)
+        return found
+
+    def of_new(self, take: Mapping[str, str]) -> dict[str, Scripted]:
+        """What is to be run on new stores that go on with others, as ``take`` says.
+
+        The scripts of one begin at what the other has. Several become what the oldest revision of
+        the new one has; or what its own state has, where that is among them. A baseline alone says
+        nothing. Raises `StartupError` for state of no revision.
+        """
+        stores = {known: (key, values) for known, key, values in _stores(self.shape)}
+        found = {}
+        for known, said in take.items():
+            sources, lineage = taken_names(said, stores), self._lineage(known)
+            is_known = all(each in stores for each in sources)
+            if lineage is not None and is_known and sources != (known,) and lineage.revisions[1:]:
+                found[known] = self._taken(lineage, known, sources, stores)
+        return found
+
+    def _taken(
+        self,
+        lineage: Lineage,
+        known: str,
+        sources: tuple[str, ...],
+        stores: Mapping[str, tuple[StructJson, list[StructJson]]],
+    ) -> Scripted:
+        if known in sources:
+            noted = self.record.get(lineage.store, StoreRecord())
+            return self._from_state(lineage, *stores[known], noted)
+        key, values = stores[sources[0]]
+        if len(sources) == 1:
+            return self._from_state(lineage, key, values, StoreRecord())
+        oldest = lineage.oldest
+        said = lineage.key_of(oldest) or struct_from_json(key)
+        return self._along(lineage, said, lineage.format_of(oldest), oldest)
+
+    def _from_state(
+        self, lineage: Lineage, shown: StructJson, values: list[StructJson], record: StoreRecord
+    ) -> Scripted:
+        key, value = struct_from_json(shown), struct_from_json(_fitting(lineage, values))
+        return self._along(lineage, key, value, stored_revision(lineage, value, key, record))
+
+    def _along(self, lineage: Lineage, key: Format, value: Format, revision: str) -> Scripted:
+        target = lineage.resolve(self.targets.get(lineage.store, "head"))
+        return Scripted(
+            lineage.store,
+            lineage.path(revision, target),
+            key,
+            value,
+            lineage.key_of(target) or key,
+            lineage.format_of(target),
+            tuple((each.revision, each.checksum) for each in lineage.applied(target)),
+            family_name(lineage, target),
+        )
+
+    def _lineage(self, known: str) -> Lineage | None:
+        own = next((name for name, each in self.names.items() if each == known), known)
+        return self.lineages.get(own)
 
 
-def noted_stores(scripts: Mapping[str, Scripted], batch: int) -> dict[str, StoreRecord]:
+def noted_stores(scripts: Iterable[Scripted], batch: int) -> dict[str, StoreRecord]:
     """What the new checkpoint notes of the scripts that were run on its stores."""
-    return {
-        each.store: StoreRecord((each.family,), batch, dict(each.applied))
-        for each in scripts.values()
-    }
+    return {each.store: StoreRecord((each.family,), batch, dict(each.applied)) for each in scripts}
 
 
 def _stores(shape: CheckpointShape) -> Iterator[tuple[str, StructJson, list[StructJson]]]:
@@ -64,21 +124,3 @@ def _fitting(lineage: Lineage, values: list[StructJson]) -> StructJson:
     """Of what scripts may take for a value that which one of them does, or else the first."""
     said = [each.struct_type().jsonValue() for each in lineage.formats]
     return next((v for v in values if any(is_same(v, each) for each in said)), values[0])
-
-
-def _scripted(
-    lineage: Lineage, shown: StructJson, content: StructJson, record: StoreRecord, wanted: str
-) -> Scripted:
-    key, value = struct_from_json(shown), struct_from_json(content)
-    revision, target = stored_revision(lineage, value, key, record), lineage.resolve(wanted)
-    path = lineage.path(revision, target)
-    return Scripted(
-        lineage.store,
-        path,
-        key,
-        value,
-        lineage.key_of(target) or key,
-        lineage.format_of(target),
-        tuple((each.revision, each.checksum) for each in lineage.applied(target)),
-        family_name(lineage, target),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.operators.catalogue import (
@@ -87,13 +87,22 @@ def crosses(old: OperatorShape, new: OperatorShape) -> bool:
     return kinds == (GROUPS, VARIABLES)
 
 
+def taken_names(said: str, known: Collection[str]) -> tuple[str, ...]:
+    """The old families that an author says for a new one: one, or several with commas between.
+
+    What is the name of one stands for that one.
+    """
+    return (said,) if said in known else tuple(each.strip() for each in said.split(","))
+
+
 def old_places(
     old: OperatorShape, new: OperatorShape, take: Mapping[str, str]
-) -> Iterator[tuple[Place, Place | None]]:
-    """Each family of the new operator, with the old one that it goes on with.
+) -> Iterator[tuple[Place, tuple[Place, ...]]]:
+    """Each family of the new operator, with the old ones that it goes on with.
 
-    ``take`` has the name of an old family for a new one. Raises `RewriteError` for a name that none
-    has, and where a function's state could go into several variables.
+    ``take`` has the names of old families for a new one. Raises `RewriteError` for a name that none
+    has, for several of what does not become one, and where a function's state could go into several
+    variables.
     """
     if crosses(old, new):
         yield from _of_groups(old, new, take)
@@ -102,23 +111,44 @@ def old_places(
     named = dict(families_of(old))
     for place in all_places(new):
         told = take.get(place_name(new, place))
-        if told is not None and told not in named:
-            raise _unknown(place_name(new, place), told, named)
-        yield place, named[told] if told else before.get(part_of(new, place))
+        if told is not None:
+            yield place, _told(new, place, told, named)
+        else:
+            found = before.get(part_of(new, place))
+            yield place, () if found is None else (found,)
+
+
+def _told(
+    new: OperatorShape, place: Place, told: str, named: Mapping[str, Place]
+) -> tuple[Place, ...]:
+    name, names = place_name(new, place), taken_names(told, named)
+    unknown = next((each for each in names if each not in named), None)
+    if unknown is not None:
+        raise _unknown(name, unknown, named)
+    own = [each for each in (place, *(named[n] for n in names)) if is_internal(each.family.name)]
+    if len(names) > 1 and (own or kind_of(new.name) is not VARIABLES or len({*names}) < len(names)):
+        raise RewriteError(
+            f"{name} cannot go on with all of {', '.join(names)}",
+            expected="different variables of transformWithState, which become one",
+            found=told,
+            next_action="name one old state",
+            store=name,
+        )
+    return tuple(named[each] for each in names)
 
 
 def _of_groups(
     old: OperatorShape, new: OperatorShape, take: Mapping[str, str]
-) -> Iterator[tuple[Place, Place | None]]:
+) -> Iterator[tuple[Place, tuple[Place, ...]]]:
     (name, held) = next(iter(families_of(old)))
     variable = _variable_of(name, new, take)
     for place in all_places(new):
         if place.family.name == variable:
-            yield place, _as_state(name, held)
+            yield place, (_as_state(name, held),)
         elif is_timers(place.family.name) and _has_timeouts(held):
-            yield place, held
+            yield place, (held,)
         else:
-            yield place, None
+            yield place, ()
 
 
 def _variable_of(name: str, new: OperatorShape, take: Mapping[str, str]) -> str:

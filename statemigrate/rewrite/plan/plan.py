@@ -13,14 +13,16 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.rewrite.plan.asking.ask import Asked, ask
 from statemigrate.rewrite.plan.asking.crossing import ask_crossing
 from statemigrate.rewrite.plan.asking.expiring import ask_expiry
+from statemigrate.rewrite.plan.asking.joining import ask_joining
 from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
-from statemigrate.rewrite.plan.families import FamilyPlan, families_left, plan_families
+from statemigrate.rewrite.plan.families import FamilyPlan, families_left
 from statemigrate.rewrite.plan.file_ids import with_file_ids
+from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
 from statemigrate.rewrite.plan.places import families_of
 from statemigrate.rewrite.plan.refusals import refuse_unsaid_formats, refuse_unsupported
-from statemigrate.rewrite.plan.scripts import Scripted, as_scripted
+from statemigrate.rewrite.plan.scripts import Scripted, Scripts, as_scripted
 from statemigrate.rewrite.plan.sources import NewSources, SourcesPlan, plan_sources
 
 
@@ -51,7 +53,8 @@ class OperatorPlan:
         if self.new is None:
             return "gone"
         changes = [each.change for each in self.families if not each.is_derived]
-        return next((word for word in ("kind", "keys", "values") if word in changes), "kept")
+        words = ("joined", "kind", "keys", "values")
+        return next((word for word in words if word in changes), "kept")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class RewritePlan:
     questions: tuple[Question, ...]
     answered: tuple[Answered, ...]
     sources: SourcesPlan
-    scripts: Mapping[str, Scripted] = field(default_factory=dict)
+    scripts: Scripts = field(default_factory=Scripts)
 
     @property
     def changed_conf(self) -> dict[str, tuple[str | None, str]]:
@@ -82,16 +85,27 @@ class RewritePlan:
         }
 
     @property
+    def scripts_run(self) -> list[Scripted]:
+        """The scripts of which something is to be run."""
+        families = [f for each in self.operators for f in each.families]
+        parts = [part for each in families for part in each.parts]
+        return [each.script for each in (*families, *parts) if each.script is not None]
+
+    @property
     def _operators(self) -> list[str]:
         # What a script runs has another address each time; its checksum is told beside.
         return [
-            repr(replace(each, families=tuple(replace(f, script=None) for f in each.families)))
+            repr(replace(each, families=tuple(map(_unscripted, each.families))))
             for each in self.operators
         ]
 
     @property
     def _scripts(self) -> list[str]:
-        return [f"{name}: {each.path.source} {each.applied}" for name, each in self.scripts.items()]
+        return [
+            f"{name}: {each.path.source} {each.applied}"
+            for found in (self.scripts.old, self.scripts.new)
+            for name, each in found.items()
+        ]
 
     @property
     def fingerprint(self) -> str:
@@ -113,7 +127,7 @@ def make_plan(
     target: Sequence[OperatorShape] | None,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
-    scripts: Mapping[str, Scripted] | None = None,
+    scripts: Scripts | None = None,
     sources: NewSources | None = None,
     further: Sequence[Question] = (),
     rows: str = "old rows",
@@ -130,10 +144,10 @@ def make_plan(
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     partitions = int(options.pinned(old.conf).get(PARTITIONS, "200"))
-    scripts = scripts or {}
+    scripts = scripts or Scripts()
     if target is None:
         refuse_unsaid_formats(old, options.pinned(old.conf))
-    kept = [_scripted(each, scripts) for each in old.operators] if target is None else target
+    kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
     wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)
     operators = tuple(_operator(before, after, answers, scripts) for before, after in pairs)
@@ -142,6 +156,9 @@ def make_plan(
         asked.confirm(question)
     for each in operators:
         ask(asked, each.name, each.old, each.new, each.families, each.left)
+        for family in each.families:
+            if family.parts and each.old is not None:
+                ask_joining(asked, family, each.old)
         ask_crossing(asked, each.old, each.new, each.families)
         ask_expiry(asked, each.families)
     asked.no_state(old)
@@ -161,7 +178,7 @@ def _operator(
     old: OperatorShape | None,
     new: OperatorShape | None,
     answers: RewriteAnswers,
-    scripts: Mapping[str, Scripted],
+    scripts: Scripts,
 ) -> OperatorPlan:
     if new is None:
         return OperatorPlan(old, None)
@@ -173,7 +190,11 @@ def _operator(
 
 
 def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
-    yield from plan_families(replace(new, stores=()), new, {}, {}, {})
+    yield from plan_families(replace(new, stores=()), new, {}, {}, Scripts())
+
+
+def _unscripted(family: FamilyPlan) -> FamilyPlan:
+    return replace(family, script=None, parts=tuple(map(_unscripted, family.parts)))
 
 
 def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:

@@ -19,6 +19,7 @@ from statemigrate.rewrite.rows.columns import (
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats
 from statemigrate.rewrite.rows.kinds.apart import CARRIED, ORIGIN, POSITION, entries_of
 from statemigrate.rewrite.rows.kinds.expiring import with_expirations
+from statemigrate.rewrite.rows.kinds.joined import entries_together
 from statemigrate.rewrite.rows.kinds.timeouts import timers_of
 from statemigrate.rewrite.rows.kinds.together import counts_of, rows_of
 from statemigrate.rewrite.rows.reading import RowReader
@@ -49,6 +50,9 @@ class Changes:
         match plan.way:
             case "entries":
                 return rows_of(self._entries(plan), plan)
+            case "joined":
+                found = [self._entries(each) for each in plan.parts]
+                return rows_of(entries_together(found, plan), plan)
             case "timers":
                 return timers_of(self._read(plan), plan)
             case "counts":

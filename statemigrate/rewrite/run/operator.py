@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+Read = dict[str, dict[str, Checksum]]
+"""By the name of a family, and that of each old one that it goes on with."""
+
+
 @dataclass(frozen=True)
 class OperatorRun:
     """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``.
@@ -48,21 +52,19 @@ class OperatorRun:
     spark: SparkSession
     stored: StoredOperator | None = None
 
-    def surveyed(self) -> dict[str, Checksum]:
-        """What is read, by the names of families.
+    def surveyed(self) -> Read:
+        """What is read.
 
         Raises `RewriteError` for rows out of place, and for expressions that are none.
         """
         for each in self.operator.families:
-            if each.way == "entries":
+            if each.way in ("entries", "joined"):
                 self._changes.rows(each)
         return {
-            each.name: self._surveyed(each)
-            for each in self.operator.families
-            if each.old is not None
+            each.name: dict(self._surveyed(each)) for each in self.operator.families if each.sources
         }
 
-    def run(self, read: dict[str, Checksum]) -> tuple[FamilyReport, ...]:
+    def run(self, read: Read) -> tuple[FamilyReport, ...]:
         """Write the operator's files; ``read`` is what `surveyed` has found."""
         new = self.operator.new
         assert new is not None, "an operator that goes is not written"  # noqa: S101
@@ -75,14 +77,15 @@ class OperatorRun:
                 batches = task.write(partition, ())
                 found.update(deliver(_rows(batches), self.target))
         return tuple(
-            self._report(each, read.get(each.name), {p: found[p][n] for p in sorted(found)})
+            self._report(each, read.get(each.name, {}), {p: found[p][n] for p in sorted(found)})
             for n, each in enumerate(families)
         )
 
     def _report(
-        self, family: FamilyPlan, read: Checksum | None, written: dict[int, Tally]
+        self, family: FamilyPlan, parts: dict[str, Checksum], written: dict[int, Tally]
     ) -> FamilyReport:
         total = sum(written.values(), Tally())
+        read = sum(parts.values(), Checksum()) if parts else None
         return FamilyReport(
             family.name,
             family.change,
@@ -90,12 +93,13 @@ class OperatorRun:
             {partition: each.checksum for partition, each in written.items()},
             total.merged,
             0 if read is None else read.count - total.origins,
-            self._source(family),
+            ",".join(parts),
+            parts if len(parts) > 1 else {},
         )
 
-    def _source(self, family: FamilyPlan) -> str:
+    def _source(self, source: Place) -> str:
         places = [] if self.operator.old is None else families_of(self.operator.old)
-        return next((name for name, place in places if place.is_at(family.old)), "")
+        return next((name for name, place in places if place.is_at(source)), "")
 
     def left(self) -> dict[str, Checksum]:
         """What is in old families that no new one goes on with, by their names."""
@@ -107,11 +111,11 @@ class OperatorRun:
             for name, place in places_left(old, self.operator.families)
         }
 
-    def _surveyed(self, family: FamilyPlan) -> Checksum:
+    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Checksum]]:
         old = self.operator.old
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
-        assert family.old is not None, "asked before"  # noqa: S101
-        return self._looked_at(old, family.old, family.name)
+        for source in family.sources:
+            yield self._source(source), self._looked_at(old, source, family.name)
 
     def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Checksum:
         if self.stored is not None:
@@ -143,7 +147,7 @@ class OperatorRun:
     def _written(
         self, families: list[FamilyPlan], task: PartitionTask
     ) -> Iterator[tuple[int, dict[int, Tally]]]:
-        numbered = [(n, each) for n, each in enumerate(families) if each.old is not None]
+        numbered = [(n, each) for n, each in enumerate(families) if each.sources]
         if not numbered:
             return
         results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)

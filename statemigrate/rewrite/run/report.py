@@ -23,7 +23,9 @@ _FAMILY = {
     "merged": int,
     "dropped": int,
     "source": str,
+    "parts": Maybe(Table(_SUM), missing=True),
 }
+_SCRIPTS = {"store": str, "target": str, "applied": Table(str)}
 _SHAPE = {
     "format": range(_FORMAT, _FORMAT + 1),
     "old": str,
@@ -36,7 +38,8 @@ _SHAPE = {
     "seconds": object,
     "settings": OBJECT,
     "tables": Maybe(Table(str), missing=True),
-    "scripts": Table({"store": str, "target": str, "applied": Table(str)}),
+    "scripts": Table(_SCRIPTS),
+    "scripts_of_new": Maybe(Table(_SCRIPTS), missing=True),
 }
 
 
@@ -44,8 +47,9 @@ _SHAPE = {
 class FamilyReport:
     """A family: what was ``read`` of the old, and ``written`` of the new, by partition.
 
-    ``source`` is how users call the old one. ``read`` is None for one without old rows. Every row
-    read was written, ``merged`` into another by a rule that the author gave, or ``dropped`` by one.
+    ``source`` is how users call the old one; where there are several, ``parts`` has what was read
+    of each. ``read`` is None for one without old rows. Every row read was written, ``merged`` into
+    another by a rule that the author gave, or ``dropped`` by one.
     """
 
     name: str
@@ -55,6 +59,14 @@ class FamilyReport:
     merged: int = 0
     dropped: int = 0
     source: str = ""
+    parts: dict[str, Checksum] = field(default_factory=dict)
+
+    @property
+    def read_of(self) -> dict[str, Checksum]:
+        """What was read of each old family, by its name."""
+        if self.parts or self.read is None:
+            return self.parts
+        return {self.source: self.read}
 
     @property
     def added(self) -> int:
@@ -87,7 +99,7 @@ class RewriteReport:
     ``gone`` has what was read of state that the new code does not keep; ``settings`` the pinned
     ones that changed, before and after. ``tables`` has, by store, the tables that a new query was
     seeded from; it is empty for a query that goes on. ``scripts`` has what was run, by Spark's kind
-    and number of the old store.
+    and number of the old store, ``scripts_of_new`` what was run of a new one that has another name.
     """
 
     old: str
@@ -101,6 +113,12 @@ class RewriteReport:
     settings: dict[str, list[str | None]] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)
     scripts: dict[str, ScriptsRun] = field(default_factory=dict)
+    scripts_of_new: dict[str, ScriptsRun] = field(default_factory=dict)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The old states that the author said for new ones."""
+        return {each["name"]: each["said"] for each in self.answers if each["kind"] == "state"}
 
     def to_json(self) -> dict[str, Any]:
         """The document that is kept."""
@@ -159,8 +177,13 @@ def _report(document: dict[str, Any]) -> RewriteReport:
         float(document["seconds"]),
         document["settings"],
         document.get("tables") or {},
-        {name: ScriptsRun(**each) for name, each in document["scripts"].items()},
+        _scripts(document["scripts"]),
+        _scripts(document.get("scripts_of_new") or {}),
     )
+
+
+def _scripts(document: dict[str, Any]) -> dict[str, ScriptsRun]:
+    return {name: ScriptsRun(**each) for name, each in document.items()}
 
 
 def read_family(each: dict[str, Any]) -> FamilyReport:
@@ -168,9 +191,9 @@ def read_family(each: dict[str, Any]) -> FamilyReport:
     check_shape(each, _FAMILY)
     written = {int(number): _checksum(total) for number, total in each["written"].items()}
     read = None if each["read"] is None else _checksum(each["read"])
-    return FamilyReport(
-        each["name"], each["change"], read, written, each["merged"], each["dropped"], each["source"]
-    )
+    parts = {name: _checksum(of) for name, of in (each.get("parts") or {}).items()}
+    counts = each["merged"], each["dropped"]
+    return FamilyReport(each["name"], each["change"], read, written, *counts, each["source"], parts)
 
 
 def family_json(each: FamilyReport) -> dict[str, Any]:
@@ -183,6 +206,7 @@ def family_json(each: FamilyReport) -> dict[str, Any]:
         "merged": each.merged,
         "dropped": each.dropped,
         "source": each.source,
+        "parts": {name: _sum_json(of) for name, of in each.parts.items()},
     }
 
 

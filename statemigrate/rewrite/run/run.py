@@ -11,7 +11,7 @@ from statemigrate.rewrite.rows.checksums import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.run.leftovers import remove_leftovers
-from statemigrate.rewrite.run.operator import OperatorRun
+from statemigrate.rewrite.run.operator import OperatorRun, Read
 from statemigrate.rewrite.run.origin import Origin
 from statemigrate.rewrite.run.publishing import publish_shape
 from statemigrate.rewrite.run.reading_back import check_written
@@ -43,7 +43,7 @@ def run_plan(
     runs = _runs(plan, origin, target, spark, session)
     read = [each.surveyed() for each in runs]
     target.begin()
-    rows = sum(total.count for each in read for total in each.values())
+    rows = sum(total.count for each in read for of in each.values() for total in of.values())
     families: list[FamilyReport] = []
     for run, found in zip(runs, read, strict=True):
         if run.operator.new is not None:
@@ -105,15 +105,18 @@ def _report(
         dict(origin.tables),
         {
             name: ScriptsRun(each.store, each.path.target, dict(each.applied))
-            for name, each in plan.scripts.items()
-            if each.path.steps
+            for name, each in plan.scripts.old.items()
+            if each in plan.scripts_run
+        },
+        {
+            name: ScriptsRun(each.store, each.path.target, dict(each.applied))
+            for name, each in plan.scripts.new.items()
+            if each in plan.scripts_run
         },
     )
 
 
-def _written(
-    run: OperatorRun, read: dict[str, Checksum], target: Target
-) -> tuple[FamilyReport, ...]:
+def _written(run: OperatorRun, read: Read, target: Target) -> tuple[FamilyReport, ...]:
     assert run.operator.new is not None, "an operator that goes is not written"  # noqa: S101
     number = run.operator.new.number
     finished = target.finished(number)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.errors import StatemigrateError
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.families import FamilyPlan, plan_families
+from statemigrate.rewrite.plan.families import FamilyPlan
+from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
@@ -44,11 +46,15 @@ class Derivation:
         """What comes out of each family that has old rows, beside what was written of it."""
         for old, new, families in self._pairs():
             missing = self.scripts.missing
-            for each in families:
-                if each.source in missing:
-                    again = f"{each.name} was not made again from the old rows"
-                    yield Found(f"{again}: {missing[each.source]}", "untried")
-            open_ = {each.name: each for each in families if each.source not in missing}
+            untried = {
+                each.name: missing[name]
+                for each in families
+                for name in self._scripted(each)
+                if name in missing
+            }
+            for name, why in untried.items():
+                yield Found(f"{name} was not made again from the old rows: {why}", "untried")
+            open_ = {each.name: each for each in families if each.name not in untried}
             if open_:
                 yield from self._of_operator(old, new, open_)
 
@@ -60,28 +66,29 @@ class Derivation:
             families = [
                 each
                 for each in self.report.families
-                if each.name in names and each.read is not None and each.source in old
+                if each.name in names and each.read is not None and {*each.read_of} <= {*old}
             ]
             if families:
-                yield old[families[0].source], new, families
+                yield old[next(iter(families[0].read_of))], new, families
 
     def _of_operator(
         self, old: OperatorShape, new: OperatorShape, families: Mapping[str, FamilyReport]
     ) -> Iterator[Found]:
-        scripts = {
-            name: each
-            for name, each in self.scripts.scripts.items()
-            if name in {family.source for family in families.values()}
-        }
+        sources = {name for family in families.values() for name in family.read_of}
+        found = self.scripts.scripts
+        scripts = Scripts(
+            {name: each for name, each in found.old.items() if name in sources},
+            {name: each for name, each in found.new.items() if name in families},
+        )
         try:
-            plans = list(plan_families(old, new, self._states, self._takes, scripts))
+            plans = list(plan_families(old, new, self.report.states, self._takes, scripts))
         except StatemigrateError as error:
             yield self._failed(", ".join(families), error)
             return
         batch_time = self.before.offsets[self.before.batch].timestamp
         changes = Changes(self.reader, old, new, plans, self._starts, batch_time)
         for plan in plans:
-            if plan.name in families and plan.old is not None:
+            if plan.name in families and plan.sources:
                 yield self._of_family(changes, plan, families[plan.name])
 
     def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
@@ -92,13 +99,22 @@ class Derivation:
             return self._failed(family.name, error)
         written = {number: each for number, each in family.written.items() if each.count}
         made_again = f"{_named(family, plan)}: {_said(sum(made.values(), Checksum()))}"
-        edited = self.scripts.edited.get(family.source, ())
+        edited = tuple(
+            revision
+            for name in self._scripted(family)
+            for revision in self.scripts.edited.get(name, ())
+        )
         if made == written:
             though = f"; revision {', '.join(edited)} was edited since" if edited else ""
             return Found(f"{made_again}{though}", "fine")
         return Found(
             f"{made_again}; written were {_said(family.total)}; {_why(plan, edited)}", "problem"
         )
+
+    def _scripted(self, family: FamilyReport) -> set[str]:
+        """The names under which the report has scripts that were run on a family."""
+        of_new = {family.name} & {*self.report.scripts_of_new}
+        return of_new | {*family.read_of} & {*self.report.scripts}
 
     def _failed(self, name: str, error: StatemigrateError) -> Found:
         return Found(
@@ -113,13 +129,6 @@ class Derivation:
             each["name"]: json.loads(each["said"])
             for each in self.report.answers
             if each["kind"] in ("start", "expiry")
-        }
-
-    @property
-    def _states(self) -> dict[str, str]:
-        """The old families that the author said for new ones."""
-        return {
-            each["name"]: each["said"] for each in self.report.answers if each["kind"] == "state"
         }
 
     @property

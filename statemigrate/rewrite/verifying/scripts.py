@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
-from statemigrate.rewrite.plan.lineages import scripted_stores
-from statemigrate.rewrite.plan.scripts import Scripted
-from statemigrate.rewrite.run.report import ScriptsRun
+from statemigrate.rewrite.plan.lineages import StoreScripts
+from statemigrate.rewrite.plan.scripts import Scripted, Scripts
+from statemigrate.rewrite.run.report import RewriteReport, ScriptsRun
 
 
 @dataclass(frozen=True)
 class ScriptsAgain:
-    """By Spark's kind and number of a store: its scripts, why there are none, and what was edited.
+    """The scripts; and by the kind and number of a store why there are none, and what was edited.
 
     ``edited`` has the revisions whose checksum is not the one that the rewrite noted.
     """
 
-    scripts: Mapping[str, Scripted] = field(default_factory=dict)
+    scripts: Scripts = field(default_factory=Scripts)
     missing: Mapping[str, str] = field(default_factory=dict)
     edited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def scripts_again(
-    noted: Mapping[str, ScriptsRun],
+    report: RewriteReport,
     shape: CheckpointShape,
     lineages: Mapping[str, Lineage] | None,
     record: Mapping[str, StoreRecord],
@@ -36,17 +36,34 @@ def scripts_again(
     ``lineages`` is None without a folder of scripts; ``record`` is what deployments noted in the
     old checkpoint. Raises `StartupError` for state that is of no revision of theirs.
     """
+    noted = {**report.scripts, **report.scripts_of_new}
     missing = {known: why for known, run in noted.items() if (why := _missing(run, lineages))}
-    there = {known: run for known, run in noted.items() if known not in missing}
-    scripts = scripted_stores(
-        shape,
-        {run.store: (lineages or {})[run.store] for run in there.values()},
-        record,
-        {run.store: run.target for run in there.values()},
-        {run.store: known for known, run in there.items()},
+    old = {known: run for known, run in report.scripts.items() if known not in missing}
+    new = {known: run for known, run in report.scripts_of_new.items() if known not in missing}
+    scripts = Scripts(
+        _found(old, shape, lineages, record).of_old(),
+        _found(new, shape, lineages, record).of_new(report.states),
     )
-    edited = {known: _edited(scripts[known], run) for known, run in there.items()}
+    pairs = ((old, scripts.old), (new, scripts.new))
+    edited = {
+        known: _edited(found[known], run) for runs, found in pairs for known, run in runs.items()
+    }
     return ScriptsAgain(scripts, missing, edited)
+
+
+def _found(
+    runs: Mapping[str, ScriptsRun],
+    shape: CheckpointShape,
+    lineages: Mapping[str, Lineage] | None,
+    record: Mapping[str, StoreRecord],
+) -> StoreScripts:
+    return StoreScripts(
+        shape,
+        {run.store: (lineages or {})[run.store] for run in runs.values()},
+        record,
+        {run.store: run.target for run in runs.values()},
+        {run.store: known for known, run in runs.items()},
+    )
 
 
 def _missing(run: ScriptsRun, lineages: Mapping[str, Lineage] | None) -> str:

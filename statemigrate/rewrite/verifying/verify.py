@@ -64,7 +64,7 @@ def verify_files(
     before = describe(old, report.batch)
     _check_query(before, after, report, old)
     old_reader = StateReader(old, report.batch, rewriting_session(spark, before))
-    scripts = scripts_again(report.scripts, before, lineages, read_record(old))
+    scripts = scripts_again(report, before, lineages, read_record(old))
     found = [
         *_compared("old", before, old_reader, _expected_of_old(report)),
         *_of_new(after, reader, report),
@@ -124,7 +124,7 @@ def _check_query(
 
 
 def _expected_of_old(report: RewriteReport) -> dict[str, Checksum]:
-    read = {each.source: each.read for each in report.families if each.read is not None}
+    read = {name: of for each in report.families for name, of in each.read_of.items()}
     return {**read, **report.gone}
 
 

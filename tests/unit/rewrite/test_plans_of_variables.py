@@ -16,6 +16,7 @@ from statemigrate.cli.views.rewrite import print_rewriting
 from statemigrate.commands.rewriting.rewrite import Rewriting
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
 from statemigrate.rewrite.plan.plan import make_plan
 
@@ -90,6 +91,61 @@ def test_a_variable_goes_on_under_another_name_if_it_is_said():
     assert [each.said for each in made.answered] == ["old"]
     with pytest.raises(RewriteError, match="which there is not"):
         plan(variables(value("old")), variables(value("new")), take={"new": "nothing"})
+
+
+def test_several_variables_become_one_and_each_field_is_of_one_of_them():
+    old = variables(value("left", "n INT"), value("right", "m INT, t INT"), value("both", "t INT"))
+    new = variables(value("both", "n BIGINT, m INT"))
+    said = {"take": {"both": "left, right"}}
+    made = plan(old, new, **said)
+    assert {each.name: each.proposal for each in made.questions} == {
+        "both": "gone",
+        "right.t": "gone",
+        "both.m": "null",
+        "both.n": "null",
+    }
+    assert "rows of right have nothing of it" in made.questions[-1].text
+    accepted = plan(old, new, **said, accept=["both", "right.t", "both.m"], start={"both.n": 0})
+    (joined,) = accepted.operators[0].families
+    assert (accepted.questions, accepted.starts) == ((), {"both.n": 0, "both.m": None})
+    assert (joined.change, joined.way, len(joined.parts)) == ("joined", "joined", 2)
+    assert accepted.operators[0].change == "joined"
+    (document,) = plan_document(accepted)["operators"][0]["families"]
+    assert [(each["field"], each["of"], each["change"]) for each in document["value"]] == [
+        ("n", "left", "widened"),
+        ("m", "left", "new"),
+        ("n", "right", "new"),
+        ("m", "right", "kept"),
+        ("t", "right", "gone"),
+    ]
+
+
+def test_of_several_variables_that_have_a_field_one_must_be_said():
+    old = variables(value("left", "n INT, m INT"), value("right", "n INT"))
+    new = variables(value("both", "n INT, m INT"))
+    with pytest.raises(RewriteError, match="left and right become both") as caught:
+        plan(old, new, take={"both": "left,right"})
+    assert "--take both.n=left.n" in caught.value.next_action
+    made = plan(old, new, take={"both": "left,right", "both.n": "left.n"})
+    assert [each.name for each in made.questions] == ["right.n", "both.n", "both.m"]
+    lists = plan(variables(listed("a"), listed("b")), variables(listed("c")), take={"c": "a,b"})
+    assert lists.questions == ()
+
+
+def test_what_cannot_become_one_variable_is_refused():
+    old, new = variables(value("left"), mapped("of"), timers()), variables(value("both"))
+    timed = "transform-with-state-0.$eventTimers_keyToTimestamp"
+    for said, match in (
+        ("left,nothing", "cannot go on with nothing, which there is not"),
+        ("left,left", "cannot go on with all of left, left"),
+        (f"left,{timed}", "cannot go on with all of"),
+        ("left,of", "and old rows do not say it|meet, since the key has no|of another kind"),
+    ):
+        with pytest.raises(RewriteError, match=match):
+            plan(old, new, take={"both": said})
+    counts = operator("stateStoreSave", KEY, struct("count BIGINT"))
+    with pytest.raises(RewriteError, match="which there is not"):
+        plan(counts, counts, take={"aggregation-0": "aggregation-0,aggregation-1"})
 
 
 def test_a_value_becomes_a_list_of_one_and_nothing_else_another_kind_by_itself():

@@ -32,8 +32,8 @@ class Asked:
         self.answered: list[Answered] = []
         self.starts: dict[str, Any] = {}
 
-    def start(self, name: str, proposal: object, spark: Any) -> None:
-        """A field of the type ``spark`` that old rows lack, and where Spark would let it start.
+    def start(self, name: str, proposal: object, spark: Any, rows: str | None = None) -> None:
+        """A field of the type ``spark`` that ``rows`` lack, and where Spark would let it start.
 
         Raises `RewriteError` for an answer that the field cannot hold.
         """
@@ -42,7 +42,7 @@ class Asked:
         question = Question(
             name,
             "start",
-            f"{name} is new, and {self._rows} have nothing of it"
+            f"{name} is new, and {rows or self._rows} have nothing of it"
             + (f": does it start at {text}?" if known else ": what does it start with?"),
             text,
             (f"--accept {name}, or " if known else "") + f"--start {name}=JSON",
@@ -157,7 +157,7 @@ def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None
     for change in (family.key, family.value):
         _ask_sources(asked, family.name, change)
         for label in change.dropped:
-            asked.confirm(_dropped(f"{family.name}.{label}"))
+            asked.confirm(dropped(f"{family.name}.{label}"))
     if family.key.dropped:
         asked.confirm(_meeting(family))
 
@@ -178,7 +178,8 @@ def _ask_sources(asked: Asked, store: str, change: StructChange) -> None:
             )
 
 
-def _dropped(name: str) -> Question:
+def dropped(name: str) -> Question:
+    """Whether a field goes."""
     return Question(
         name, "drop", f"the new code does not keep {name}: is it to go?", "gone", f"--accept {name}"
     )
