@@ -13,6 +13,7 @@ from benchmarks import (
     dual_access,
     engines,
     native,
+    pages,
     rewrites,
     state_rows,
 )
@@ -24,6 +25,7 @@ _FULL = {
     "backfill": backfilling.measure,
     "commit": commits.measure,
     "native": native.measure,
+    "pages": pages.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
     "rewrites": rewrites.measure,
@@ -34,6 +36,7 @@ _QUICK = {
     "backfill": lambda: backfilling.measure(100_000, 1),
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
+    "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),

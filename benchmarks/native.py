@@ -43,7 +43,7 @@ def measure(keys: int = 10_000, rounds: int = 5) -> list[Result]:
         spark.stop()
 
 
-class _Query:
+class Query:
     """A query over a folder of its own, fed one batch at a time."""
 
     def __init__(self, spark: Any, folder: Path) -> None:
@@ -58,14 +58,23 @@ class _Query:
     def checkpoint(self) -> Path:
         return self._folder / "checkpoint"
 
+    def stream(self) -> Any:
+        return self._spark.readStream.schema(_SCHEMA).parquet(str(self._folder / "input"))
+
     @contextmanager
-    def running(self, processor: Any, *, control: bool = False) -> Iterator[_Query]:
+    def running(self, processor: Any, *, control: bool = False) -> Iterator[Query]:
         from statemigrate import with_backfill
 
-        stream = self._spark.readStream.schema(_SCHEMA).parquet(str(self._folder / "input"))
+        stream = self.stream()
         if control:
             stream = with_backfill(stream, by="key", checkpoint=self.checkpoint)
         result = stream.groupBy("key").transformWithState(processor, OUTPUT, "Update", "None")
+        with self.started(result):
+            yield self
+
+    @contextmanager
+    def started(self, result: Any) -> Iterator[Query]:
+        """The query that writes ``result`` to nowhere, for the length of a block."""
         writer = result.writeStream.format("noop").outputMode("update")
         self._query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         try:
@@ -115,7 +124,7 @@ class _Query:
 def native_checkpoint(spark: Any, keys: int) -> Iterator[Path]:
     """A stopped query's checkpoint with a value for each key and, beside it, the script."""
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
-        query = _Query(spark, Path(folder))
+        query = Query(spark, Path(folder))
         _write_script(Path(folder))
         with query.running(Totals()):
             query.batch(range(keys))
@@ -167,16 +176,16 @@ class _Native:
         *,
         control: bool = False,
         named: bool = False,
-    ) -> _Query:
+    ) -> Query:
         """A query that was stopped with a value for each key; ``named``: as the target family."""
-        query = _Query(self._spark, self._folder / name)
+        query = Query(self._spark, self._folder / name)
         if named:
             processor = self._migrated(query)
         with query.running(processor, control=control):
             query.batch(keys)
         return query
 
-    def _migrated(self, query: _Query | None = None) -> Any:
+    def _migrated(self, query: Query | None = None) -> Any:
         from statemigrate import migrated
 
         checkpoint = None if query is None else query.checkpoint

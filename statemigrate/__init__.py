@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import migrated
     from statemigrate.native.live.deployed import migration_counts
     from statemigrate.native.live.envelope import ENVELOPE
+    from statemigrate.pages.query import paged
     from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
     from statemigrate.rewrite.plan.options import RewriteOptions
     from statemigrate.rewrite.plan.plan import RewritePlan
@@ -126,6 +127,7 @@ _NAMES = {
     "statemigrate.native.decorator": "migrated",
     "statemigrate.native.live.deployed": "migration_counts",
     "statemigrate.native.live.envelope": "ENVELOPE",
+    "statemigrate.pages.query": "paged",
     "statemigrate.rewrite.plan.options": "RewriteOptions",
     "statemigrate.rewrite.plan.plan": "RewritePlan",
     "statemigrate.rewrite.plan.asking.questions": "RewriteAnswers",
@@ -216,6 +218,7 @@ __all__ = [
     "migrated",
     "migration_counts",
     "new",
+    "paged",
     "pause_backfill",
     "quarantine",
     "record_applied",

@@ -6,6 +6,7 @@ need must be importable where the executors run, as for every function that Spar
 
 from __future__ import annotations
 
+import os
 import pickle
 import pickletools
 import sys
@@ -47,6 +48,14 @@ def check_workers(lineages: Mapping[str, Lineage]) -> None:
     found = _asked(session, payload, wanted)
     if found is not None:
         raise _missing(lineages, found, sorted({*modules, *wanted}))
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Let local workers run this very interpreter, whatever ``python3`` on the path is."""
+    context = session.sparkContext
+    chosen = "PYSPARK_PYTHON" in os.environ
+    if not chosen and (context.master or "").startswith("local"):
+        context.pythonExec = sys.executable
 
 
 def _pickled(lineages: Mapping[str, Lineage]) -> bytes:

@@ -13,9 +13,9 @@ from statemigrate.embedded.working.families import RocksFamily, RocksListFamily,
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
-from statemigrate.paged.families import PageFamily, PageListFamily, fingerprint
-from statemigrate.paged.page.layout import Place
-from statemigrate.paged.page.page import Page
+from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
+from statemigrate.pages.page.layout import Place
+from statemigrate.pages.page.page import Page
 
 FORMAT = Struct("n BIGINT, s STRING")
 # Bytes at which ranges and prefixes go wrong.

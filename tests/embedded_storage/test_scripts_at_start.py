@@ -44,7 +44,7 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
     started = MagicMock()
     monkeypatch.setattr(module, "RunningQuery", started)
     monkeypatch.setattr(module, "with_heartbeat", MagicMock())
-    monkeypatch.setattr(module, "_use_this_python", MagicMock())
+    monkeypatch.setattr(module, "use_this_python", MagicMock())
     query = EmbeddedQuery(
         MagicMock(schema=KEY),
         by="k",

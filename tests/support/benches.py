@@ -18,9 +18,9 @@ from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Value
-from statemigrate.paged.families import family_class
-from statemigrate.paged.page.layout import Place
-from statemigrate.paged.page.page import Page
+from statemigrate.pages.families import family_class
+from statemigrate.pages.page.layout import Place
+from statemigrate.pages.page.page import Page
 from support.notes import REVISIONS, family, lineage
 
 Crash = Literal["abandoned", "left open", "killed", "deleted", "not published"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,7 +40,7 @@ from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import check_grouping
-from statemigrate.processor.workers import check_workers
+from statemigrate.processor.workers import check_workers, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -112,7 +110,7 @@ class EmbeddedQuery:
         # Read once: the first batch may come hours later, with another release's scripts there.
         planned = partial(self._plans, declared, self._lineages(declared))
         stores = planned(committed)
-        _use_this_python(self._stream)
+        use_this_python(self._stream.sparkSession)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(Presence(epoch))
@@ -256,11 +254,3 @@ def _output_struct(output: StructType | str) -> StructType:
 def _columns(schema: dict[str, Any]) -> str:
     # Without nullability and metadata, which do not change a key's bytes.
     return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])
-
-
-def _use_this_python(stream: DataFrame) -> None:
-    """Let local workers run this very interpreter, whatever ``python3`` on the path is."""
-    context = stream.sparkSession.sparkContext
-    chosen = "PYSPARK_PYTHON" in os.environ
-    if not chosen and (context.master or "").startswith("local"):
-        context.pythonExec = sys.executable

@@ -12,10 +12,10 @@ from hypothesis import example, given
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
-from statemigrate.paged.page import page as pages
-from statemigrate.paged.page.columns import NEVER
-from statemigrate.paged.page.layout import Place
-from statemigrate.paged.page.page import Page
+from statemigrate.pages.page import page as pages
+from statemigrate.pages.page.columns import NEVER
+from statemigrate.pages.page.layout import Place
+from statemigrate.pages.page.page import Page
 
 PLACE = Place(8, 3, b"k" * 16)
 FAMILIES = {"notes": b"n" * 16, "notes@r1": b"m" * 16, "ü": b"u" * 16}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from statemigrate.errors import PageError
-from statemigrate.paged.page.layout import Extent, Place, read, written
-from statemigrate.paged.page.section import Section
+from statemigrate.pages.page.layout import Extent, Place, read, written
+from statemigrate.pages.page.section import Section
 
 LARGEST = 64 << 20
 """Bytes that a page may have: every visit reads and writes all of them."""
@@ -45,6 +45,16 @@ class Page:
     def is_changed(self) -> bool:
         """Whether the entries differ from those that are stored."""
         return any(section.is_changed for section in self._open.values())
+
+    @property
+    def formats(self) -> dict[str, bytes]:
+        """By family that is stored, the fingerprint of the format of its values."""
+        return {name: extent.format for name, (extent, _) in self._stored.items()}
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The families that have an entry in what is stored."""
+        return frozenset(self._stored)
 
     def holds(self, family: str) -> bool:
         """Whether there is an entry of a family now; its section is not opened for that."""

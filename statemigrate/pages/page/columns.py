@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from operator import lt
 
-from statemigrate.paged.page.layout import Extent, damaged
+from statemigrate.pages.page.layout import Extent, damaged
 
 NEVER = 0
 """The expiry of an entry that does not expire; others are milliseconds since the epoch."""

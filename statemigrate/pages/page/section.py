@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from statemigrate.families import Span
-from statemigrate.paged.page.columns import NEVER, Columns, Weaving, opened
-from statemigrate.paged.page.layout import Extent
+from statemigrate.pages.page.columns import NEVER, Columns, Weaving, opened
+from statemigrate.pages.page.layout import Extent
 
 
 class Section:

@@ -12,9 +12,9 @@ from typing import Any
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
-from statemigrate.paged.page.layout import damaged
-from statemigrate.paged.page.page import Page
-from statemigrate.paged.page.section import Section
+from statemigrate.pages.page.layout import damaged
+from statemigrate.pages.page.page import Page
+from statemigrate.pages.page.section import Section
 
 FINGERPRINT = 16
 """The bytes of a fingerprint that a page keeps."""
@@ -68,15 +68,13 @@ class PageFamily:
         """See `statemigrate.families.Family.is_drained`: of this page, which was read whole."""
         if self._section is not None:
             return not self._section.count
-        return not self._current().holds(self.name)
+        # Before the first page nothing was seen, and not seen is never empty.
+        return self._page is not None and not self._page.holds(self.name)
 
     def _opened(self) -> Section:
-        self._section = self._current().section(self.name, self._fingerprint)
-        return self._section
-
-    def _current(self) -> Page:
         assert self._page is not None, "no page was turned to"  # noqa: S101
-        return self._page
+        self._section = self._page.section(self.name, self._fingerprint)
+        return self._section
 
 
 class PageListFamily(PageFamily):

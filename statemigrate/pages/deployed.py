@@ -1,0 +1,65 @@
+"""What travels to the workers with a paged processor, compared wherever it arrives (rule 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import Settings, StorePlan
+from statemigrate.native.live.counts import MigrationCounts
+from statemigrate.native.seen.comparing import is_planning
+from statemigrate.native.seen.seen import Seen
+from statemigrate.pages.record import PagesRecord, read_record, write_record
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+@dataclass(frozen=True)
+class PagedDeployment:
+    """A processor's deployment on pages.
+
+    ``key`` is the type of the grouping key, whose columns are at ``key_columns`` in the stream, and
+    ``record`` what is left in the checkpoint when the query starts.
+    """
+
+    key: StructType
+    key_columns: tuple[int, ...]
+    output: StructType
+    plans: Mapping[str, StorePlan]
+    settings: Settings
+    seen: Seen
+    record: PagesRecord
+    counts: MigrationCounts | None = None
+
+    @property
+    def pages(self) -> int:
+        """How many pages the query has."""
+        return self.record.pages
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, tuple(getattr(self, each.name) for each in fields(self))
+
+    def begin_run(self) -> None:
+        """Before a run plans its first batch: compare, and leave the record.
+
+        Raises `StartupError` where the check is not good for the query that runs there by now.
+        """
+        committed = self.seen.compare_at_start()
+        if committed != self.seen.batch:
+            left = read_record(self.seen.files)
+            # Batches of this very deployment wrote to nothing that it does not read.
+            if committed < self.seen.batch or left is None or not self._is_mine(left):
+                raise self.seen.outdated(committed)
+        write_record(self.seen.files, self.record)
+
+    def _is_mine(self, left: PagesRecord) -> bool:
+        return left.deployment == self.seen.deployment
+
+
+def _arrived(*values: Any) -> PagedDeployment:
+    deployment = PagedDeployment(*values)
+    if is_planning():
+        deployment.begin_run()
+    return deployment

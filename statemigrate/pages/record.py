@@ -1,0 +1,66 @@
+"""What a paged query leaves in its checkpoint about its pages, for tools and for its next start.
+
+Spark knows of binary values alone: number of pages, key columns and the families' formats are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from statemigrate.deployment import StoredStore
+from statemigrate.files import Files
+from statemigrate.files.documents.sealed import sealed, understood, unsealed
+
+RECORD = "statemigrate/pages.json"
+"""The file, below the checkpoint."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PagesRecord:
+    """How many pages, the key's columns as Spark writes types in JSON, and every family's format.
+
+    ``deployment`` names the start-up check that it was made with.
+    """
+
+    pages: int
+    key: Mapping[str, Any]
+    stores: Mapping[str, StoredStore] = field(default_factory=dict)
+    deployment: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The document."""
+        stores = {name: store.to_json() for name, store in self.stores.items()}
+        parts = {"pages": self.pages, "key": dict(self.key), "deployment": self.deployment}
+        return {"format": _FORMAT, "stores": stores, **parts}
+
+
+def read_record(files: Files) -> PagesRecord | None:
+    """The record, None where there is none. Raises `CorruptFileError` for one that was altered."""
+    try:
+        data = files.get(RECORD)
+    except FileNotFoundError:
+        return None
+    place = f"{files.location}/{RECORD}"
+    document = unsealed(data, place)
+    return understood(place, f"a record of pages of format {_FORMAT}", lambda: _made(document))
+
+
+def write_record(files: Files, record: PagesRecord) -> None:
+    """Replace the record; a reader sees the old one or the new one."""
+    files.replace(RECORD, sealed(record.to_json()))
+
+
+def _made(document: dict[str, Any]) -> PagesRecord:
+    if document.get("format") != _FORMAT:
+        raise ValueError(f"format {document.get('format')!r}")
+    try:
+        stores = {
+            str(name): StoredStore.from_json(each) for name, each in document["stores"].items()
+        }
+        key = dict(document["key"])
+        return PagesRecord(int(document["pages"]), key, stores, str(document["deployment"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,162 @@
+"""The start-up check of pages (rule 10): code, scripts, record and committed pages compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    Settings,
+    StoredStore,
+    check_targets,
+    is_family_of,
+    plan_store,
+)
+from statemigrate.errors import CorruptFileError, StartupError
+from statemigrate.files.documents.sealed import RESTORE_COPY
+from statemigrate.files.opening import open_files
+from statemigrate.files.remembered import Remembered
+from statemigrate.migration import Lineage
+from statemigrate.native.live.counts import MigrationCounts
+from statemigrate.native.seen.seen import Seen
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.pages.families import fingerprint
+from statemigrate.pages.handle import PagedHandle
+from statemigrate.pages.held import Held, held_in
+from statemigrate.pages.record import RECORD, PagesRecord, read_record
+from statemigrate.pages.visits import VARIABLE, key_fingerprint
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.workers import check_workers
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def checked(
+    processor: Any,
+    *,
+    spark: SparkSession,
+    checkpoint: str,
+    pages: int,
+    key: StructType,
+    key_columns: tuple[int, ...],
+    output: StructType,
+) -> PagedDeployment:
+    """The deployment of a processor. Raises `StartupError` where code, scripts and state differ."""
+    settings: Settings = getattr(processor, SETTINGS, Settings())
+    files = Remembered(open_files(checkpoint, spark))
+    seen = Seen.at(checkpoint, files)
+    state = SparkCheckpoint(seen.checkpoint, spark, operator=settings.operator, files=files)
+    state.check_provider()
+    state.check_place()
+    declared = declared_variables(processor, PagedHandle)
+    check_targets(settings, declared)
+    lineages = _lineages(processor, settings, declared)
+    record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
+    stored: Mapping[str, StoredStore] = {}
+    if seen.is_something:
+        left = _record_of(state)
+        _check_place(left, pages, key, state.path)
+        held = held_in(state.frame(VARIABLE), pages, key_fingerprint(key))
+        stored = _stored(left, held, state.path)
+        record = replace(record, stores=left.stores)
+    plans = {
+        each.store: plan_store(each, lineages.get(each.store), stored.get(each.store), settings)
+        for each in declared
+    }
+    mine = {store: plan.stored() for store, plan in plans.items()}
+    record = replace(record, stores={**record.stores, **mine})
+    counts = MigrationCounts.of_session()
+    return PagedDeployment(key, key_columns, output, plans, settings, seen, record, counts)
+
+
+def _lineages(
+    processor: Any, settings: Settings, declared: Sequence[Declared]
+) -> Mapping[str, Lineage]:
+    if not hasattr(processor, SETTINGS):
+        return {}
+    from statemigrate.scripts import ScriptFolder
+
+    lineages = ScriptFolder(settings.migrations).lineages()
+    mine = {each.store: lineages[each.store] for each in declared if each.store in lineages}
+    check_workers(mine)
+    return mine
+
+
+def _record_of(state: SparkCheckpoint) -> PagesRecord:
+    variables = state.variables()
+    if VARIABLE not in variables:
+        raise StartupError(
+            f"the checkpoint {state.path} is not one of paged state",
+            expected=f"the state variable {VARIABLE}",
+            found=", ".join(sorted(variables)) or "no state variable",
+            next_action="begin pages with a checkpoint of their own; Spark's own state does not "
+            "become pages by itself",
+            path=state.path,
+        )
+    record = read_record(state.files)
+    if record is None:
+        raise CorruptFileError(
+            f"{state.path} has pages of state, and not the record of what is in them",
+            expected=RECORD,
+            found="no such file",
+            next_action=RESTORE_COPY,
+            path=state.path,
+        )
+    return record
+
+
+def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) -> None:
+    if record.pages != pages:
+        raise StartupError(
+            f"the checkpoint {path} has another number of pages",
+            expected=f"{record.pages} pages, as it was begun with",
+            found=f"pages={pages}",
+            next_action=f"pass pages={record.pages}: the number is fixed for the life of a "
+            "checkpoint",
+            path=path,
+        )
+    columns = [(field["name"], field["type"]) for field in record.key["fields"]]
+    given = [(field.name, field.dataType.jsonValue()) for field in key.fields]
+    if columns != given:
+        raise StartupError(
+            f"the checkpoint {path} has another grouping key",
+            expected=", ".join(f"{name} {kind}" for name, kind in columns),
+            found=", ".join(f"{name} {kind}" for name, kind in given),
+            next_action="group by the same columns, with the same names and types, in by=",
+            path=path,
+        )
+
+
+def _stored(record: PagesRecord, held: Held, path: str) -> dict[str, StoredStore]:
+    """By store, the families that pages have entries of; a store of which none has is left out."""
+    known = {each.name for store in record.stores.values() for each in store.families}
+    for name in sorted(set(held) - known):
+        if any(is_family_of(store, name) for store in record.stores):
+            raise _disagreeing(path, name, "no such family in the record")
+    found = {}
+    for name, store in record.stores.items():
+        families = [each for each in store.families if each.name in held]
+        for each in families:
+            if held[each.name] != {fingerprint(each.format)}:
+                raise _disagreeing(path, each.name, "values of another format than recorded")
+        if families:
+            marked = tuple(replace(each, holds="something") for each in families)
+            found[name] = replace(store, families=marked)
+    return found
+
+
+def _disagreeing(path: str, family: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"the pages in {path} and the record of them disagree about {family}",
+        expected=f"every family that a page has, with its format, in {RECORD}",
+        found=found,
+        next_action=RESTORE_COPY,
+        path=path,
+        family=family,
+    )

@@ -1,0 +1,58 @@
+"""A streaming query on pages as a test drives it: feed, deploy, look at what pages hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from native_pipeline import NativePipeline
+
+import statemigrate
+from statemigrate.families import Span
+from statemigrate.formats import Struct
+from statemigrate.pages.families import fingerprint
+from statemigrate.pages.page.layout import Place
+from statemigrate.pages.page.page import Page
+from statemigrate.pages.visits import VARIABLE, key_fingerprint
+from statemigrate.processor.keys import KeyCodec
+
+
+@dataclass
+class PagedPipeline(NativePipeline):
+    """`NativePipeline` with the state in pages."""
+
+    pages: int = 4
+
+    def result(self, processor: Any, stream: Any = None) -> Any:
+        return statemigrate.paged(
+            self.stream() if stream is None else stream,
+            by=self.by,
+            processor=processor,
+            output=self.output,
+            checkpoint=self.checkpoint,
+            pages=self.pages,
+        )
+
+    def stored_pages(self) -> dict[int, bytes]:
+        """Every page's bytes by its number, as Spark's state has them."""
+        reader = self.spark.read.format("statestore").option("stateVarName", VARIABLE)
+        rows = reader.load(str(self.checkpoint)).collect()
+        return {row.key[0]: bytes(row.value.page) for row in rows}
+
+    def entries(self, formats: dict[str, str]) -> dict[int, dict[str, dict[Any, Any]]]:
+        """By page and family, the values by the key's one column; ``formats`` are by family."""
+        from pyspark.sql.types import StructType
+
+        key = StructType([StructType.fromDDL(self.rows)[self.by]])
+        codec, found = KeyCodec(key), {}
+        for number, data in self.stored_pages().items():
+            page = Page(Place(self.pages, number, key_fingerprint(key)), data)
+            found[number] = {
+                family: {
+                    codec.decode(each)[0]: Struct(ddl).decode(value)
+                    for each, value in page.section(family, fingerprint(Struct(ddl))).scan(Span())
+                }
+                for family, ddl in formats.items()
+                if page.holds(family)
+            }
+        return found

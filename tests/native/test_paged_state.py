@@ -1,0 +1,246 @@
+"""State in pages of Spark's own: the same rows as Spark's, migrations whole, refusals by name."""
+
+import json
+import shutil
+from collections import Counter
+
+import pytest
+from everything import OUTPUT, ROWS, Everything, event, shown
+from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
+from tally import (
+    AMOUNTS,
+    AMOUNTS_DDL,
+    CENTS,
+    CENTS_DDL,
+    FAMILIES,
+    AmountsTally,
+    CentsTally,
+    Expected,
+    batch,
+)
+
+import statemigrate
+from statemigrate import PageError, StartupError, UnsupportedError, migrated
+from statemigrate.errors import CorruptFileError
+from statemigrate.files.documents.sealed import sealed
+
+pytestmark = pytest.mark.spark
+FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
+
+
+@pytest.fixture
+def paged(spark, tmp_path):
+    return PagedPipeline(spark, tmp_path / "paged")
+
+
+@pytest.fixture(scope="module")
+def stopped(spark, tmp_path_factory):
+    """A query that was stopped after a batch of thirty keys; its tests leave it as it is."""
+    pipeline = PagedPipeline(spark, tmp_path_factory.mktemp("stopped"))
+    pipeline.feed(batch("first", range(30)))
+    pipeline.deploy_natively(CentsTally())
+    return pipeline
+
+
+def by_batch(pipeline):
+    return {n: Counter(map(shown, rows)) for n, rows in pipeline.handed_by_batch.items() if rows}
+
+
+def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
+    keys = [("a", 1), ("a", None), (None, 2), ("b\x00", 1), (None, None)]
+    lives = [
+        [
+            [event(*key, "add", second) for key in keys for second in (1, 2, 3)],
+            [
+                event("a", 1, "add", 5, raw=None, tags=None, attributes=None),
+                event("a", None, "rewrite", 6),
+                event(None, 2, "clear", 7),
+                event("b\x00", 1, "remove", 2),
+                event("new", 3, "rewrite", 4),
+            ],
+        ],
+        [
+            [event(*key, "add", 8, tags=[], attributes={}) for key in [*keys, ("new", 3)]],
+            [event(*key, "clear", 9) for key in keys],
+            [event(*key, "add", 2) for key in keys[:2]],
+        ],
+    ]
+    parts = {"rows": ROWS, "output": OUTPUT, "by": ("name", "number")}
+    plain = NativePipeline(spark, tmp_path / "plain", **parts)
+    paged = PagedPipeline(spark, tmp_path / "paged", pages=2, **parts)
+    for batches in lives:
+        for pipeline in (plain, paged):
+            pipeline.feed(*batches)
+            pipeline.deploy_natively(Everything())
+    assert by_batch(paged) == by_batch(plain)
+    assert sum(map(len, paged.handed_by_batch.values())) == 5 + 5 + 6 + 5 + 2
+    assert paged.variables() == {"statemigrate_pages"}
+
+
+def test_a_touched_page_migrates_whole_and_the_others_stay(paged, scripts):
+    expected = Expected()
+    first, second = batch("first", range(30)), batch("second", range(2))
+    paged.feed(first)
+    paged.deploy_natively(CentsTally())
+    expected.process(first, CENTS)
+    assert {name for page in paged.entries(FORMATS).values() for name in page} == {"tally"}
+    paged.feed(second)
+    paged.deploy_natively(migrated(AmountsTally(), migrations=scripts.write()))
+    expected.process(second, AMOUNTS)
+    pages, touched = paged.entries(FORMATS), {row[0] for row in second}
+    for page in pages.values():
+        (held,) = page.values()
+        if touched & held.keys():
+            for key in held:
+                expected.move(key, AMOUNTS)
+    found = {name: {} for name in FORMATS}
+    for page in pages.values():
+        for name, entries in page.items():
+            found[name] |= entries
+    assert found == expected.stored(CENTS, AMOUNTS)
+    assert found["tally"]
+    assert len(found[FAMILIES[AMOUNTS]]) > len(touched)
+    assert paged.handed_rows == expected.output
+
+
+def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path):
+    class Looking(CentsTally):
+        def handleInputRows(self, key, rows, timerValues):
+            assert self.state.exists()
+            self.state.update(self.state.get())
+            return iter(())
+
+    copied = copy_of(stopped, tmp_path)
+    copied.feed(batch("second", range(30)))
+    query = copied.deploy_natively(Looking())
+    updated = [json.loads(each.json) for each in query.recentProgress]
+    assert sum(each["stateOperators"][0]["numRowsUpdated"] for each in updated) == 0
+    assert copied.stored_pages() == stopped.stored_pages()
+
+
+def copy_of(stopped, tmp_path, **parts):
+    """The stopped query in a place of its own."""
+    copied = PagedPipeline(stopped.spark, tmp_path / "copy", **parts)
+    shutil.copytree(stopped.input, copied.input, dirs_exist_ok=True)
+    shutil.copytree(stopped.checkpoint, copied.checkpoint)
+    for file in copied.checkpoint.glob("state/*/_metadata/**/*"):
+        if file.is_file() and not file.name.startswith("."):
+            text = file.read_text(errors="surrogateescape")
+            file.write_text(
+                text.replace(str(stopped.checkpoint), str(copied.checkpoint)),
+                errors="surrogateescape",
+            )
+            (file.parent / f".{file.name}.crc").unlink(missing_ok=True)
+    return copied
+
+
+def record_of(pipeline):
+    path = pipeline.checkpoint / "statemigrate" / "pages.json"
+    return path, json.loads(path.read_text())["body"]
+
+
+def test_the_record_says_what_is_in_the_pages(stopped):
+    _, record = record_of(stopped)
+    assert (record["format"], record["pages"]) == (1, 4)
+    assert [field["name"] for field in record["key"]["fields"]] == ["key"]
+    assert [each["name"] for each in record["stores"]["tally"]["families"]] == ["tally"]
+
+
+def test_another_number_of_pages_is_refused_with_both(stopped):
+    other = PagedPipeline(stopped.spark, stopped.root, pages=5)
+    with pytest.raises(StartupError, match="another number of pages") as raised:
+        other.result(CentsTally())
+    assert raised.value.expected.startswith("4 pages")
+    assert "pass pages=4" in raised.value.next_action
+
+
+def test_a_number_of_pages_changed_by_hand_is_found_in_the_pages(stopped, tmp_path):
+    copied = copy_of(stopped, tmp_path, pages=5)
+    path, record = record_of(copied)
+    path.write_bytes(sealed({**record, "pages": 5}))
+    with pytest.raises(PageError, match="another number of pages") as raised:
+        copied.result(CentsTally())
+    assert raised.value.found == "4 pages"
+
+
+def test_pages_without_their_record_or_with_an_altered_one_are_refused(stopped, tmp_path):
+    copied = copy_of(stopped, tmp_path)
+    path, record = record_of(copied)
+    path.write_text(path.read_text().replace('"pages":4', '"pages":3'))
+    with pytest.raises(CorruptFileError, match="not what was written"):
+        copied.result(CentsTally())
+    path.write_bytes(
+        sealed({**record, "stores": {"tally": {**record["stores"]["tally"], "families": []}}})
+    )
+    with pytest.raises(CorruptFileError, match="disagree about tally"):
+        copied.result(CentsTally())
+    path.unlink()
+    with pytest.raises(CorruptFileError, match="not the record of what is in them"):
+        copied.result(CentsTally())
+
+
+def test_other_key_columns_and_another_schema_are_refused(stopped):
+    with pytest.raises(StartupError, match="another grouping key"):
+        PagedPipeline(stopped.spark, stopped.root, by="name").result(CentsTally())
+    with pytest.raises(StartupError, match="format stored for revision base"):
+        stopped.result(AmountsTally())
+
+
+def test_a_checkpoint_without_pages_is_refused(pipeline):
+    pipeline.feed(batch("first", range(3)))
+    pipeline.deploy_natively(CentsTally())
+    with pytest.raises(StartupError, match="not one of paged state"):
+        PagedPipeline(pipeline.spark, pipeline.root).result(CentsTally())
+
+
+class WithTimers(CentsTally):
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        return iter(())
+
+
+class WithTimeToLive(CentsTally):
+    def init(self, handle):
+        self.state = handle.getValueState("tally", CENTS_DDL, 1000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "problem"),
+    [
+        ({"by": "kee"}, StartupError, "cannot be grouped by kee"),
+        ({"by": ()}, StartupError, "grouped by no column"),
+        ({"pages": 0}, StartupError, "number of pages cannot be used"),
+        ({"pages": True}, StartupError, "number of pages cannot be used"),
+        ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
+        ({"processor": WithTimers()}, UnsupportedError, "no timers yet"),
+        ({"processor": WithTimeToLive()}, UnsupportedError, "no time to live"),
+    ],
+    ids=["column", "columns", "zero", "truth", "class", "timers", "time to live"],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error, problem):
+    given = {
+        **{"by": "key", "processor": CentsTally(), "output": paged.output},
+        **{"checkpoint": paged.checkpoint, "pages": 4, **changes},
+    }
+    with pytest.raises(error, match=problem) as raised:
+        statemigrate.paged(paged.stream(), **given)
+    assert raised.value.next_action
+    assert not paged.checkpoint.exists()
+
+
+def test_streams_that_pages_cannot_take_are_refused(paged, scripts):
+    paged.feed(batch("first", range(3)))
+    clashing = paged.stream().withColumnRenamed("name", "statemigrate_page")
+    with pytest.raises(StartupError, match="has a column statemigrate_page"):
+        paged.result(CentsTally(), clashing)
+    with pytest.raises(StartupError, match="is for a stream"):
+        paged.result(CentsTally(), paged.spark.read.schema(paged.rows).parquet(str(paged.input)))
+    with pytest.raises(UnsupportedError, match="cannot be a key here"):
+        paged.result(CentsTally(), paged.stream().selectExpr("cents / 2 AS key", "cents", "name"))
+
+
+def test_code_that_migrated_and_paged_both_name_a_checkpoint_for_is_refused(paged, scripts):
+    folder = scripts.write()
+    code = migrated(AmountsTally(), migrations=folder, checkpoint=paged.checkpoint)
+    with pytest.raises(StartupError, match="named twice"):
+        paged.result(code)

@@ -1,0 +1,128 @@
+"""Rows on their way to a page and back: what comes out is what Arrow's own conversion gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from itertools import groupby
+from typing import Any
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from pyspark.sql import Row
+from pyspark.sql.types import StructType
+
+from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, unpack
+from statemigrate.processor.handle import struct_of
+
+COLUMNS = {
+    "key": pa.string(),
+    "n": pa.int64(),
+    "flag": pa.bool_(),
+    "share": pa.float64(),
+    "raw": pa.binary(),
+    "day": pa.date32(),
+    "at": pa.timestamp("us", "Europe/Berlin"),
+    "tags": pa.list_(pa.string()),
+    "inner": pa.struct([("x", pa.int32())]),
+    "odd.name": pa.map_(pa.string(), pa.int64()),
+}
+MOMENT = dt.datetime(2025, 3, 30, 0, 59, tzinfo=dt.UTC)
+VALUES: dict[str, Any] = {
+    "key": st.sampled_from(["", "a", "\x00ü"]),
+    "n": st.sampled_from([0, 2**63 - 1, -(2**63)]),
+    "flag": st.booleans(),
+    "share": st.floats(allow_nan=False),
+    "raw": st.binary(max_size=2),
+    "day": st.dates(),
+    "at": st.sampled_from([MOMENT, MOMENT + dt.timedelta(hours=1)]),
+    "tags": st.lists(st.one_of(st.none(), st.text(max_size=1)), max_size=2),
+    "inner": st.fixed_dictionaries({"x": st.integers(-5, 5)}),
+    "odd.name": st.lists(st.tuples(st.text(max_size=1), st.integers(0, 5)), max_size=1),
+}
+rows = st.fixed_dictionaries(
+    {name: st.one_of(st.none(), values) for name, values in VALUES.items()}
+    | {BUCKET: st.integers(0, 3)}
+)
+SCHEMA = pa.schema([*COLUMNS.items(), (BUCKET, pa.int32())])
+
+
+def packages(batches: list[pa.RecordBatch]) -> dict[int, list[Any]]:
+    """The packed rows of each bucket, as Spark brings them together."""
+    packed = [row for batch in pack(iter(batches)) for row in batch.to_pylist()]
+    packed.sort(key=lambda row: row[BUCKET])
+    groups = groupby(packed, key=lambda row: row[BUCKET])
+    return {bucket: [Row(**row) for row in found] for bucket, found in groups}
+
+
+@given(many=st.lists(st.lists(rows, max_size=6), max_size=3))
+def test_every_row_comes_to_its_bucket_under_its_key_as_it_was(many: Any) -> None:
+    batches = [pa.RecordBatch.from_pylist(each, SCHEMA) for each in many]
+    names = list(COLUMNS)
+    expected: dict[int, list[tuple[Any, ...]]] = {}
+    for row in (row for batch in batches for row in batch.to_pylist()):
+        expected.setdefault(row[BUCKET], []).append(tuple(row[name] for name in names))
+    found = packages(batches)
+    assert found.keys() == expected.keys()
+    for bucket, each in found.items():
+        groups = list(Unpacking((0, 6)).by_key(each))
+        keys = [(group[0][0], group[0][6]) for group in groups]
+        assert len({(key, at and at.timestamp()) for key, at in keys}) == len(groups)
+        for (key, at), group in zip(keys, groups, strict=True):
+            mine = [row for row in expected[bucket] if (row[0], row[6]) == (key, at)]
+            assert list(map(tuple, group)) == mine
+            assert [list(map(type, row)) for row in group] == [
+                [type(value) for value in row] for row in mine
+            ]
+            assert all(row.asDict().keys() == set(names) for row in group)
+
+
+def test_the_two_times_of_a_repeated_hour_are_two_keys() -> None:
+    zone = pa.timestamp("us", "Europe/Berlin")
+    first = dt.datetime(2025, 10, 26, 0, 30, tzinfo=dt.UTC)
+    moments = [first, first + dt.timedelta(hours=1), first]
+    schema = pa.schema([("at", zone), (BUCKET, pa.int32())])
+    batch = pa.RecordBatch.from_pylist([{"at": each, BUCKET: 0} for each in moments], schema)
+    groups = list(Unpacking((0,)).by_key(packages([batch])[0]))
+    assert [len(group) for group in groups] == [2, 1]
+
+
+FLAT = struct_of("key STRING, n BIGINT, share DOUBLE, raw BINARY")
+NESTED = struct_of("key STRING, last STRUCT<at: TIMESTAMP, price: DECIMAL(12,3)>")
+
+
+def back(output: StructType, made: list[Any]) -> list[dict[str, Any]]:
+    data = Packing(output).packed(made)
+    package = pa.RecordBatch.from_pydict({"rows": pa.array([data, data], pa.binary())})
+    found = [row for batch in unpack(iter([package]), output=output) for row in batch.to_pylist()]
+    assert found[: len(made)] == found[len(made) :]
+    return found[: len(made)]
+
+
+@pytest.mark.parametrize(
+    ("output", "made"),
+    [
+        (FLAT, [Row(key="a", n=1, share=0.5, raw=b"x"), Row(key=None, n=None, share=1, raw=None)]),
+        (FLAT, [Row(n=1, key="in another order")]),
+        (FLAT, [Row(key="a", n=1), Row(n=2, key="b")]),
+        (NESTED, [Row(key="a", last=Row(at=MOMENT, price=Decimal("1.250"))), Row(key="b")]),
+    ],
+    ids=["flat", "another order", "two orders", "nested"],
+)
+def test_what_is_yielded_is_converted_as_spark_converts_it(
+    output: StructType, made: list[Any]
+) -> None:
+    schema = arrow_schema(output)
+    expected = pa.RecordBatch.from_pylist([row.asDict(True) for row in made], schema)
+    assert back(output, made) == expected.to_pylist()
+
+
+@pytest.mark.parametrize("row", [Row(key=1, n=1), Row(key="a", n="1")], ids=["text", "number"])
+def test_what_spark_would_not_take_is_not_taken(row: Any) -> None:
+    output = struct_of("key STRING, n BIGINT")
+    with pytest.raises((pa.ArrowInvalid, pa.ArrowTypeError)):
+        pa.RecordBatch.from_pylist([row.asDict(True)], arrow_schema(output))
+    with pytest.raises((pa.ArrowInvalid, pa.ArrowTypeError)):
+        Packing(output).packed([row])
