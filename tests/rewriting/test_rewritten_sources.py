@@ -5,6 +5,7 @@ import rewritten_code as code
 from rewritten_queries import accepting, rewritten, rows_of, run, session_with
 
 from statemigrate.checkpoint.shape import describe
+from statemigrate.errors import RewriteError
 from statemigrate.files import LocalFiles
 
 pytestmark = pytest.mark.spark
@@ -39,3 +40,21 @@ def test_a_watermark_that_is_set_back_takes_late_rows_again(spark, feed, tmp_pat
         for given in (again, kept)
     ]
     assert totals == [["2)", "5)"], ["2)"]]
+
+
+def test_a_query_of_this_very_spark_that_waits_for_rows_is_seen(spark, feed, tmp_path):
+    session = session_with(spark, "hdfs")
+    feed.add(rows_of(("a", 1)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    writer = code.totals(feed.stream(session)).writeStream.outputMode("update").format("noop")
+    query = writer.option("checkpointLocation", str(old)).start()
+    try:
+        query.processAllAvailable()
+        with pytest.raises(RewriteError, match="a query runs on") as caught:
+            rewritten(spark, old, new)
+        assert caught.value.data["query"] == query.id
+    finally:
+        query.stop()
+    assert not new.exists()
+    rewritten(spark, old, new)
+    assert (new / "metadata").exists()

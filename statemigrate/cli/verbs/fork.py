@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,9 +26,14 @@ if TYPE_CHECKING:
     help="The batch to go back to, if Spark still keeps it; the last committed one otherwise.",
 )
 @click.option("--new-id", is_flag=True, help="Give the new query an id of its own.")
+@click.option(
+    "--without-state",
+    is_flag=True,
+    help="The query keeps no state: there is no folder state to copy.",
+)
 @shared_options()
 @click.pass_obj
-def fork(settings: Settings, old: str, new: str, at_batch: int | None, new_id: bool) -> None:
+def fork(settings: Settings, /, old: str, new: str, **given: Any) -> None:
     """Copy the checkpoint OLD, as it was after a committed batch, to NEW.
 
     For a backup, for staging, or for trying a change on real state: the query goes on in NEW from
@@ -41,7 +46,7 @@ def fork(settings: Settings, old: str, new: str, at_batch: int | None, new_id: b
     from statemigrate.commands.rewriting.fork import fork as fork_checkpoint
 
     with progress_bar(f"Copying {old}", shown=not settings.json) as progress:
-        done = fork_checkpoint(old, new, at_batch=at_batch, new_id=new_id, progress=progress)
+        done = fork_checkpoint(old, new, **given, progress=progress)
     if settings.json:
         print_json(asdict(done))
         return

@@ -13,6 +13,7 @@ from statemigrate.checkpoint.logs.pinned import (
 )
 from statemigrate.cli.output import console, print_rows
 from statemigrate.formats.json_values import json_text
+from statemigrate.rewrite.run.running import time_since
 
 if TYPE_CHECKING:
     from statemigrate.commands.rewriting.rewrite import Rewriting
@@ -39,7 +40,11 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
     plan, screen = found.document, console()
     screen.print(f"{found.old} -> {found.new}")
-    screen.print(f"  query {plan['query']}, as of batch {plan['batch']}")
+    begun = time_since(found.begun)
+    screen.print(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")
+    for each in found.warnings:
+        screen.print("! ", style="bold yellow", end="")
+        screen.print(each)
     for name, (before, after) in plan["settings"].items():
         said = (_STORES.get(each, each) or "not set" for each in (before, after))
         screen.print(f"  {_SETTINGS.get(name, name)}: {' -> '.join(said)}")

@@ -22,6 +22,8 @@ from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.run.origin import OldCheckpoint
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
+from statemigrate.rewrite.run.running import check_stopped, doubts
+from statemigrate.rewrite.run.source_logs import check_offsets
 from statemigrate.rewrite.run.target import Target
 from statemigrate.scripts.folder import survey_of
 
@@ -44,6 +46,16 @@ class Rewriting:
         return plan_document(self.plan)
 
     @property
+    def begun(self) -> int:
+        """When the batch was begun whose state it is, in milliseconds since 1970."""
+        return self.plan.old.offsets[self.plan.old.batch].timestamp
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be made sure of before it is done; nothing once it is."""
+        return () if self.report is not None else doubts(self.begun)
+
+    @property
     def next_action(self) -> str:
         """What to do next."""
         if self.report is not None:
@@ -56,7 +68,8 @@ class Rewriting:
         """Everything, for machines."""
         report = None if self.report is None else self.report.to_json()
         paths = {"old": self.old, "new": self.new}
-        return {**paths, "plan": self.document, "report": report, "next": self.next_action}
+        seen = {"begun": self.begun, "warnings": self.warnings}
+        return {**paths, **seen, "plan": self.document, "report": report, "next": self.next_action}
 
 
 def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
@@ -82,7 +95,7 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
     `CodeError` for the new code, `RewriteError` for what cannot be done, and for open questions
-    with ``apply``.
+    with ``apply``, also where this Spark itself runs a query on the old checkpoint.
     """
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
@@ -93,14 +106,17 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     scripts = Scripts(told.of_old(), told.of_new(answers.take if answers else {}))
     kept, read = (found.shape.operators, found.sources) if found else (None, None)
     plan = make_plan(shape, kept, options, answers, scripts, read)
+    check_offsets(plan, old_files)
     place = Target(new_files, plan.fingerprint, old_files.location)
     place.check()
     rewriting = Rewriting(str(old), str(new), plan)
     if not apply:
         return rewriting
     require_answers(plan)
+    session = session_of(spark, str(old))
+    check_stopped(old_files, session)
     origin = OldCheckpoint(old_files, shape.query_id)
-    report = run_plan(plan, origin, place, session_of(spark, str(old)), progress)
+    report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
 
 

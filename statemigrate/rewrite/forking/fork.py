@@ -20,6 +20,7 @@ from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
 from statemigrate.files.places import is_within
 from statemigrate.rewrite.forking.files import Needed, needed_files
+from statemigrate.rewrite.forking.lost_state import check_state
 
 _THREADS = 8
 _WHOLE = 16 << 20
@@ -51,14 +52,16 @@ def fork(
     *,
     at_batch: int | None = None,
     new_id: bool = False,
+    without_state: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Fork:
     """Copy a query's checkpoint as it was after a committed batch to a new place.
 
     ``at_batch`` is the batch, the last committed one if not given; its state must still be kept.
     With ``new_id`` the new query has an id of its own: sinks that remember which batches of which
-    query they have seen take the two for one otherwise. ``progress`` is called with the bytes that
-    are copied and those to be copied.
+    query they have seen take the two for one otherwise. ``without_state`` says that the query keeps
+    none, which no checkpoint tells from state that is lost. ``progress`` is called with the bytes
+    that are copied and those to be copied.
 
     Raises `CheckpointError` for what is no checkpoint or not whole, `UnsupportedError` for what is
     not known in it, and `RewriteError` where the new place is in use. ``old`` is only read.
@@ -72,6 +75,7 @@ def fork(
     if committed < 0:
         raise _without_commits(source)
     shape = describe(source, committed if at_batch is None else at_batch)
+    check_state(source, shape, without_state=without_state)
     needed = needed_files(source, target, shape)
     query_id = str(uuid.uuid4()) if new_id else shape.query_id
     total = _copied(source, target, needed, progress or (lambda _, __: None))

@@ -80,14 +80,15 @@ def _whole(old: Files, source: str, *, is_last: bool) -> list[str]:
     return visible
 
 
+def offsets_in_log(old: Files, source: str) -> list[int]:
+    """The offsets that a file source's log can be taken back to, besides -1, which needs none."""
+    matches = _log_files(old, source)
+    return [n for n in sorted({int(each[1]) for each in matches}) if not _chosen(matches, n)[1]]
+
+
 def _log(old: Files, source: str, offset: int) -> list[str]:
     """The files of a file source's log up to an offset, from the last compact one on."""
-    names = [each.base_name for each in _visible(old, source)]
-    matches = [match for name in names if (match := _LOG_FILE.fullmatch(name))]
-    kept = [match for match in matches if int(match[1]) <= offset]
-    start = max((int(match[1]) for match in kept if match[2]), default=-1)
-    chosen = {int(m[1]): m[0] for m in kept if int(m[1]) > start or (m[2] and int(m[1]) == start)}
-    missing = sorted(set(range(max(0, start), offset + 1)) - set(chosen))
+    chosen, missing = _chosen(_log_files(old, source), offset)
     if missing:
         raise CorruptFileError(
             f"{old.location}/sources/{source} no longer tells which files were taken by then",
@@ -97,6 +98,19 @@ def _log(old: Files, source: str, offset: int) -> list[str]:
             path=f"{old.location}/sources/{source}",
         )
     return [f"sources/{source}/{chosen[number]}" for number in sorted(chosen)]
+
+
+def _log_files(old: Files, source: str) -> list[re.Match[str]]:
+    names = [each.base_name for each in _visible(old, source)]
+    return [match for name in names if (match := _LOG_FILE.fullmatch(name))]
+
+
+def _chosen(matches: list[re.Match[str]], offset: int) -> tuple[dict[int, str], list[int]]:
+    """By their offsets the files of a log up to an offset, and the offsets whose file is gone."""
+    kept = [match for match in matches if int(match[1]) <= offset]
+    start = max((int(match[1]) for match in kept if match[2]), default=-1)
+    chosen = {int(m[1]): m[0] for m in kept if int(m[1]) > start or (m[2] and int(m[1]) == start)}
+    return chosen, sorted(set(range(max(0, start), offset + 1)) - set(chosen))
 
 
 def _visible(old: Files, source: str) -> list[Entry]:

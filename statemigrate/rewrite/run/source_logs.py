@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets
+from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
-from statemigrate.rewrite.forking.source_logs import source_files
+from statemigrate.rewrite.forking.source_logs import offsets_in_log, source_files
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.plan.sources import SourcePlan
 
@@ -22,6 +23,21 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 30
 """Bytes of a source's log."""
+
+
+def check_offsets(plan: RewritePlan, old: Files) -> None:
+    """Raise `RewriteError` for an offset of a file source that its own log does not have.
+
+    Spark would take every file after it for new, or miss those before it.
+    """
+    entry = plan.old.offsets[plan.old.batch]
+    for each in plan.sources.sources:
+        before = None if each.old is None else entry.offsets.by_source[each.old]
+        is_asked = each.offset is not None and each.offset != NO_OFFSET
+        if before is not None and is_asked and file_offset(before) is not None:
+            known = offsets_in_log(old, str(each.old))
+            if file_offset(each.offset) not in (-1, *known):
+                raise _no_such_offset(each, known)
 
 
 def kept_logs(plan: RewritePlan, old: Files, new: Files) -> Iterator[tuple[str, bytes]]:
@@ -51,6 +67,18 @@ def taken_logs(plan: RewritePlan, spark: SparkSession) -> Iterator[tuple[str, by
                 for path, moment in entries
             ]
             yield f"sources/{source.name}/0", "\n".join(["v1", *lines]).encode()
+
+
+def _no_such_offset(source: SourcePlan, known: list[int]) -> RewriteError:
+    begins, ends = (known[0], known[-1]) if known else (0, -1)
+    whole = f"from -1 to {ends}" if begins == 0 else f"-1, or from {begins} to {ends}"
+    return RewriteError(
+        f"source {source.name} has no such offset",
+        expected=f'{{"logOffset":N}} with N {whole}',
+        found=f"--offsets {source.name}={source.offset}",
+        next_action="name one that its log of files has; with -1 it takes all its files again",
+        source=source.name,
+    )
 
 
 def _reached(plan: RewritePlan, kept: dict[str, SourcePlan]) -> Offsets:

@@ -88,9 +88,28 @@ def test_what_is_no_part_of_a_checkpoint_is_left_and_said(old, new):
     assert fork(old, new).left == ("notes: no part of a checkpoint",)
 
 
-def test_a_query_without_state_is_forked(old, new):
+def test_state_that_was_not_found_is_not_taken_for_none(old, new):
     shutil.rmtree(old / "state")
-    assert fork(old, new).batch == 3
+    with pytest.raises(CheckpointError, match="has no state of any operator") as caught:
+        fork(old, new)
+    assert "--without-state" in caught.value.next_action
+    assert not new.exists()
+
+
+def test_a_query_without_state_is_forked_where_that_is_said(old, new):
+    with pytest.raises(CheckpointError, match="has state") as caught:
+        fork(old, new, without_state=True)
+    assert caught.value.found == "operator 0"
+    shutil.rmtree(old / "state")
+    assert fork(old, new, without_state=True).batch == 3
+
+
+def test_what_was_deployed_on_the_state_says_that_there_was_some(old, new):
+    shutil.rmtree(old / "state")
+    migrated(old)
+    with pytest.raises(CheckpointError, match="has no state of any operator") as caught:
+        fork(old, new, without_state=True)
+    assert caught.value.found.endswith("was deployed with early, late")
 
 
 @pytest.mark.parametrize(

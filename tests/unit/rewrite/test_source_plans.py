@@ -1,12 +1,17 @@
 """Which source goes on with which: by name, by place, as told, and what is asked."""
 
+import json
+
 import pytest
+from support.spark_checkpoints import aggregation
 
 from statemigrate.checkpoint.logs.entries import OffsetEntry
 from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.asking.ask import Asked
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.sources import AskedOfSources, NewSources, plan_sources
 
 TWO = Offsets(False, ('{"logOffset":3}', '{"topic":{"0":7}}'))
@@ -85,3 +90,37 @@ def test_an_offset_may_be_taken_away_and_files_may_be_named():
 def test_what_does_not_fit_is_refused(wanted, problem):
     with pytest.raises(RewriteError, match=problem):
         planned(TWO, None, **wanted)
+
+
+def line_of(old, offset):
+    """The line of source 0 in the new log, where that offset is asked for."""
+    options = RewriteOptions(offsets={"0": offset})
+    plan = rewrite_checkpoint(old, old.parent / "new", options=options, migrations=None).plan
+    return plan.new.offsets[plan.new.batch].offsets.lines
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 3, None])
+def test_a_source_of_files_goes_to_any_offset_of_its_log(tmp_path, offset):
+    said = None if offset is None else {"logOffset": offset}
+    expected = "-" if offset is None else json.dumps(said, separators=(",", ":"))
+    assert line_of(aggregation(tmp_path / "old"), said) == (expected,)
+
+
+@pytest.mark.parametrize("offset", [{"logOffset": 4}, {"logOffset": -2}, {"orders": {"0": 3}}, 2])
+def test_an_offset_that_the_log_of_its_files_does_not_have_is_refused(tmp_path, offset):
+    with pytest.raises(RewriteError, match="source 0 has no such offset") as caught:
+        line_of(aggregation(tmp_path / "old"), offset)
+    assert caught.value.expected == '{"logOffset":N} with N from -1 to 3'
+    assert caught.value.found == f"--offsets 0={json.dumps(offset, separators=(',', ':'))}"
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_offset_from_before_the_log_was_made_compact_is_refused(tmp_path):
+    old = aggregation(tmp_path / "old")
+    (old / "sources/0/2").rename(old / "sources/0/2.compact")
+    for number in (0, 1):
+        (old / f"sources/0/{number}").unlink()
+    with pytest.raises(RewriteError, match="source 0 has no such offset") as caught:
+        line_of(old, {"logOffset": 1})
+    assert caught.value.expected == '{"logOffset":N} with N -1, or from 2 to 3'
+    assert line_of(old, {"logOffset": 2}) == ('{"logOffset":2}',)
