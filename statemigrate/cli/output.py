@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
@@ -17,6 +18,9 @@ from rich.text import Text
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
 from statemigrate.inspect.report.text import printable, printable_json
+
+_FEW = 12
+"""Partitions whose numbers fit beside each other."""
 
 
 class Screen(Console):
@@ -56,6 +60,31 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     click.echo(printable(text), err=stderr)
 
 
+def print_sentence(text: str, *, mark: str = "", style: str = "") -> None:
+    """Print a sentence after a mark in a style of its own; on a screen it is broken between words.
+
+    Further lines are indented below it. A word that is longer than the screen, such as a path, is
+    left whole, so that it can be copied.
+    """
+    screen = console()
+    line = printable(f"{mark}{text}")
+    if screen.is_terminal:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        line = "\n".join(
+            textwrap.fill(
+                each,
+                screen.width,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for each in line.split("\n")
+        )
+    shown = Text(line)
+    shown.stylize(style, 0, len(mark))
+    screen.print(shown)
+
+
 def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """Print a table; cells that do not fit the screen are folded, never cut."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
@@ -64,6 +93,14 @@ def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     for row in rows:
         table.add_row(*row)
     console().print(table, soft_wrap=False)
+
+
+def partition_counts(counts: Iterable[int]) -> str:
+    """How many there are in each partition, as a cell; of many partitions the least and most."""
+    found = list(counts)
+    if len(found) <= _FEW:
+        return " ".join(f"{each:,}" for each in found)
+    return f"{min(found):,} to {max(found):,} in each of {len(found):,}"
 
 
 def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:

@@ -110,3 +110,41 @@ def test_the_keys_of_a_join_change_on_both_sides(spark, feed, tmp_path):
         expected = run(session, feeds, code.inner_pairs_of_initials, twin, "append")
         assert run(session, feeds, code.inner_pairs_of_initials, new, "append") == expected
         assert sum(map(len, expected.values())) > 0
+
+
+IN_TABLES = """branch_labels = ("{0}",)
+store = "{0}"
+old = Struct("k STRING, v BIGINT, at TIMESTAMP, matched BOOLEAN")
+new = old
+
+
+def upgrade_table(table):
+    import pyarrow as pa
+
+    assert len(table["value"].to_pylist()[0]) == 4
+    return pa.table({{"value": table["value"], "key": table["key"]}})
+"""
+
+
+def test_tables_have_the_rows_of_a_join(spark, feed, tmp_path):
+    feeds = [feed, Feed(tmp_path / "others")]
+    session = session_with(spark, "rocksdb")
+    for each in feeds:
+        each.add(batch(1), batch(2))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feeds, code.inner_pairs, old, "append")
+    folder = scripts_in(
+        tmp_path / "scripts",
+        left=IN_TABLES.format("join-0.left"),
+        right=IN_TABLES.format("join-0.right"),
+    )
+    made = rewritten(
+        spark, old, new, code.inner_pairs, inputs=BOTH, migrations=folder, partitions=3
+    )
+    assert [each.change for each in made.plan.operators] == ["values"]
+    assert verify(old, new, spark=spark, migrations=folder).problems == ()
+    for each in feeds:
+        each.add(batch(3))
+    expected = run(session, feeds, code.inner_pairs, old, "append")
+    assert run(session, feeds, code.inner_pairs, new, "append") == expected
+    assert sum(map(len, expected.values())) > 0

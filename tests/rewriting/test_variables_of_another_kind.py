@@ -179,7 +179,11 @@ def test_keys_of_values_lists_and_maps_change(spark, feed, tmp_path, stored):
     )
     met = dry_run("regions", old, migrations=folder, spark=spark).meetings
     assert (met.entries, met.keys, met.met, met.merges) == (6, 4, 2, True)
-    assert dry_run("last", old, migrations=folder, spark=spark).meetings is None
+    tried = dry_run("last", old, migrations=folder, spark=spark)
+    met = tried.meetings
+    assert (met.entries, met.keys, met.met, met.gather) == (5, 2, 1, True)
+    assert met.examples == (('{"initial": "a"}', 4),)
+    assert tried.in_order
     rewritten(spark, old, new, code.regrouped, migrations=folder, partitions=3)
     assert verify(old, new, spark=spark, migrations=folder).problems == ()
     feed.add(rows_of(("a9", 9), ("b9", 2)))
@@ -191,3 +195,35 @@ def test_keys_of_values_lists_and_maps_change(spark, feed, tmp_path, stored):
     assert "regions=\"[('R0', 2), ('R1', 2), ('R2', 1)]\"" in of_a
     last = of_a.split("last='")[1].split("'")[0]
     assert last in ("[3, 4, 1, 3, 9]", "[1, 3, 3, 4, 9]")
+
+
+TENFOLD = """
+old = Struct("{0} BIGINT")
+new = old
+
+
+def upgrade_table(table):
+    import pyarrow as pa
+
+    rows = [{{"{0}": each["{0}"] * 10}} for each in table["value"].to_pylist()]
+    values = pa.array(rows, pa.struct([("{0}", pa.int64())]))
+    return table.set_column(table.schema.get_field_index("value"), "value", values)
+"""
+
+
+@pytest.mark.parametrize("function", [code.timeless, code.expiring])
+def test_tables_have_the_elements_of_lists_and_the_entries_of_maps(spark, feed, tmp_path, function):
+    session = session_with(spark, "rocksdb")
+    old, new = tmp_path / "old", tmp_path / "new"
+    feed.add(rows_of(("a1", 3), ("a1", 5), ("b1", 7), ("a1", 3)))
+    run_once(session, feed, function, old)
+    fields = {"count": "n", "last": "v", "regions": "n"}
+    texts = {name: script(name, TENFOLD.format(field)) for name, field in fields.items()}
+    folder = scripts_in(tmp_path / "scripts", **texts)
+    rewritten(spark, old, new, function, migrations=folder, partitions=3)
+    assert verify(old, new, spark=spark, migrations=folder).problems == ()
+    feed.add(rows_of(("a1", 9), ("b1", 8)))
+    assert set(run_once(session, feed, function, new)) == {
+        "Row(k='a1', n=31, last='[30, 30, 50, 9]', regions=\"[('r0', 21), ('r2', 10)]\")",
+        "Row(k='b1', n=11, last='[70, 8]', regions=\"[('r1', 10), ('r2', 1)]\")",
+    }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statemigrate.cli.options import Settings, shared_options
-from statemigrate.cli.output import console, print_json
+from statemigrate.cli.output import print_json, print_sentence
 from statemigrate.cli.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -50,9 +50,8 @@ def fork(settings: Settings, /, old: str, new: str, **given: Any) -> None:
     if settings.json:
         print_json(asdict(done))
         return
-    screen = console()
     for line in _lines(done):
-        screen.print(line)
+        print_sentence(line)
 
 
 def _lines(done: Fork) -> Iterator[str]:

@@ -19,7 +19,13 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.cli.output import (
+    console,
+    partition_counts,
+    print_json,
+    print_rows,
+    print_sentence,
+)
 from statemigrate.cli.views.rewrite import print_report
 
 if TYPE_CHECKING:
@@ -83,9 +89,8 @@ def _print(settings: Settings, found: Status) -> None:
     if settings.json:
         print_json(found.to_json())
         return
-    screen = console()
     when = time.strftime("%H:%M:%S", time.localtime(found.taken_at))
-    screen.print(f"{found.checkpoint}: {found.engine}, batch {found.batch}, at {when}")
+    print_sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}, at {when}")
     if found.rewritten is not None:
         print_report(found.rewritten)
     for store in found.stores:
@@ -95,8 +100,8 @@ def _print(settings: Settings, found: Status) -> None:
 def _print_store(store: StoreStatus) -> None:
     screen = console()
     screen.print()
-    screen.print(store.store, style="bold cyan", end="")
-    screen.print(f"  {store.kind} state, target {store.target}{_head(store)}")
+    said = f"  {store.kind} state, target {store.target}{_head(store)}"
+    print_sentence(said, mark=store.store, style="bold cyan")
     if store.families:
         print_rows(
             ("  family", "values left", "by partition", "quarantined"),
@@ -104,7 +109,7 @@ def _print_store(store: StoreStatus) -> None:
                 (
                     f"  {each.name}",
                     f"{each.values:,}",
-                    " ".join(f"{number:,}" for number in each.partitions.values()),
+                    partition_counts(each.partitions.values()),
                     "-" if each.quarantined is None else f"{each.quarantined:,}",
                 )
                 for each in store.families

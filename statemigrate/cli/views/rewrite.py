@@ -11,7 +11,7 @@ from statemigrate.checkpoint.logs.pinned import (
     PROVIDER,
     ROCKSDB_PROVIDER,
 )
-from statemigrate.cli.output import console, print_rows
+from statemigrate.cli.output import console, partition_counts, print_rows, print_sentence
 from statemigrate.formats.json_values import json_text
 from statemigrate.rewrite.run.running import time_since
 
@@ -38,16 +38,15 @@ _CHANGES = {
 
 def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
-    plan, screen = found.document, console()
-    screen.print(f"{found.old} -> {found.new}")
+    plan = found.document
+    print_sentence(f"{found.old} -> {found.new}")
     begun = time_since(found.begun)
-    screen.print(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")
+    print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")
     for each in found.warnings:
-        screen.print("! ", style="bold yellow", end="")
-        screen.print(each)
+        print_sentence(each, mark="! ", style="bold yellow")
     for name, (before, after) in plan["settings"].items():
         said = (_STORES.get(each, each) or "not set" for each in (before, after))
-        screen.print(f"  {_SETTINGS.get(name, name)}: {' -> '.join(said)}")
+        print_sentence(f"  {_SETTINGS.get(name, name)}: {' -> '.join(said)}")
     for source in plan["sources"]:
         _print_source(source)
     for operator in plan["operators"]:
@@ -58,10 +57,10 @@ def print_rewriting(found: Rewriting) -> None:
 def print_seeding(found: Seeding) -> None:
     """Print what becomes of tables; then what was done, or what is to be said or typed next."""
     plan, screen = found.document, console()
-    screen.print(f"{', '.join(found.tables.values())} -> {found.new}")
+    print_sentence(f"{', '.join(found.tables.values())} -> {found.new}")
     screen.print(f"  a new query, as after batch {plan['batch']}")
     for name in ("spark.sql.shuffle.partitions", PROVIDER):
-        screen.print(f"  {name}: {found.plan.new.conf.get(name)}")
+        print_sentence(f"  {name}: {found.plan.new.conf.get(name)}")
     for source in plan["sources"]:
         _print_source(source)
     for operator in plan["operators"]:
@@ -74,7 +73,7 @@ def print_seeding(found: Seeding) -> None:
 def print_report(report: RewriteReport) -> None:
     """Print what a rewrite read and wrote."""
     word = "Seeded" if report.tables else "Rewritten"
-    console().print(f"{word} from {report.old} in {report.seconds:,.1f} s")
+    print_sentence(f"{word} from {report.old} in {report.seconds:,.1f} s")
     print_rows(
         ("  state", "change", "read", "written", "merged", "dropped", "by partition"),
         [
@@ -85,13 +84,13 @@ def print_report(report: RewriteReport) -> None:
                 f"{each.total.count:,}",
                 f"{each.merged:,}",
                 f"{each.dropped:,}",
-                " ".join(f"{total.count:,}" for total in each.written.values()),
+                partition_counts(total.count for total in each.written.values()),
             )
             for each in report.families
         ],
     )
     for name, total in report.gone.items():
-        console().print(f"  {name}: {total.count:,} rows are gone, as was confirmed")
+        print_sentence(f"  {name}: {total.count:,} rows are gone, as was confirmed")
 
 
 def print_verified(found: Verified) -> None:
@@ -100,13 +99,11 @@ def print_verified(found: Verified) -> None:
     print_report(found.report)
     screen.print()
     for each in found.fine:
-        screen.print(f"  as it must be: {each}")
+        print_sentence(each, mark="  as it must be: ")
     for each in found.untried:
-        screen.print("  not compared: ", style="bold yellow", end="")
-        screen.print(each)
+        print_sentence(each, mark="  not compared: ", style="bold yellow")
     for each in found.problems:
-        screen.print("  wrong: ", style="bold red", end="")
-        screen.print(each)
+        print_sentence(each, mark="  wrong: ", style="bold red")
     if found.problems:
         screen.print("Next: do not start a query on it; rewrite again, to another place")
     else:
@@ -116,7 +113,7 @@ def print_verified(found: Verified) -> None:
 def _print_rest(plan: dict[str, Any], found: Rewriting | Seeding) -> None:
     screen = console()
     for each in plan["answers"]:
-        screen.print(f"  said: {each['name']} = {each['said']}")
+        print_sentence(f"  said: {each['name']} = {each['said']}")
     if found.report is not None:
         screen.print()
         print_report(found.report)
@@ -127,13 +124,13 @@ def _print_rest(plan: dict[str, Any], found: Rewriting | Seeding) -> None:
 
 def _print_source(source: dict[str, Any]) -> None:
     if source["new"] is None:
-        console().print(f"  source {source['old']}: gone")
+        print_sentence(f"  source {source['old']}: gone")
         return
     called = f" ({source['input']})" if source["input"] else ""
     old = "new" if source["old"] is None else f"as the old source {source['old']}"
     begin = "where it begins by itself" if source["offset"] == "-" else f"at {source['offset']}"
     taken = f", without the files in {source['taken']}" if source["taken"] else ""
-    console().print(f"  source {source['new']}{called}: {old}, {begin}{taken}")
+    print_sentence(f"  source {source['new']}{called}: {old}, {begin}{taken}")
 
 
 def _print_operator(operator: dict[str, Any]) -> None:
@@ -189,9 +186,7 @@ def _becomes(field: dict[str, Any]) -> str:
 
 
 def _print_questions(questions: list[dict[str, Any]]) -> None:
-    screen = console()
-    screen.print()
+    console().print()
     for each in questions:
-        screen.print("? ", style="bold yellow", end="")
-        screen.print(each["text"])
-        screen.print(f"    {each['answer']}")
+        print_sentence(each["text"], mark="? ", style="bold yellow")
+        print_sentence(f"    {each['answer']}")

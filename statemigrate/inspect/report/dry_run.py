@@ -139,8 +139,9 @@ class Meetings:
     """Where scripts change keys: the ``entries`` they make, and under how many ``keys`` they lie.
 
     ``met`` are the keys of several entries, which become one if the scripts ``merge``, and stop a
-    rewrite if they do not. Where several scripts change keys, those at the end count. ``examples``
-    are a few of the met keys as text, each with the number of its entries.
+    rewrite if they do not. Elements of a list and rows of a join ``gather`` under one key instead,
+    unless the new code has a value or a map there. Where several scripts change keys, those at the
+    end count. ``examples`` are a few of the met keys as text, each with the number of its entries.
     """
 
     entries: int
@@ -148,6 +149,12 @@ class Meetings:
     met: int
     merges: bool
     examples: tuple[tuple[str, int], ...] = ()
+    gather: bool = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether a rewrite is certain to stop at the keys that are met."""
+        return bool(self.met) and not (self.merges or self.gather)
 
     @property
     def meeting(self) -> int:
@@ -215,7 +222,7 @@ class DryRunReport:
     @property
     def unmerged(self) -> int:
         """The keys under which several entries meet, and no script says what becomes of them."""
-        return self.meetings.met if self.meetings and not self.meetings.merges else 0
+        return self.meetings.met if self.meetings and self.meetings.stops else 0
 
     @property
     def stored(self) -> int:

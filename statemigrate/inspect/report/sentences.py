@@ -69,7 +69,13 @@ def _fates(report: DryRunReport) -> str:
 def _met(found: Meetings) -> str:
     if not found.met:
         return ""
-    meeting = f"; {found.meeting:,} of them meet under {counted(found.met, 'key')}"
+    under = counted(found.met, "key")
+    meeting = f"; {found.meeting:,} of them meet under {under}"
+    if found.gather:
+        meeting = (
+            f"; {found.meeting:,} of them come together under {under}, side by side in a list or a "
+            "join; in a value or a map they meet"
+        )
     if found.merges:
         return f"{meeting} and are merged, {found.entries - found.keys:,} less"
     such = ", ".join(f"{key} ({number:,} entries)" for key, number in found.examples)

@@ -115,9 +115,6 @@ def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
 
 
 def _meetings(state: State, plan: StorePlan, tried: Sequence[Course]) -> Meetings | None:
-    if plan.declared.kind == "list":
-        # Elements stand under one key, unless the new code has a value there: a rewrite sees that.
-        return None
     changing = [each for each in tried if isinstance(each, RewritingCourse) and each.changes_keys]
     for course in changing:
         keys = NewKeys(course.path, course.family.format, course.key)
@@ -127,7 +124,9 @@ def _meetings(state: State, plan: StorePlan, tried: Sequence[Course]) -> Meeting
             if values_hidden()
             else tuple((shown(keys.plain(each)), number) for each, number in found.examples)
         )
-        return Meetings(found.entries, found.keys, found.met, course.merges, examples)
+        # Which kind of state the new code has there, only a rewrite sees.
+        gather = plan.declared.kind == "list"
+        return Meetings(found.entries, found.keys, found.met, course.merges, examples, gather)
     return None
 
 

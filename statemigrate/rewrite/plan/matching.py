@@ -109,7 +109,9 @@ def _joined(
         parts.append(_part(old, new, part, own))
     if script is None and not plan.gathers:
         check_owners(plan.name, dict(zip(names, (each.value for each in parts), strict=True)))
-    return replace(plan, script=script, way="joined", parts=tuple(parts))
+    found = replace(plan, script=script, way="joined", parts=tuple(parts))
+    _check_tables(found)
+    return found
 
 
 def _form(new: OperatorShape, place: Place, script: Scripted) -> Place:
@@ -120,6 +122,7 @@ def _form(new: OperatorShape, place: Place, script: Scripted) -> Place:
 
 def _part(old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take) -> FamilyPlan:
     if plan.script is not None:
+        _check_tables(plan)
         return replace(_of_one(old, new, plan, take), way="entries")
     return _matched_entries(old, new, plan, take)
 
@@ -130,9 +133,34 @@ def _scripted(new: OperatorShape, plan: FamilyPlan) -> FamilyPlan:
     is_plain = (
         plan.is_alike
         and not (plan.new.family.user_key or numbered)
-        and not (plan.new.family.is_list and plan.changes_keys)
+        and not (plan.new.family.is_list and (plan.changes_keys or _has_tables(plan.script)))
     )
-    return plan if is_plain else replace(plan, way="entries", is_numbered=numbered)
+    if is_plain:
+        return plan
+    _check_tables(plan)
+    return replace(plan, way="entries", is_numbered=numbered)
+
+
+def _has_tables(script: Scripted | None) -> bool:
+    return script is not None and any(step.table is not None for step in script.path.steps)
+
+
+def _check_tables(plan: FamilyPlan) -> None:
+    """Entries take along where they stood and when they expire, which no table tells of new keys.
+
+    Raises `RewriteError` for a script that changes them in tables alone.
+    """
+    for step in plan.script.path.steps if plan.script else ():
+        if step.key is not None and step.transform is None:
+            raise RewriteError(
+                f"the script of revision {step.target} changes keys of {plan.name} in tables",
+                expected="rekey(key, value) and upgrade(value) where entries are of a list, a map "
+                "or a join, expire, or become another kind of state",
+                found="upgrade_table and new_key, which do not tell which entry has become which",
+                next_action=f"write rekey(key, value) and upgrade(value) in "
+                f"{step.script or 'the script'}; nothing was written",
+                store=plan.name,
+            )
 
 
 def _matched(old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take) -> FamilyPlan:

@@ -13,10 +13,12 @@ from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
     Screen,
+    partition_counts,
     print_error,
     print_json,
     print_line,
     print_rows,
+    print_sentence,
     print_unexpected,
 )
 from statemigrate.errors import CheckpointError
@@ -53,6 +55,49 @@ def test_tables_lines_and_json_have_escapes(capsys: pytest.CaptureFixture[str]) 
     assert not unsafe(printed)
     document = json.loads(printed[printed.index("{") :])
     assert document == {HOSTILE: HOSTILE}
+
+
+class Terminal(io.StringIO):
+    """80 columns wide."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, text: str, mark: str = "") -> list[str]:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    print_sentence(text, mark=mark, style="bold red")
+    return sys.stdout.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_sentence_is_broken_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [f"word{n}" for n in range(30)]
+    lines = on_a_terminal(monkeypatch, " ".join(words), "  wrong: ")
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).split() == ["wrong:", *words]
+    assert lines[0].startswith("  wrong: word0")
+    assert all(line.startswith("      word") for line in lines[1:])
+
+
+def test_a_path_is_left_whole_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/" + "/".join(["folder-of-mine"] * 9)
+    assert path in on_a_terminal(monkeypatch, f"from {path} on")[1]
+
+
+def test_sentences_are_text_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not unsafe("".join(on_a_terminal(monkeypatch, HOSTILE, HOSTILE)))
+
+
+def test_elsewhere_a_sentence_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_sentence("word " * 100, mark="? ")
+    assert capsys.readouterr().out == "? " + "word " * 100 + "\n"
+
+
+def test_of_many_partitions_the_least_and_the_most_are_told() -> None:
+    assert partition_counts([1000, 2, 0]) == "1,000 2 0"
+    assert partition_counts(range(7, 207)) == "7 to 206 in each of 200"
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -11,7 +11,8 @@ from support.dry_runs import (
     REPORT,
 )
 
-from statemigrate.inspect.report.sentences import headline, round_trips, sentences
+from statemigrate.inspect.report.dry_run import Meetings
+from statemigrate.inspect.report.sentences import headline, meetings, round_trips, sentences
 from statemigrate.inspect.report.verdict import verdict
 
 
@@ -111,3 +112,18 @@ def test_nothing_left_needs_no_action():
     assert headline(EMPTY) == "No value is left to migrate."
     assert sentences(EMPTY) == ("5,112 values are in the target's format already.",)
     assert verdict(EMPTY).text == "Nothing to do."
+
+
+def test_elements_that_come_under_one_key_stop_nothing_and_are_told():
+    some = Meetings(7, 3, 2, merges=False, examples=(('{"k": "a"}', 4),), gather=True)
+    report = replace(GOOD, meetings=some)
+    assert meetings(report) == (
+        "Keys change: 7 entries under 3 keys; 6 of them come together under 2 keys, side by side "
+        "in a list or a join; in a value or a map they meet without `merge`, such as "
+        '{"k": "a"} (4 entries).'
+    )
+    assert report.in_order
+    merged = replace(report, meetings=replace(some, merges=True))
+    assert meetings(merged).endswith("in a value or a map they meet and are merged, 4 less.")
+    apart = replace(report, meetings=replace(some, gather=False))
+    assert not apart.in_order

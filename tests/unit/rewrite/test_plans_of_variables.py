@@ -1,5 +1,6 @@
 """What a plan does with variables of another kind, that expire, or of a function's state."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -15,10 +16,14 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.cli.views.rewrite import print_rewriting
 from statemigrate.commands.rewriting.rewrite import Rewriting
 from statemigrate.errors import RewriteError
+from statemigrate.formats import Struct
+from statemigrate.migration import Lineage, Migration
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
+from statemigrate.rewrite.plan.lineages import StoreScripts
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
 from statemigrate.rewrite.plan.plan import make_plan
+from statemigrate.rewrite.plan.scripts import Scripts
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"]})
@@ -180,3 +185,44 @@ def test_another_kind_is_told_in_words(capsys):
     told = capsys.readouterr().out
     assert "transform-with-state-0  becomes state of another kind" in told
     assert "--apply" in told
+
+
+def by_tables(kept, **parts):
+    """The plan for a variable ``a`` whose script has a form for tables, with these further parts.
+
+    ``kept`` gives the variable as it is before; with a new key ``k`` is called ``j`` after it.
+    """
+    n = Struct("n INT")
+    parts = {"upgrade_table": lambda table: table, **parts}
+    lineage = Lineage.build("a", [Migration("a1", None, "a", n, n, path="a.py", **parts)])
+    before, after = checkpoint(variables(kept("a"))), kept("a")
+    if "new_key" in parts:
+        renamed = json.loads(json.dumps(after.key).replace('"name": "k"', '"name": "j"'))
+        after = replace(after, key=renamed)
+    scripts = Scripts(StoreScripts(before, {"a": lineage}).of_old())
+    made = make_plan(before, [variables(after)], OPTIONS, RewriteAnswers(), scripts)
+    return made.operators[0].families[0]
+
+
+def rename(key, value):
+    return {"j": key["k"]}
+
+
+@pytest.mark.parametrize("kept", [listed, mapped, expiring])
+def test_tables_whose_keys_change_are_refused_where_each_entry_takes_something_along(kept):
+    key = Struct("j STRING, of STRING") if kept is mapped else Struct("j STRING")
+    for parts in ({}, {"rekey": rename}):
+        with pytest.raises(RewriteError, match="changes keys of a in tables") as caught:
+            by_tables(kept, new_key=key, **parts)
+        assert "write rekey(key, value) and upgrade(value) in a.py" in caught.value.next_action
+    both = by_tables(kept, new_key=key, rekey=rename, upgrade=lambda value: value)
+    assert (both.way, both.change) == ("entries", "keys")
+
+
+def test_tables_whose_keys_change_are_taken_where_a_value_is_all_there_is():
+    assert by_tables(value, new_key=Struct("j STRING")).way == "rows"
+
+
+def test_a_list_is_taken_apart_for_tables_of_its_elements():
+    assert by_tables(listed).way == "entries"
+    assert by_tables(value).way == "rows"
