@@ -13,7 +13,7 @@ from rewritten_queries import (
 )
 
 from statemigrate.commands.rewriting.verify import verify
-from statemigrate.errors import RewriteError, TransformError
+from statemigrate.errors import RewriteError, ScriptError, TransformError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
@@ -193,6 +193,10 @@ def test_values_lists_and_maps_become_one_by_scripts(spark, session, feed, tmp_p
     with pytest.raises(RewriteError, match="even and odd become both") as caught:
         rewritten(spark, old, new, code.one, answers=answers, apply=False)
     assert "--take both.n=even.n" in caught.value.next_action
+    faulty = {"both": texts["both"].replace("def merge", "def other")}
+    wrong = scripts_in(tmp_path / "faulty", **faulty)
+    with pytest.raises(ScriptError):
+        rewritten(spark, old, new, code.one, answers=answers, migrations=wrong, apply=False)
     without = BOTH.replace("def merge(first, second)", "def upgrade(value)").partition("    #")[0]
     alone = {**texts, "both": script("both", f"{without}    return value\n")}
     unmerged = scripts_in(tmp_path / "unmerged", **alone)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, configuration, shared_options, target_option
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
 from statemigrate.cli.verbs.rewrite import asked_for, new_code_options, said_options
@@ -26,11 +26,27 @@ _EPILOG = (
     required=True,
     help="A folder or file of Parquet or JSON with the keys and values of a store.",
 )
+@click.option(
+    "--revision",
+    "revisions",
+    metavar="[STORE=]REVISION",
+    multiple=True,
+    help="Revision that a table is of; the scripts of its store bring it to the head.",
+)
 @new_code_options
 @said_options
+@target_option
 @shared_options()
 @click.pass_obj
-def seed(settings: Settings, /, new: str, tables: tuple[str, ...], **given: Any) -> None:
+def seed(
+    settings: Settings,
+    /,
+    new: str,
+    tables: tuple[str, ...],
+    revisions: tuple[str, ...],
+    targets: dict[str, str],
+    **given: Any,
+) -> None:
     """Make the checkpoint NEW of a query that has not run, with state from tables.
 
     Without --apply this only says what becomes of every column and what it has to ask: exit code 1
@@ -38,7 +54,8 @@ def seed(settings: Settings, /, new: str, tables: tuple[str, ...], **given: Any)
     there as after its second batch.
 
     A column goes into the field of state that has its name; --take STORE.FIELD=COLUMN says it where
-    names differ. The query's code is run on empty streams to see what it keeps (--code), or has
+    names differ. A table may be of an older --revision, whose scripts say what becomes of its rows.
+    The query's code is run on empty streams to see what it keeps (--code), or has
     made a checkpoint elsewhere (--like).
     """
     from statemigrate.cli.session import spark_when_needed
@@ -51,7 +68,16 @@ def seed(settings: Settings, /, new: str, tables: tuple[str, ...], **given: Any)
         progress_bar("rows written", shown=not settings.json) as progress,
     ):
         found = make(
-            new, _tables(tables), **asked, apply=given["apply"], spark=spark, progress=progress
+            new,
+            _tables(tables),
+            **asked,
+            revisions=_revisions(revisions),
+            migrations=settings.migrations,
+            targets=targets,
+            stores=configuration().stores,
+            apply=given["apply"],
+            spark=spark,
+            progress=progress,
         )
     if settings.json:
         print_json(found.to_json())
@@ -59,6 +85,17 @@ def seed(settings: Settings, /, new: str, tables: tuple[str, ...], **given: Any)
         print_seeding(found)
     if found.plan.questions:
         click.get_current_context().exit(1)
+
+
+def _revisions(given: tuple[str, ...]) -> dict[str, str]:
+    """By store; without a name of the only one."""
+    found: dict[str, str] = {}
+    for each in given:
+        store, _, revision = each.rpartition("=")
+        if not revision or store in found:
+            raise click.UsageError("--revision takes STORE=REVISION, each store once.")
+        found[store] = revision
+    return found
 
 
 def _tables(given: tuple[str, ...]) -> dict[str, str]:

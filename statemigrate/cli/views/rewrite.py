@@ -150,7 +150,8 @@ def _seeded(
 ) -> Iterator[tuple[str, str, str]]:
     """Each field of the state with the columns of the table that are in it."""
     for family in operator["families"]:
-        own = columns.get(family["name"])
+        operator_part, _, internal = family["name"].partition(".$")
+        own = columns.get(f"{operator_part}.timers" if internal else family["name"])
         if own is None:
             yield f"  {family['name']}", "", "nothing: it begins empty"
             continue
@@ -161,6 +162,11 @@ def _seeded(
                     found = [_becomes(field)]
                 name = f"  {family['name']}" + (" (key)" if part == "key" else "")
                 yield name, field["field"], ", ".join(found) or "what Spark keeps there"
+        if not (family["key"] or family["value"]):
+            for field, found in own.items():
+                yield f"  {family['name']}", f"{field}, by scripts", ", ".join(found)
+        elif "expires" in own:
+            yield f"  {family['name']}", "expires", ", ".join(own["expires"])
 
 
 def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

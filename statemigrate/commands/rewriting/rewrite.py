@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.operators.catalogue import user_stores
+from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.rewriting.new_code import NewCode, probed
 from statemigrate.errors import RewriteError
 from statemigrate.files.opening import open_files
+from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
@@ -101,9 +104,10 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     options, wanted = options or RewriteOptions(), target or NewCode()
     shape = describe(old_files)
     found = probed(wanted, options.pinned(shape.conf), spark, str(old))
-    lineages = dict(survey.lineages) if (survey := survey_of(migrations)) else {}
-    told = StoreScripts(shape, lineages, read_record(old_files), targets or {}, stores or {})
-    scripts = Scripts(told.of_old(), told.of_new(answers.take if answers else {}))
+    take, names = answers.take if answers else {}, stores or {}
+    lineages = _lineages(migrations, shape, names, take)
+    told = StoreScripts(shape, lineages, read_record(old_files), targets or {}, names)
+    scripts = Scripts(told.of_old(), told.of_new(take))
     kept, read = (found.shape.operators, found.sources) if found else (None, None)
     plan = make_plan(shape, kept, options, answers, scripts, read)
     check_offsets(plan, old_files)
@@ -118,6 +122,22 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     origin = OldCheckpoint(old_files, shape.query_id)
     report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
+
+
+def _lineages(
+    migrations: str | Path | None,
+    shape: CheckpointShape,
+    names: Mapping[str, str],
+    take: Mapping[str, str],
+) -> dict[str, Lineage]:
+    """The lineages of a folder. Raises what is wrong with those of stores that may need them."""
+    survey = survey_of(migrations)
+    if survey is None:
+        return {}
+    own = {known: name for name, known in names.items()}
+    for known in {*take, *(name for each in shape.operators for name in user_stores(each))}:
+        survey.require(own.get(known, known))
+    return dict(survey.lineages)
 
 
 def require_answers(plan: RewritePlan) -> None:

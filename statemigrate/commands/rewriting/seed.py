@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,25 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
-from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.commands.rewriting.new_code import NewCode, Probed, probed
 from statemigrate.commands.rewriting.rewrite import counted, require_answers
 from statemigrate.errors import RewriteError
 from statemigrate.files.opening import open_files
 from statemigrate.native.spark_state.session import session_of
+from statemigrate.rewrite.plan.asking.ask import OF_TABLES
+from statemigrate.rewrite.plan.asking.expiring import EXPIRES
 from statemigrate.rewrite.plan.asking.questions import Question, RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.plan.places import Place
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
+from statemigrate.rewrite.plan.scripts import Scripted, Scripts
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.target import Target
 from statemigrate.rewrite.seeding.origin import BATCH, Tables, before_seeding
 from statemigrate.rewrite.seeding.rows import check_tables
-from statemigrate.rewrite.seeding.seeds import Seed, find_seeds
+from statemigrate.rewrite.seeding.scripted import seed_script
+from statemigrate.rewrite.seeding.seeds import Seed, find_seeds, only_store, seeded_stores
 from statemigrate.rewrite.seeding.tables import Table
+from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,13 +78,17 @@ class Seeding:
         return {**place, "plan": self.document, "report": report, "next": self.next_action}
 
 
-def seed(
+def seed(  # noqa: PLR0913 - all but two by name
     new: str | Path,
     tables: Mapping[str, str | Path] | str | Path,
     *,
     target: NewCode,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
+    revisions: Mapping[str, str] | str | None = None,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    stores: Mapping[str, str] | None = None,
     apply: bool = False,
     spark: Spark = None,
     progress: Progress | None = None,
@@ -88,28 +98,35 @@ def seed(
     ``tables`` are folders of Parquet or JSON, by the names of stores, as in ``aggregation-0``; or
     one, where the query keeps one state only. Columns go into the fields of their names, or as
     ``answers.take`` says. ``target`` is the code of the query, or a checkpoint that it made
-    elsewhere. The state is that of batch 1: the query goes on with batch 2, from where
-    ``options.offsets`` say for each source. Raises `CodeError` for the code, `RewriteError` for
-    tables that do not say what state has, and for open questions with ``apply``.
+    elsewhere. Tables in the format of an older revision have it in ``revisions``: the scripts of
+    their stores, in the folder ``migrations``, bring them to the head or the revision in
+    ``targets``. ``stores`` has names of the project's own. The state is that of batch 1: the query
+    goes on with batch 2, from where ``options.offsets`` say for each source. Raises `CodeError` for
+    the code, `RewriteError` for tables that do not say what state has, and for open questions with
+    ``apply``.
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
-    seeds = _seeds(found, tables, answers, session)
-    shape = before_seeding(found.shape, conf, seeds)
+    told = _Told(migrations, targets or {}, stores or {})
+    said = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
+    scripts = told.scripts(seeded_stores(found.shape.operators), said)
+    seeds = _seeds(found, tables, answers, session, scripts)
+    shape = before_seeding(found.shape, conf, seeds, _begun(answers))
     further += [*_unused(seeds), *_empty(found.shape.operators, seeds)]
-    said = replace(
+    own = replace(
         answers, take=_own(seeds), operators={each.number: each.number for each in shape.operators}
     )
     plan = make_plan(
         shape,
         found.shape.operators,
         options,
-        said,
+        own,
+        Scripts(scripts),
         sources=found.sources,
         further=further,
-        rows="the rows of the table",
+        rows=OF_TABLES,
     )
     origin = Tables(seeds, str(uuid.uuid4()))
     new_files = open_files(new)
@@ -124,6 +141,41 @@ def seed(
     place = Target(new_files, mark, origin.location)
     report = run_plan(plan, origin, place, session, progress)
     return replace(seeding, report=report)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Where scripts are, up to which revisions they are run, and the project's names of stores."""
+
+    migrations: str | Path | None
+    targets: Mapping[str, str]
+    names: Mapping[str, str]
+
+    def scripts(
+        self, stores: Mapping[str, tuple[OperatorShape, Place]], revisions: Mapping[str, str]
+    ) -> dict[str, Scripted]:
+        """By kind and number of a store the scripts from its table's revision on."""
+        if not revisions:
+            return {}
+        survey, found = survey_of(self.migrations), {}
+        for said, revision in revisions.items():
+            name = only_store(self.names.get(said, said), stores)
+            own = next((each for each, known in self.names.items() if known == name), name)
+            if survey is None:
+                raise _no_scripts(own, revision, self.migrations)
+            lineage, target = survey.sound(own)[own], self.targets.get(own, "head")
+            found[name] = seed_script(name, stores[name], lineage, revision, target)
+        return found
+
+
+def _no_scripts(store: str, revision: str, folder: str | Path | None) -> RewriteError:
+    return RewriteError(
+        f"there are no scripts of {store}, and its table is said to be of revision {revision}",
+        expected="a folder of scripts with some of that store",
+        found=f"none in {folder}",
+        next_action="name the folder with --migrations, or leave --revision out",
+        store=store,
+    )
 
 
 def _probed(target: NewCode, options: RewriteOptions, spark: SparkSession, new: str) -> Probed:
@@ -163,6 +215,7 @@ def _seeds(
     tables: Mapping[str, str | Path] | str | Path,
     answers: RewriteAnswers,
     spark: SparkSession,
+    scripts: Mapping[str, Scripted],
 ) -> tuple[Seed, ...]:
     named = tables if isinstance(tables, Mapping) else {"": tables}
     if not named:
@@ -175,16 +228,21 @@ def _seeds(
     session = rewriting_session(spark, found.shape)
     zone = spark.conf.get(_ZONE) or "UTC"
     opened = {store: Table.at(str(place), session, zone) for store, place in named.items()}
-    return find_seeds(found.shape.operators, opened, answers.take, answers.start)
+    return find_seeds(found.shape.operators, opened, answers.take, answers.start, scripts)
+
+
+def _begun(answers: RewriteAnswers) -> int:
+    """Now, where values expire at a time after that.
+
+    Otherwise the plan is the same at any time, so that what was interrupted is gone on with.
+    """
+    said = (text for name, text in answers.start.items() if name.endswith(f":{EXPIRES}"))
+    return int(time.time() * 1000) if any("batch_time" in str(each) for each in said) else 0
 
 
 def _own(seeds: Sequence[Seed]) -> dict[str, str]:
     """Each field that a table says goes on with itself, whatever else is called so."""
-    return {
-        f"{seed.store}.{each.name}": each.name
-        for seed in seeds
-        for each in (*seed.key, *seed.value)
-    }
+    return {f"{seed.store}.{each.name}": each.name for seed in seeds for each in seed.matched}
 
 
 def _unused(seeds: Sequence[Seed]) -> Iterator[Question]:
@@ -203,7 +261,7 @@ def _unused(seeds: Sequence[Seed]) -> Iterator[Question]:
 def _empty(operators: Sequence[OperatorShape], seeds: Sequence[Seed]) -> Iterator[Question]:
     seeded = {each.store for each in seeds}
     for operator in operators:
-        for name in user_stores(operator):
+        for name in seeded_stores([operator]):
             if name not in seeded:
                 yield Question(
                     name,

@@ -77,32 +77,37 @@ class StoreScripts:
         key, values = stores[sources[0]]
         if len(sources) == 1:
             return self._from_state(lineage, key, values, StoreRecord())
-        oldest = lineage.oldest
-        said = lineage.key_of(oldest) or struct_from_json(key)
-        return self._along(lineage, said, lineage.format_of(oldest), oldest)
+        said = lineage.key_of(lineage.oldest) or struct_from_json(key)
+        return scripted_from(lineage, said, lineage.oldest, self._target(lineage))
 
     def _from_state(
         self, lineage: Lineage, shown: StructJson, values: list[StructJson], record: StoreRecord
     ) -> Scripted:
         key, value = struct_from_json(shown), struct_from_json(_fitting(lineage, values))
-        return self._along(lineage, key, value, stored_revision(lineage, value, key, record))
+        revision = stored_revision(lineage, value, key, record)
+        return replace(scripted_from(lineage, key, revision, self._target(lineage)), value=value)
 
-    def _along(self, lineage: Lineage, key: Format, value: Format, revision: str) -> Scripted:
-        target = lineage.resolve(self.targets.get(lineage.store, "head"))
-        return Scripted(
-            lineage.store,
-            lineage.path(revision, target),
-            key,
-            value,
-            lineage.key_of(target) or key,
-            lineage.format_of(target),
-            tuple((each.revision, each.checksum) for each in lineage.applied(target)),
-            family_name(lineage, target),
-        )
+    def _target(self, lineage: Lineage) -> str:
+        return self.targets.get(lineage.store, "head")
 
     def _lineage(self, known: str) -> Lineage | None:
         own = next((name for name, each in self.names.items() if each == known), known)
         return self.lineages.get(own)
+
+
+def scripted_from(lineage: Lineage, key: Format, revision: str, wanted: str) -> Scripted:
+    """The scripts from a ``revision``, whose keys are ``key``, to the one that is ``wanted``."""
+    target = lineage.resolve(wanted)
+    return Scripted(
+        lineage.store,
+        lineage.path(revision, target),
+        key,
+        lineage.format_of(revision),
+        lineage.key_of(target) or key,
+        lineage.format_of(target),
+        tuple((each.revision, each.checksum) for each in lineage.applied(target)),
+        family_name(lineage, target),
+    )
 
 
 def noted_stores(scripts: Iterable[Scripted], batch: int) -> dict[str, StoreRecord]:

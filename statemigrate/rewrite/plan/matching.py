@@ -132,6 +132,7 @@ def _scripted(new: OperatorShape, plan: FamilyPlan) -> FamilyPlan:
     numbered = is_numbered(new, plan.new.store, plan.new.family)
     is_plain = (
         plan.is_alike
+        and plan.new.family.wrapping != "key"
         and not (plan.new.family.user_key or numbered)
         and not (plan.new.family.is_list and (plan.changes_keys or _has_tables(plan.script)))
     )

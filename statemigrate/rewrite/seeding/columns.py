@@ -14,12 +14,15 @@ from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.errors import RewriteError
 from statemigrate.formats.struct.words import quoted
 from statemigrate.rewrite.plan.types import is_same, is_wider, type_text
+from statemigrate.rewrite.seeding.moments import moment_type
 from statemigrate.rewrite.seeding.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 Struct = dict[str, Any]
+EXPIRES = "expires"
+"""How users call when a value expires, or a timer is due."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,25 @@ class Taking:
             )
         return said
 
+    def moment(self, *, must: bool) -> tuple[str, str] | None:
+        """The column that says when values expire or timers are due, and its type.
+
+        Without ``must`` it is only what is said. Raises `RewriteError` where there is none.
+        """
+        name = f"{self.store}{'.' if must else ':'}{EXPIRES}"
+        column = self._said(name)
+        if column is None and must and EXPIRES in self.table.columns:
+            column = EXPIRES
+        if column is None and must:
+            raise RewriteError(
+                f"{self.table.location} has no column that says when timers are due",
+                expected=f"a column {EXPIRES}, or --take {name}=COLUMN",
+                found=f"the columns {', '.join(self.table.columns)}",
+                next_action="say which column it is",
+                store=self.store,
+            )
+        return None if column is None else (column, moment_type(self.table, column, self.store))
+
     def _field(self, target: dict[str, Any], path: str) -> TakenField | None:
         column, label = self._column(path, target["name"]), target["name"]
         if column is not None:
@@ -127,10 +149,14 @@ class Taking:
         return None
 
     def _column(self, path: str, label: str) -> str | None:
-        name = f"{self.store}.{path}"
+        said = self._said(f"{self.store}.{path}")
+        return said or (label if label in self.table.columns else None)
+
+    def _said(self, name: str) -> str | None:
+        """The column that the author says; None where nothing is said."""
         said = self.take.get(name)
         if said is None:
-            return label if label in self.table.columns else None
+            return None
         self.used.add(name)
         if said not in self.table.columns:
             raise RewriteError(

@@ -11,6 +11,8 @@ from statemigrate.checkpoint.logs.commits import CommitEntry
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.files import Files
+from statemigrate.native.seen.record import RECORD, record_document
+from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.run.source_logs import taken_logs
@@ -65,26 +67,30 @@ class Tables:
         new: Files,  # noqa: ARG002 - an Origin's
         spark: SparkSession,
     ) -> Iterator[tuple[str, bytes]]:
-        """The logs of sources of files."""
-        return taken_logs(plan, spark)
+        """The logs of sources of files, and what scripts have been run."""
+        yield from taken_logs(plan, spark)
+        noted = noted_stores(plan.scripts, plan.new.batch)
+        if noted:
+            yield RECORD, record_document(noted)
 
     def confirm(self, plan: RewritePlan) -> None:
         """Nothing: a table has no batches."""
 
 
 def before_seeding(
-    like: CheckpointShape, conf: Mapping[str, str], seeds: Sequence[Seed]
+    like: CheckpointShape, conf: Mapping[str, str], seeds: Sequence[Seed], begun: int
 ) -> CheckpointShape:
     """The state of the tables as that of an old checkpoint, which has read no source.
 
-    ``like`` is a checkpoint that the query's code has made elsewhere, ``conf`` what is pinned.
+    ``like`` is a checkpoint that the query's code has made elsewhere, ``conf`` what is pinned;
+    ``begun`` is when its last batch is said to have begun, in milliseconds since 1970.
     """
     entry = like.offsets[like.batch]
     started = replace(
         entry,
         offsets=Offsets(entry.offsets.named, ()),
         watermark=0,
-        timestamp=0,
+        timestamp=begun,
         pinned=dict(conf),
         source_metadata={} if entry.offsets.named else None,
     )

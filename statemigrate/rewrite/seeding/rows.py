@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.labels import labels
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.operators.shapes import EXPIRATION, OperatorShape
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.plan.asking.starting import is_never_null
-from statemigrate.rewrite.plan.families import is_aggregation
+from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.places import Place
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
-from statemigrate.rewrite.rows.columns import partition_of
+from statemigrate.rewrite.rows.columns import changed_content, changed_shown_key, partition_of
 from statemigrate.rewrite.rows.structs import row_type, value_type
 from statemigrate.rewrite.seeding.columns import struct_of
-from statemigrate.rewrite.seeding.seeds import Seed
+from statemigrate.rewrite.seeding.moments import moment_of, no_moment
+from statemigrate.rewrite.seeding.seeds import TIMER_KEY, Seed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +34,8 @@ class TableReader:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        found = _rows(self._seed(operator, place), place)
+        seed = self._seed(operator, place)
+        found = _timers(seed, place) if seed.is_timers else _rows(seed, place)
         return found.select(
             F.col("key").cast(row_type(place.family.key)).alias("key"),
             F.col("value").cast(value_type(place.family)).alias("value"),
@@ -64,7 +66,7 @@ def _rows(seed: Seed, place: Place) -> DataFrame:
     found = _entries(seed)
     if not seed.is_join:
         return found
-    columns = [F.col("key").getField(each.name) for each in seed.key]
+    columns = [F.col("key").getField(each) for each in _names_in_key(found)]
     if seed.counts(place.store, place.family):
         name = place.family.value["fields"][0]["name"]
         counted = found.groupBy("key").agg(F.count("*").alias(name))
@@ -84,8 +86,54 @@ def _entries(seed: Seed) -> DataFrame:
         value = F.col(seed.elements)
     else:
         value = struct_of(seed.value)
-    found = rows.select(struct_of(seed.key).alias("key"), value.alias("value"))
-    return found.withColumn("key", normal(F.col("key"), found.schema["key"].dataType))
+    at = moment_of(*seed.moment) if seed.moment else F.lit(None).cast("long")
+    found = rows.select(struct_of(seed.key).alias("key"), value.alias("value"), at.alias("at"))
+    if seed.form is not None:
+        found = _formed(found, seed.form, is_list=bool(seed.elements))
+    if seed.moment is not None and not seed.is_timers:
+        found = found.withColumn("value", _expiring(is_list=bool(seed.elements)))
+    found = found.withColumn("key", normal(F.col("key"), found.schema["key"].dataType))
+    return found if seed.is_timers else found.drop("at")
+
+
+def _expiring(*, is_list: bool) -> Column:
+    """The column ``value`` with when it expires, of a list for each of its elements."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def expiring(value: Column) -> Column:
+        return F.struct(value.alias("value"), F.col("at").alias(EXPIRATION))
+
+    return F.transform("value", expiring) if is_list else expiring(F.col("value"))
+
+
+def _timers(seed: Seed, place: Place) -> DataFrame:
+    """The timers of a table as a family has them: by key, or by when they are due."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = row_type(place.family.key).fieldNames()
+    columns = [F.col("key" if name == TIMER_KEY else "at").alias(name) for name in names]
+    nothing = F.struct(F.lit(None).alias("nothing"))
+    return _entries(seed).select(F.struct(*columns).alias("key"), nothing.alias("value"))
+
+
+def _names_in_key(rows: DataFrame) -> list[str]:
+    from pyspark.sql.types import StructType
+
+    kind = rows.schema["key"].dataType
+    assert isinstance(kind, StructType), "a key is a struct"  # noqa: S101
+    return kind.fieldNames()
+
+
+def _formed(rows: DataFrame, form: FamilyPlan, *, is_list: bool) -> DataFrame:
+    """Keys and values as scripts take them."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    def formed(value: Column) -> Column:
+        return changed_content(value, form, {})
+
+    value = F.transform("value", formed) if is_list else formed(F.col("value"))
+    key = changed_shown_key(F.col("key"), form, row_type(form.new.family.key))
+    return rows.select(key.alias("key"), value.alias("value"), "at")
 
 
 def _number(found: DataFrame) -> Column:
@@ -112,9 +160,10 @@ def normal(column: Column, kind: DataType) -> Column:
 
 
 def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
-
-    rows = _entries(seed)
-    never = [] if seed.elements else _never_null(seed, is_aggregation(operator))
+    _check_moments(seed)
+    rows = _timers(seed, seed.new) if seed.is_timers else _entries(seed)
+    is_plain = not (seed.elements or seed.form or seed.moment)
+    never = _never_null(seed, is_aggregation(operator)) if is_plain else []
     found = rows.select("key", *hashes(rows.schema), *_nulls(never)).agg(*sums(), *_examples(never))
     (totals,) = found.collect()
     for place, name in enumerate(never):
@@ -123,6 +172,16 @@ def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
     if not seed.is_join:
         _check_once(seed, rows)
     return summed(totals)
+
+
+def _check_moments(seed: Seed) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if seed.moment is not None:
+        unknown = seed.frame.where(moment_of(*seed.moment).isNull())
+        found = unknown.select(F.to_json(struct_of(seed.key)).alias("key")).head(1)
+        if found:
+            raise no_moment(seed.store, seed.table, seed.moment[0], found[0].key)
 
 
 def _nulls(never: Sequence[str]) -> list[Column]:

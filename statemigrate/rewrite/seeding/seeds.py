@@ -11,22 +11,35 @@ from statemigrate.checkpoint.operators.catalogue import (
     INDEX_TO_VALUE,
     JOIN,
     NUM_VALUES,
+    is_timers,
     kind_of,
     user_stores,
 )
 from statemigrate.checkpoint.operators.shapes import (
+    EXPIRATION,
     FamilyShape,
+    NoPrefix,
     OperatorShape,
     StoreShape,
     StructJson,
 )
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.rewrite.plan.places import Place
-from statemigrate.rewrite.seeding.columns import TakenField, Taking, struct_json
+from statemigrate.rewrite.plan.families import FamilyPlan
+from statemigrate.rewrite.plan.operators import operator_name
+from statemigrate.rewrite.plan.places import Place, all_places
+from statemigrate.rewrite.plan.scripts import Scripted
+from statemigrate.rewrite.seeding.columns import EXPIRES, TakenField, Taking, struct_json
+from statemigrate.rewrite.seeding.scripted import in_form
 from statemigrate.rewrite.seeding.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+TIMERS = "timers"
+"""What timers of an operator go by, behind its kind and number."""
+TIMER_KEY = "key"
+"""The part of their keys that is the grouping key; the other is when they are due."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,8 @@ class Seed:
     """A ``table`` that becomes the state of a ``store`` of an operator, and its fields there.
 
     ``new`` is the place of that state in the new checkpoint; of a list ``elements`` is the column
-    of arrays.
+    of arrays. With a ``form`` rows first take that of an older revision, which scripts change.
+    ``moment`` is the column that says when values expire or timers are due, and its type.
     """
 
     store: str
@@ -44,12 +58,14 @@ class Seed:
     key: tuple[TakenField, ...]
     value: tuple[TakenField, ...]
     elements: str = ""
+    form: FamilyPlan | None = None
+    moment: tuple[str, str] | None = None
 
     @property
     def frame(self) -> DataFrame:
         """The table's rows, with the types that state has of JSON."""
         types = dict(pair for each in (*self.key, *self.value) for pair in each.columns)
-        return self.table.frame(types)
+        return self.table.frame({**types, **dict([self.moment] if self.moment else [])})
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -57,7 +73,9 @@ class Seed:
         fields = {
             each.name: tuple(name for name, _ in each.columns) for each in (*self.key, *self.value)
         }
-        return {**fields, self.store: (self.elements,)} if self.elements else fields
+        if self.elements:
+            fields[self.store] = (self.elements,)
+        return {**fields, EXPIRES: self.moment[:1]} if self.moment else fields
 
     @property
     def rest(self) -> tuple[str, ...]:
@@ -67,11 +85,47 @@ class Seed:
 
     def family(self, store: StoreShape, shape: FamilyShape) -> FamilyShape | None:
         """A family of the operator as the table has it; None for one that it says nothing of."""
+        if self.is_timers:
+            return shape if is_timers(shape.name) else None
         if (store.name, shape.name) == (self.new.store.name, self.new.family.name):
-            return replace(shape, key=self._key, value=self._value)
+            return self._own(shape)
         if self.counts(store, shape):
-            return replace(shape, key=struct_json(self.key))
+            return replace(shape, key=self._columns_of_key)
         return None
+
+    @property
+    def matched(self) -> tuple[TakenField, ...]:
+        """The fields that the plan matches by these names."""
+        if self.form is not None or self.is_timers:
+            return ()
+        family = self.new.family
+        is_told = family.wrapping == "expiry" and self.moment is None
+        # Where values come to expire, of a map the columns of its keys are matched, not its parts.
+        return self.value if is_told and family.user_key else (*self.key, *self.value)
+
+    @property
+    def is_timers(self) -> bool:
+        """Whether the table has timers, which two families have in their keys."""
+        return is_timers(self.new.family.name)
+
+    def _own(self, shape: FamilyShape) -> FamilyShape:
+        shape = replace(shape, wrapping="key" if shape.wrapping == "key" else "none")
+        found = self._content(shape)
+        if self.moment is None:
+            return found
+        return replace(found, value=with_moment(found.value), wrapping="expiry")
+
+    def _content(self, shape: FamilyShape) -> FamilyShape:
+        key = self._columns_of_key
+        if self.is_join:
+            key = {**key, "fields": [*key["fields"], self.new.family.key["fields"][-1]]}
+        if self.form is None:
+            return replace(shape, key=key, value=self.value_in_table)
+        value = self.form.new.family.value
+        if self.is_join or self.elements:
+            return replace(shape, key=key, value=value)
+        # Scripts take entries, whatever they make of them.
+        return FamilyShape(shape.name, key, value, NoPrefix())
 
     def counts(self, store: StoreShape, shape: FamilyShape) -> bool:
         """Whether a family counts the rows of this side of a join."""
@@ -85,18 +139,28 @@ class Seed:
         return INDEX_TO_VALUE in f"{self.new.store.name} {self.new.family.name}"
 
     @property
-    def _key(self) -> StructJson:
-        found = struct_json(self.key)
-        if self.is_join:
-            found["fields"].append(self.new.family.key["fields"][-1])
-        return found
+    def _columns_of_key(self) -> StructJson:
+        return struct_json(self.key) if self.form is None else self.form.new.family.key
 
     @property
-    def _value(self) -> StructJson:
+    def value_in_table(self) -> StructJson:
+        """A value, or an element of a list, as the table has it."""
         if not self.elements:
             return struct_json(self.value)
         found: StructJson = self.table.columns[self.elements]["elementType"]
         return found
+
+
+def with_moment(content: StructJson) -> StructJson:
+    """A value of this content that expires."""
+    fields = [("value", content), (EXPIRATION, "long")]
+    return {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": spark, "nullable": True, "metadata": {}}
+            for name, spark in fields
+        ],
+    }
 
 
 def find_seeds(
@@ -104,22 +168,20 @@ def find_seeds(
     tables: Mapping[str, Table],
     take: Mapping[str, str],
     starts: Mapping[str, Any],
+    scripts: Mapping[str, Scripted],
 ) -> tuple[Seed, ...]:
     """What becomes of tables, by the names of stores; one without a name is for the only store.
 
-    Raises `RewriteError` for a store or a column that there is not, and for names that stand for
-    nothing.
+    ``scripts`` has those of stores whose tables are of an older revision. Raises `RewriteError` for
+    a store or a column that there is not, and for names that stand for nothing.
     """
-    stores = {
-        name: (operator, Place(*found))
-        for operator in operators
-        for name, found in user_stores(operator).items()
-    }
+    stores = seeded_stores(operators)
     used: set[str] = set()
-    seeds = tuple(
-        _seed(_store(name, stores), stores, table, take, starts, used)
-        for name, table in tables.items()
-    )
+    seeds = []
+    for said, table in tables.items():
+        name = only_store(said, stores)
+        taking = Taking(name, table, take, {} if name in scripts else starts, used)
+        seeds.append(_seed(stores[name], taking, scripts.get(name)))
     unused = sorted(set(take) - used)
     if unused:
         raise RewriteError(
@@ -128,7 +190,22 @@ def find_seeds(
             found=f"--take {unused[0]}={take[unused[0]]}",
             next_action="correct the name, or leave it out",
         )
-    return seeds
+    return tuple(seeds)
+
+
+def seeded_stores(
+    operators: Sequence[OperatorShape],
+) -> dict[str, tuple[OperatorShape, Place]]:
+    """By their names the stores that a table may become."""
+    found = {}
+    for operator in operators:
+        for name, known in user_stores(operator).items():
+            found[name] = operator, Place(*known)
+        for place in all_places(operator):
+            if is_timers(place.family.name):
+                # Both of its families have the same, each in its order.
+                found[f"{operator_name(operator)}.{TIMERS}"] = operator, place
+    return found
 
 
 def seeded_operators(
@@ -150,29 +227,29 @@ def _families(store: StoreShape, seeds: Sequence[Seed]) -> Iterator[FamilyShape]
         yield from (each for each in found if each is not None)
 
 
-def _store(name: str, stores: Mapping[str, Any]) -> str:
+def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, Place]]) -> str:
+    """The store of this name, or where none is said the only one.
+
+    Raises `RewriteError` where that is not clear.
+    """
     if name in stores:
         return name
+    values = [each for each in stores if not is_timers(stores[each][1].family.name)]
+    if not name and len(values) == 1:
+        return values[0]
     if name or len(stores) != 1:
         raise RewriteError(
             f"the query keeps no state {name}" if name else "which state the table is, is not said",
-            expected=f"--from STORE=TABLE, of {', '.join(stores) or 'no store at all'}",
-            found=name or "--from TABLE",
+            expected=f"STORE=, of {', '.join(stores) or 'no store at all'}",
+            found=name or "no name",
             next_action="name the store",
         )
     return next(iter(stores))
 
 
-def _seed(
-    name: str,
-    stores: Mapping[str, tuple[OperatorShape, Place]],
-    table: Table,
-    take: Mapping[str, str],
-    starts: Mapping[str, Any],
-    used: set[str],
-) -> Seed:
-    operator, place = stores[name]
-    taking, family = Taking(name, table, take, starts, used), place.family
+def _seed(found: tuple[OperatorShape, Place], taking: Taking, script: Scripted | None) -> Seed:
+    operator, place = found
+    name, table, family = taking.store, taking.table, place.family
     is_join = kind_of(operator.name) is JOIN
     if is_join and not family.name.endswith(INDEX_TO_VALUE) and place.store.name == DEFAULT:
         raise UnsupportedError(
@@ -181,15 +258,22 @@ def _seed(
             found=family.name,
             next_action="this cannot be seeded yet; nothing was written",
         )
-    if family.wrapping == "expiry":
-        raise UnsupportedError(
-            f"values of {name} have a time to live, which a table does not say",
-            expected="a variable whose values do not expire",
-            found=", ".join(str(each["name"]) for each in family.value["fields"]),
-            next_action=f"this cannot be seeded yet: let {name} begin empty; nothing was written",
-        )
+    if is_timers(family.name):
+        part = next(each for each in family.key["fields"] if each["name"] == TIMER_KEY)
+        key = taking.key(part["type"])
+        return Seed(name, operator.number, place, table, key, (), moment=taking.moment(must=True))
     fields = family.key["fields"]
-    key = taking.key({**family.key, "fields": fields[:-1] if is_join else fields})
-    if family.is_list:
-        return Seed(name, operator.number, place, table, key, (), taking.elements())
-    return Seed(name, operator.number, place, table, key, taking.fields(family.value))
+    keys, values = {**family.key, "fields": fields[:-1] if is_join else fields}, family.value
+    moment = None
+    if family.wrapping == "expiry":
+        values, moment = family.content, taking.moment(must=False)
+    if script is not None:
+        keys, values = (each.struct_type().jsonValue() for each in (script.key, script.value))
+    elements = taking.elements() if family.is_list else ""
+    value = () if elements else taking.fields(values)
+    key = taking.key(keys)
+    seed = Seed(name, operator.number, place, table, key, value, elements, moment=moment)
+    if script is None:
+        return seed
+    form = in_form(place, script, struct_json(seed.key), seed.value_in_table, table.columns)
+    return replace(seed, form=form)

@@ -17,6 +17,9 @@ from statemigrate.rewrite.plan.asking.starting import (
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.fields import FieldChange, StructChange
 
+OF_TABLES = "the rows of the table"
+"""What rows are called that are of tables."""
+
 
 class Asked:
     """The questions of one plan, held against the ``answers`` of its author.
@@ -26,7 +29,7 @@ class Asked:
 
     def __init__(self, answers: RewriteAnswers, rows: str = "old rows") -> None:
         self._answers = answers
-        self._rows = rows
+        self.rows = rows
         self._known: set[str] = set()
         self.open: list[Question] = []
         self.answered: list[Answered] = []
@@ -42,7 +45,7 @@ class Asked:
         question = Question(
             name,
             "start",
-            f"{name} is new, and {rows or self._rows} have nothing of it"
+            f"{name} is new, and {rows or self.rows} have nothing of it"
             + (f": does it start at {text}?" if known else ": what does it start with?"),
             text,
             (f"--accept {name}, or " if known else "") + f"--start {name}=JSON",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from statemigrate.rewrite.plan.asking.ask import Asked
+from statemigrate.rewrite.plan.asking.ask import OF_TABLES, Asked
 from statemigrate.rewrite.plan.asking.questions import Question
 from statemigrate.rewrite.plan.families import FamilyPlan
 
@@ -21,22 +21,23 @@ def ask_expiry(asked: Asked, families: Sequence[FamilyPlan]) -> None:
         name = f"{each.name}:{EXPIRES}"
         match each.expiry:
             case "told":
-                asked.told(_when(name, each.name))
+                asked.told(_when(name, each.name, asked.rows))
             case "ends":
                 asked.confirm(_never(name, each.name))
             case "kept":
-                asked.may_tell(_when(name, each.name))
+                asked.may_tell(_when(name, each.name, asked.rows))
 
 
-def _when(name: str, variable: str) -> Question:
+def _when(name: str, variable: str, rows: str) -> Question:
+    by_column = f", or --take {name}=COLUMN" if rows == OF_TABLES else ""
     return Question(
         name,
         "expiry",
-        f"values of {variable} have a time to live, and old ones do not say when they expire: when "
+        f"values of {variable} have a time to live, and {rows} do not say when they expire: when "
         "do they? A number of milliseconds since 1970, or an expression over batch_time, key and "
         "value",
         None,
-        f"--start '{name}=\"batch_time + 3600000\"'",
+        f"--start '{name}=\"batch_time + 3600000\"'{by_column}",
     )
 
 
