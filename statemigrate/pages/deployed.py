@@ -31,6 +31,7 @@ class PagedDeployment:
     settings: Settings
     seen: Seen
     record: PagesRecord
+    is_timed: bool = False
     counts: MigrationCounts | None = None
 
     @property

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import SETTINGS, Settings
-from statemigrate.errors import StartupError
+from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.formats.struct.words import quoted
-from statemigrate.pages.handle import unsupported
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
 from statemigrate.pages.startup import checked
 from statemigrate.pages.visits import OUTPUT, PagedProcessor
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _MOST_PAGES = 1_000_000
+_TIME_MODES = ("none", "processingtime")
 
 
 def paged(
@@ -34,12 +34,14 @@ def paged(
     checkpoint: str | Path,
     pages: int,
     outputMode: str = "Update",
+    timeMode: str = "None",
 ) -> DataFrame:
     """The output of a ``StatefulProcessor``, with the state of many keys in one page.
 
-    In place of ``stream.groupBy(by).transformWithState(processor, output, outputMode, "None")``:
+    In place of ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``:
     the same processor, and the same rows come out, several times as fast. Write the result with any
-    ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``.
+    ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
+    ``"ProcessingTime"`` the processor has timers.
 
     ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
     StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint. Take so
@@ -52,13 +54,14 @@ def paged(
 
     Code, scripts and committed pages are compared before anything is touched: raises
     `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for time to live, for
-    timers and for a grouping column whose equal values have several bytes. Time modes, watermarks
-    and an initial state are not there yet.
+    event time and for a grouping column whose equal values have several bytes: neither they nor an
+    initial state are there yet.
     """
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     _check_pages(pages)
     _check_processor(processor)
+    _check_time_mode(timeMode)
     made = _struct(output)
     positions = tuple(stream.columns.index(column) for column in columns)
     deployment = checked(
@@ -69,11 +72,12 @@ def paged(
         key=_key(stream, positions),
         key_columns=positions,
         output=made,
+        is_timed=timeMode.lower() == "processingtime",
     )
     use_this_python(stream.sparkSession)
     packed = _with_bucket(stream, columns, pages).mapInArrow(pack, PACKED)
     visited = packed.groupBy(BUCKET).transformWithState(
-        PagedProcessor(processor, deployment), OUTPUT, outputMode, "None"
+        PagedProcessor(processor, deployment), OUTPUT, outputMode, timeMode
     )
     return visited.mapInArrow(partial(unpack, output=made), made)
 
@@ -144,6 +148,16 @@ def _check_pages(pages: Any) -> None:
         )
 
 
+def _check_time_mode(mode: str) -> None:
+    if mode.lower() not in _TIME_MODES:
+        raise UnsupportedError(
+            f"paged state has no time mode {mode} yet",
+            expected='"None" or "ProcessingTime"',
+            found=mode,
+            next_action="run a processor with timers of event time with transformWithState",
+        )
+
+
 def _check_processor(processor: Any) -> None:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -154,8 +168,6 @@ def _check_processor(processor: Any) -> None:
             found=type(processor).__qualname__,
             next_action="make an instance of the class, or wrap a function's state by hand",
         )
-    if type(processor).handleExpiredTimer is not StatefulProcessor.handleExpiredTimer:
-        raise unsupported("timers")
     settings: Settings = getattr(processor, SETTINGS, Settings())
     if settings.checkpoint is not None:
         raise StartupError(

@@ -46,6 +46,7 @@ def checked(
     key: StructType,
     key_columns: tuple[int, ...],
     output: StructType,
+    is_timed: bool,
 ) -> PagedDeployment:
     """The deployment of a processor. Raises `StartupError` where code, scripts and state differ."""
     settings: Settings = getattr(processor, SETTINGS, Settings())
@@ -72,7 +73,8 @@ def checked(
     mine = {store: plan.stored() for store, plan in plans.items()}
     record = replace(record, stores={**record.stores, **mine})
     counts = MigrationCounts.of_session()
-    return PagedDeployment(key, key_columns, output, plans, settings, seen, record, counts)
+    parts = key, key_columns, output, plans, settings, seen, record
+    return PagedDeployment(*parts, is_timed, counts)
 
 
 def _lineages(

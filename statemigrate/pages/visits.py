@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor
 
+from statemigrate.deployment import Declared
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import FINGERPRINT
 from statemigrate.pages.handle import PagedHandle
@@ -17,6 +19,7 @@ from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.rows import Packing, Unpacking
 from statemigrate.pages.stores import PageStores
+from statemigrate.pages.timers import PageTimers
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.variables import GroupingKey, dual_variable
@@ -42,40 +45,40 @@ class PagedProcessor(StatefulProcessor):
         """Make the user's variables, over whichever page is visited."""
         deployment = self._deployment
         deployment.seen.compare_in_task()
+        self._task = ExitStack()
+        self._task.enter_context(few_collections())
+        self._spark = handle
         self._state = handle.getValueState(VARIABLE, SCHEMA)
-        keys = KeyCodec(deployment.key)
-        self._encode = keys.encode
+        self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(deployment.plans, deployment.settings, keys)
         self._unpacking = Unpacking(deployment.key_columns)
         self._packing = Packing(deployment.output)
-        self._key = GroupingKey()
-        mine = PagedHandle(
-            lambda declared: dual_variable(declared, self._stores.open(declared), self._key)
-        )
-        mine.key = self._key
+        self._timers = PageTimers()
+        self._init_users(GroupingKey())
+
+    def _init_users(self, key: GroupingKey) -> None:
+        def variable(declared: Declared) -> Any:
+            return dual_variable(declared, self._stores.open(declared), key)
+
+        mine = PagedHandle(variable, self._timers if self._deployment.is_timed else None)
+        mine.key = self._key = key
         self._processor.init(mine)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        """Call the user's method for each key; then migrate, and write the page if it changed."""
-        with few_collections():
-            stored = self._state.get()
-            place = Place(self._deployment.pages, key[0], self._fingerprint)
-            page = Page(place, None if stored is None else bytes(stored[0]))
-            self._stores.turn(page)
-            output: list[Any] = []
-            for rows_of_key in self._unpacking.by_key(rows):
-                self._call(rows_of_key, timerValues, output)
-                if len(output) >= _ROWS_A_PACKAGE:
-                    yield Row(rows=self._packing.packed(output))
-                    output = []
-            self._stores.migrate()
-            self._write(page)
-            if output:
-                yield Row(rows=self._packing.packed(output))
+        """Call the user's method for each key that has rows."""
+        return self._visit(key[0], self._inputs(rows, timerValues))
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """Call the user's method for each timer in the page that has expired."""
+        firing = expiredTimerInfo.getExpiryTimeInMs()
+        return self._visit(key[0], self._expirations(timerValues), firing)
 
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
+        self._task.close()
         self._processor.close()
         if self._deployment.counts is not None:
             counts = [access.counts for access in self._stores.accesses]
@@ -84,10 +87,59 @@ class PagedProcessor(StatefulProcessor):
             )
             self._deployment.counts.add(touched, moved, self._stores.quarantined)
 
-    def _call(self, rows: list[Any], times: Any, output: list[Any]) -> None:
-        key = tuple([rows[0][at] for at in self._deployment.key_columns])
-        self._key.data = self._encode(key)
-        output.extend(self._processor.handleInputRows(key, iter(rows), times))
+    def _visit(
+        self, number: int, calls: Iterator[Iterable[Any]], firing: int | None = None
+    ) -> Iterator[Row]:
+        """Read a page, make the user's calls, migrate, and write the page if it changed."""
+        stored = self._state.get()
+        place = Place(self._deployment.pages, number, self._fingerprint)
+        page = Page(place, None if stored is None else bytes(stored[0]))
+        self._stores.turn(page)
+        self._timers.turn(page)
+        before = self._timers.earliest()
+        output: list[Any] = []
+        for rows in calls:
+            output.extend(rows)
+            if len(output) >= _ROWS_A_PACKAGE:
+                yield Row(rows=self._packing.packed(output))
+                output = []
+        self._stores.migrate()
+        self._write(page)
+        if firing is not None or self._timers.earliest() != before:
+            self._set_timer(firing)
+        if output:
+            yield Row(rows=self._packing.packed(output))
+
+    def _inputs(self, packed: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
+        columns = self._deployment.key_columns
+        for rows in self._unpacking.by_key(packed):
+            key = tuple([rows[0][at] for at in columns])
+            self._key.data = self._keys.encode(key)
+            yield self._processor.handleInputRows(key, iter(rows), times)
+
+    def _expirations(self, times: Any) -> Iterator[Iterable[Any]]:
+        for moment, data in self._timers.expired(times.getCurrentProcessingTimeInMs()):
+            # One that fired before may have deleted it.
+            if moment in self._timers.of(data):
+                self._key.data = data
+                yield self._processor.handleExpiredTimer(
+                    key=self._keys.decode(data),
+                    timerValues=times,
+                    expiredTimerInfo=ExpiredTimerInfo(moment),
+                )
+                self._timers.delete(data, moment)
+
+    def _set_timer(self, firing: int | None) -> None:
+        """Have Spark's one timer of the page where the earliest of its keys' timers is."""
+        wanted = self._timers.earliest()
+        if wanted is not None and firing is not None:
+            # Spark deletes the one that fires when the visit is over.
+            wanted = max(wanted, firing + 1)
+        known = set(self._spark.listTimers())
+        for moment in known - {wanted, firing}:
+            self._spark.deleteTimer(moment)
+        if wanted is not None and wanted not in known:
+            self._spark.registerTimer(wanted)
 
     def _write(self, page: Page) -> None:
         if not page.is_changed:

@@ -31,6 +31,7 @@ class PagedPipeline(NativePipeline):
             output=self.output,
             checkpoint=self.checkpoint,
             pages=self.pages,
+            timeMode=self.time_mode,
         )
 
     def stored_pages(self) -> dict[int, bytes]:

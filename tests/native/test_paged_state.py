@@ -8,6 +8,9 @@ import pytest
 from everything import OUTPUT, ROWS, Everything, event, shown
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
 from tally import (
     AMOUNTS,
     AMOUNTS_DDL,
@@ -194,9 +197,73 @@ def test_a_checkpoint_without_pages_is_refused(pipeline):
         PagedPipeline(pipeline.spark, pipeline.root).result(CentsTally())
 
 
-class WithTimers(CentsTally):
+class Alarms(StatefulProcessor):
+    """Has timers where its rows say, and tells which it has and which have expired."""
+
+    def init(self, handle):
+        self.handle = handle
+        self.fired = handle.getListState("fired", "at BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        for row in sorted(rows, key=lambda row: row.at):
+            getattr(self.handle, f"{row.op}Timer")(row.at)
+        yield self._row(key, "rows")
+
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
-        return iter(())
+        at = expiredTimerInfo.getExpiryTimeInMs()
+        self.fired.appendValue((at,))
+        yield self._row(key, f"expired {at}")
+        if at == 3:
+            self.handle.deleteTimer(FUTURE)
+            self.handle.registerTimer(FUTURE + 1)
+
+    def _row(self, key, what):
+        fired = [at for (at,) in self.fired.get()]
+        return Row(key=key[0], what=what, fired=fired, left=sorted(self.handle.listTimers()))
+
+    def close(self):
+        pass
+
+
+FUTURE = 4_000_000_000_000
+ALARMS = {
+    "rows": "key STRING, op STRING, at BIGINT",
+    "output": "key STRING, what STRING, fired ARRAY<BIGINT>, left ARRAY<BIGINT>",
+}
+
+
+@pytest.fixture
+def without_empty_batches(spark):
+    # With processing time Spark would run empty batches without end.
+    name = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(name, "false")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.mark.usefixtures("without_empty_batches")
+def test_timers_expire_as_they_do_in_spark(spark, tmp_path):
+    keys = [f"k{number}" for number in range(6)]
+    lives = [
+        [(key, "register", at) for at in (1, 3, 4, FUTURE) for key in keys],
+        [(keys[0], "delete", FUTURE), (keys[1], "register", 7), (keys[2], "delete", FUTURE + 9)],
+        [(key, "delete", FUTURE + 1) for key in keys] + [("new", "register", 2)],
+    ]
+    plain, paged = (
+        kind(spark, tmp_path / kind.__name__, time_mode="ProcessingTime", **ALARMS)
+        for kind in (NativePipeline, PagedPipeline)
+    )
+    for rows in lives:
+        for pipeline in (plain, paged):
+            pipeline.feed(rows)
+    for pipeline in (plain, paged):
+        pipeline.deploy_natively(Alarms())
+    assert by_batch(paged) == by_batch(plain)
+    told = Counter(row[1] for rows in paged.handed_by_batch.values() for row in rows)
+    assert told == {
+        **{"rows": 6 + 3 + 7, "expired 1": 6, "expired 3": 6, "expired 4": 6},
+        **{"expired 7": 1, "expired 2": 1},
+    }
 
 
 class WithTimeToLive(CentsTally):
@@ -212,10 +279,10 @@ class WithTimeToLive(CentsTally):
         ({"pages": 0}, StartupError, "number of pages cannot be used"),
         ({"pages": True}, StartupError, "number of pages cannot be used"),
         ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
-        ({"processor": WithTimers()}, UnsupportedError, "no timers yet"),
+        ({"timeMode": "EventTime"}, UnsupportedError, "no time mode EventTime yet"),
         ({"processor": WithTimeToLive()}, UnsupportedError, "no time to live"),
     ],
-    ids=["column", "columns", "zero", "truth", "class", "timers", "time to live"],
+    ids=["column", "columns", "zero", "truth", "class", "event time", "time to live"],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error, problem):
     given = {
@@ -226,6 +293,13 @@ def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error,
         statemigrate.paged(paged.stream(), **given)
     assert raised.value.next_action
     assert not paged.checkpoint.exists()
+
+
+def test_a_timer_in_a_query_without_a_time_mode_is_refused(paged):
+    paged.rows, paged.output = ALARMS["rows"], ALARMS["output"]
+    paged.feed([("a", "register", 1)])
+    with pytest.raises(StreamingQueryException, match="without a time mode has no timers"):
+        paged.deploy_natively(Alarms())
 
 
 def test_streams_that_pages_cannot_take_are_refused(paged, scripts):

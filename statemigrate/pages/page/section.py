@@ -56,15 +56,17 @@ class Section:
 
     def put(self, key: bytes, value: bytes, expiry: int = NEVER) -> None:
         """Write ``value`` under ``key``; the same value as was read is no change."""
-        if not self.contains(key):
-            self.count += 1
         at = self._at.get(key)
         if at is None:
             if key not in self._changes:
+                self.count += 1
                 self._add(key)
-        elif value == self._old(at) and expiry == self._columns.moment(at):
-            self._changes.pop(key, None)
-            return
+        else:
+            if self._changes.get(key, value) is None:
+                self.count += 1
+            if value == self._old(at) and expiry == self._columns.moment(at):
+                self._changes.pop(key, None)
+                return
         self._changes[key] = value, expiry
 
     def delete(self, key: bytes) -> None:
@@ -85,6 +87,10 @@ class Section:
         end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
         found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
         return found[::-1] if span.reverse else found
+
+    def first(self) -> bytes | None:
+        """The first key there is, None where there is none."""
+        return next((key for key in self._keys if self.contains(key)), None)
 
     def written(self) -> tuple[Extent, bytes]:
         """The section's bytes: those that were read, unless something was changed."""
