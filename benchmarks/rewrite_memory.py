@@ -86,7 +86,7 @@ def _rewrite_in_this_process(folder: Path) -> None:
     plan = make_plan(describe(files), None)
     old, new = plan.old.operators[0], plan.new.operators[0]
     stored, family = stored_operator(files, plan.old, old), plan.operators[0].families[0]
-    change = change_task(family)
+    change = change_task(family, {})
     assert stored is not None
     assert family.old is not None
     assert change is not None

@@ -10,13 +10,8 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.operators.shown_keys import shown_key
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.places import part_of
-from statemigrate.rewrite.rows.columns import (
-    changed_content,
-    changed_key,
-    changed_shown_key,
-    changed_value,
-)
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats
+from statemigrate.rewrite.rows.fields import FieldChanges, with_fields
 from statemigrate.rewrite.rows.kinds.apart import CARRIED, ORIGIN, POSITION, entries_of
 from statemigrate.rewrite.rows.kinds.expiring import with_expirations
 from statemigrate.rewrite.rows.kinds.joined import entries_together
@@ -24,7 +19,7 @@ from statemigrate.rewrite.rows.kinds.timeouts import timers_of
 from statemigrate.rewrite.rows.kinds.together import counts_of, rows_of
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.rows.scripted import along, one_of_each, upgraded
-from statemigrate.rewrite.rows.structs import row_type
+from statemigrate.rewrite.rows.wrapping import unwrapped, wrapped_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,9 +63,13 @@ class Changes:
     def _matched(self, plan: FamilyPlan) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        changed = self._read(plan).select(
-            changed_key(plan).alias("key"),
-            changed_value(plan, self.starts).alias("value"),
+        assert plan.old is not None, "rows go on"  # noqa: S101
+        family = plan.new.family
+        contents = unwrapped(self._read(plan), plan.old.family)
+        changes = FieldChanges.of(plan, self.starts, family.key, is_list=family.is_list)
+        changed = wrapped_again(with_fields(contents, changes, plan, family.key), family).select(
+            "key",
+            "value",
             F.lit(1).cast("long").alias(ORIGINS),
             F.lit(0).cast("long").alias(MERGED),
         )
@@ -84,16 +83,9 @@ class Changes:
         return self._matched_entries(found, plan) if plan.script is None else _along(found, plan)
 
     def _matched_entries(self, entries: DataFrame, plan: FamilyPlan) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        target = row_type(shown_key(self.new, plan.new.store, plan.new.family))
-        return entries.select(
-            changed_shown_key(F.col("key"), plan, target).alias("key"),
-            changed_content(F.col("value"), plan, self.starts).alias("value"),
-            ORIGINS,
-            MERGED,
-            *CARRIED,
-        )
+        key = shown_key(self.new, plan.new.store, plan.new.family)
+        changes = FieldChanges.of(plan, self.starts, key, is_list=False)
+        return with_fields(entries, changes, plan, key)
 
     def _counted(self, plan: FamilyPlan) -> FamilyPlan:
         return next(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.hashing import SEED, hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
+from statemigrate.rewrite.rows.structs import has_maps
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -117,7 +118,7 @@ def _hashable(column: Column, kind: DataType) -> Column:
 def without_maps(array: pa.Array) -> pa.Array:
     """The same as `_hashable` of values as Arrow has them."""
     kind = array.type
-    if not _has_maps(kind):
+    if not has_maps(kind):
         return array
     if pa.types.is_struct(kind):
         columns = [array.is_null(), *map(without_maps, array.flatten())]
@@ -135,9 +136,3 @@ def _as_list(array: pa.Array) -> pa.ListArray:
         return array
     entry = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
     return array.cast(pa.list_(entry))
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) or any(
-        _has_maps(kind.field(place).type) for place in range(kind.num_fields)
-    )

@@ -20,6 +20,7 @@ from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
 from statemigrate.migration.stage import Stage
 from statemigrate.processor.rows import RowCodec
+from statemigrate.rewrite.rows.structs import plain_array
 from statemigrate.state.native.rows import arrow_rows
 
 if TYPE_CHECKING:
@@ -221,10 +222,7 @@ def _first(before: pa.RecordBatch, name: str, rows: int) -> pa.Array:
 
 
 def _structs(fmt: Format, values: Sequence[Value]) -> pa.StructArray:
-    kind = _arrow_type(fmt)
-    return pa.array(
-        list(values) if not _has_maps(kind) else [_paired(v, kind) for v in values], kind
-    )
+    return plain_array(values, _arrow_type(fmt))
 
 
 def _lists(fmt: Format, held: Sequence[list[Value]]) -> pa.ListArray:
@@ -235,20 +233,3 @@ def _lists(fmt: Format, held: Sequence[list[Value]]) -> pa.ListArray:
 
 def _arrow_type(fmt: Format) -> pa.DataType:
     return pa.struct(list(arrow_schema(fmt.struct_type().jsonValue())))
-
-
-def _paired(value: Any, kind: pa.DataType) -> Any:
-    """A plain value with its maps as lists of pairs, as Arrow takes them."""
-    if value is None or not _has_maps(kind):
-        return value
-    if pa.types.is_map(kind):
-        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
-    if pa.types.is_list(kind):
-        return [_paired(each, kind.value_type) for each in value]
-    return {field.name: _paired(value[field.name], field.type) for field in kind}
-
-
-def _has_maps(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) or any(
-        _has_maps(kind.field(place).type) for place in range(kind.num_fields)
-    )

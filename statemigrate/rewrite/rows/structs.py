@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,8 @@ def retyped(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """
     if array.type == kind:
         return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
     if pa.types.is_struct(kind):
         fields = [retyped(array.field(at), kind.field(at).type) for at in range(kind.num_fields)]
         return struct_array(fields, kind, array.is_null())
@@ -87,6 +90,30 @@ def _list(array: pa.ListArray, elements: pa.Array, kind: pa.ListType) -> pa.List
     if not array.null_count:
         return made
     return pa.ListArray.from_arrays(made.offsets, made.values, type=kind, mask=array.is_null())
+
+
+def plain_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Plain values as Arrow's."""
+    found = values if not has_maps(kind) else [_paired(each, kind) for each in values]
+    return pa.array(list(found), kind)
+
+
+def has_maps(kind: pa.DataType) -> bool:
+    """Whether there is a map in a type, at any depth."""
+    return pa.types.is_map(kind) or any(
+        has_maps(kind.field(place).type) for place in range(kind.num_fields)
+    )
+
+
+def _paired(value: Any, kind: pa.DataType) -> Any:
+    """A plain value with its maps as lists of pairs, as Arrow takes them."""
+    if value is None or not has_maps(kind):
+        return value
+    if pa.types.is_map(kind):
+        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
+    if pa.types.is_list(kind):
+        return [_paired(each, kind.value_type) for each in value]
+    return {field.name: _paired(value[field.name], field.type) for field in kind}
 
 
 def all_nullable(spark: Any) -> Any:

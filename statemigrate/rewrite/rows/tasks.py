@@ -1,21 +1,24 @@
 """What tasks make of the rows of a family by themselves, a batch at a time as Arrow has them.
 
-That is for rows that stay as they are, and for scripts that neither change keys nor merge; all else
-needs Spark, which brings rows together.
+That is for rows that stay as they are, for fields that go by name, and for scripts that neither
+change keys nor merge; all else needs Spark, which brings rows together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from statemigrate.checkpoint.operators.shapes import FamilyShape
 from statemigrate.migration.stage import stages_of
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.types import is_same
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats, EntryTask, TableTask
+from statemigrate.rewrite.rows.fields import FieldChanges
 from statemigrate.rewrite.rows.structs import arrow_row, arrow_value, retyped
 from statemigrate.rewrite.rows.telling import Batches
 
@@ -23,23 +26,38 @@ _COLUMNS = ["key", "value", ORIGINS, MERGED]
 _Types = tuple[pa.DataType, pa.DataType]
 
 
-def change_task(plan: FamilyPlan) -> Batches | None:
+def change_task(plan: FamilyPlan, starts: Mapping[str, Any]) -> Batches | None:
     """What changes batches of ``key`` and ``value``, which then have the counts of `entries`.
 
-    None where that takes Spark.
+    ``starts`` has what the author said of new fields, by ``store.field``. None where that takes
+    Spark.
     """
-    if plan.old is None or plan.way != "rows":
+    if plan.old is None or plan.way != "rows" or plan.old.family.is_list != plan.new.family.is_list:
         return None
+    return _matched(plan, starts) if plan.script is None else _scripted(plan)
+
+
+def _matched(plan: FamilyPlan, starts: Mapping[str, Any]) -> Batches | None:
+    assert plan.old is not None, "asked before"  # noqa: S101
     old, new = plan.old.family, plan.new.family
-    if not is_same(old.key, new.key) or old.is_list != new.is_list:
+    changes = FieldChanges.of(plan, starts, new.key, is_list=new.is_list)
+    before, after = (arrow_row(old.key), arrow_value(old)), (arrow_row(new.key), arrow_value(new))
+    if changes.is_identity and before == after:
+        return _Changing((), before, after)
+    # Rows that have lost a column of their key meet, and Spark takes off what is around a value.
+    if changes.key.dropped or not (_is_bare(old) and _is_bare(new)):
         return None
-    types = arrow_row(new.key), arrow_value(new)
-    if plan.script is None:
-        return _Changing((), types, types) if is_same(old.value, new.value) else None
-    if not (is_same(old.value, old.content) and is_same(new.value, new.content)):
+    return _Changing((changes,), before, after)
+
+
+def _scripted(plan: FamilyPlan) -> Batches | None:
+    assert plan.old is not None, "asked before"  # noqa: S101
+    assert plan.script is not None, "asked before"  # noqa: S101
+    old, new = plan.old.family, plan.new.family
+    if not (is_same(old.key, new.key) and _is_bare(old) and _is_bare(new)):
         return None
     formats = EntryFormats(plan.script.key, plan.script.value, is_list=new.is_list)
-    tasks: list[EntryTask | TableTask] = []
+    tasks: list[Batches] = []
     before = formats
     for stage in stages_of(plan.script.path):
         if stage.key is not None or stage.merges:
@@ -49,14 +67,20 @@ def change_task(plan: FamilyPlan) -> Batches | None:
             TableTask(stage, after) if stage.on_tables else EntryTask(stage, before, after)
         )
         before = after
+    types = arrow_row(new.key), arrow_value(new)
     return _Changing(tuple(tasks), _types_of(formats), types)
+
+
+def _is_bare(family: FamilyShape) -> bool:
+    """Whether a value is its content."""
+    return is_same(family.value, family.content)
 
 
 @dataclass(frozen=True)
 class _Changing:
     """Runs ``tasks`` on entries of the types ``before``, and gives those of the types ``after``."""
 
-    tasks: tuple[EntryTask | TableTask, ...]
+    tasks: tuple[Batches, ...]
     before: _Types
     after: _Types
 

@@ -9,7 +9,9 @@ from statemigrate.checkpoint.operators.shapes import EXPIRATION, GROUP_STATE, Fa
 from statemigrate.rewrite.rows.structs import row_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
+
+_EXPIRES = "expires"
 
 
 def content_of(family: FamilyShape, value: Column) -> Column:
@@ -56,3 +58,29 @@ def wrapped(family: FamilyShape, key: Column, content: Column, expires: Column) 
         case _:
             value = content
     return value.cast(row_type(family.value))
+
+
+def unwrapped(rows: DataFrame, family: FamilyShape) -> DataFrame:
+    """Rows with the content of their values, or those of a list's elements, for `wrapped_again`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    value = F.col("value")
+    if not family.is_list:
+        content, expires = content_of(family, value), expiration_of(family, value)
+    else:
+        content = F.transform(value, lambda each: content_of(family, each))
+        expires = F.transform(value, lambda each: expiration_of(family, each))
+    return rows.select("key", content.alias("value"), expires.alias(_EXPIRES))
+
+
+def wrapped_again(rows: DataFrame, family: FamilyShape) -> DataFrame:
+    """The ``key`` and the ``value`` as a family has it, of what `unwrapped` has given."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    key, content, expires = F.col("key"), F.col("value"), F.col(_EXPIRES)
+    value = (
+        F.zip_with(content, expires, lambda each, at: wrapped(family, key, each, at))
+        if family.is_list
+        else wrapped(family, key, content, expires)
+    )
+    return rows.select("key", value.alias("value"))

@@ -167,9 +167,10 @@ class OperatorRun:
         self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
     ) -> DataFrame | None:
         """Rows that are never Spark's; None where some have to be."""
-        stored, changes = self.stored, [change_task(each) for _, each in numbered]
+        stored = self.stored
         if stored is None:
             return None
+        changes = [change_task(each, self.plan.starts) for _, each in numbered]
         flows = [
             StoredFlow(stored, each.old, (change, Placing(number, task.operator, each.new)))
             for (number, each), change in zip(numbered, changes, strict=True)
@@ -191,7 +192,8 @@ class OperatorRun:
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         assert new is not None, "an operator that goes is not written"  # noqa: S101
         assert family.old is not None, "asked before"  # noqa: S101
-        return _laying_out(old, family.old) == _laying_out(new, family.new)
+        is_kept = family.key is None or family.key.is_identity
+        return is_kept and _laying_out(old, family.old) == _laying_out(new, family.new)
 
     def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
         place = local_path(self.target.location)

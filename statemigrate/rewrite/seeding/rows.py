@@ -13,7 +13,8 @@ from statemigrate.rewrite.plan.asking.starting import is_never_null
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.places import Place
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
-from statemigrate.rewrite.rows.columns import changed_content, changed_shown_key, partition_of
+from statemigrate.rewrite.rows.columns import partition_of
+from statemigrate.rewrite.rows.fields import FieldChanges, with_fields
 from statemigrate.rewrite.rows.structs import row_type, value_type
 from statemigrate.rewrite.seeding.columns import struct_of
 from statemigrate.rewrite.seeding.moments import moment_of, no_moment
@@ -126,14 +127,8 @@ def _names_in_key(rows: DataFrame) -> list[str]:
 
 def _formed(rows: DataFrame, form: FamilyPlan, *, is_list: bool) -> DataFrame:
     """Keys and values as scripts take them."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    def formed(value: Column) -> Column:
-        return changed_content(value, form, {})
-
-    value = F.transform("value", formed) if is_list else formed(F.col("value"))
-    key = changed_shown_key(F.col("key"), form, row_type(form.new.family.key))
-    return rows.select(key.alias("key"), value.alias("value"), "at")
+    key = form.new.family.key
+    return with_fields(rows, FieldChanges.of(form, {}, key, is_list=is_list), form, key)
 
 
 def _number(found: DataFrame) -> Column:
