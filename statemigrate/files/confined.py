@@ -174,14 +174,15 @@ class ConfinedPath:
                 raise foreign(self.path, "a symbolic link")
             shutil.rmtree(self.name, dir_fd=directory)
 
-    def rename_to(self, target: ConfinedPath) -> None:
-        """Take the place of ``target``, durably: a link there is replaced, not followed."""
+    def rename_to(self, target: ConfinedPath, *, durably: bool = True) -> None:
+        """Take the place of ``target``: a link there is replaced, not followed."""
         with self._directory() as source, target._directory() as into:
             try:
                 os.replace(self.name, target.name, src_dir_fd=source, dst_dir_fd=into)
             except OSError as error:
                 raise with_path(error, self.path) from error
-            os.fsync(into)
+            if durably:
+                os.fsync(into)
 
     def sync_parent(self) -> None:
         """Make the names beside it survive a loss of power, its own too."""

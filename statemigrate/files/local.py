@@ -39,18 +39,18 @@ class LocalFiles:
 
     def get(self, name: str, *, most: int = LARGEST) -> bytes:
         """As `Files.get`."""
-        with _reading(self._at(name)):
+        with reading(self._at(name)):
             return self._at(name).read_bytes(most)
 
     def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
         """As `Files.fetch`."""
         source = self._at(name)
-        with _reading(source):
+        with reading(source):
             if source.stat().st_size > most:
                 raise foreign(source.path, f"more than {most:,} bytes")
             if not (shared and _linked(source, _outside(target))):
-                with source.open() as reading, _outside(target).open("xb") as writing:
-                    _copied(reading, writing)
+                with source.open() as content, _outside(target).open("xb") as file:
+                    _copied(content, file)
 
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""
@@ -76,24 +76,24 @@ class LocalFiles:
     def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
         """As `Files.list`; names that are no text are left out, since nobody could say them."""
         at = self._at(folder) if folder else ConfinedPath(self.root)
-        with _reading(at):
+        with reading(at):
             return tuple(_listed(at, recursive=recursive))
 
     def find(self, name: str = "") -> Entry | None:
         """As `Files.find`."""
         at = self._at(name) if name else ConfinedPath(self.root)
-        with _reading(at):
+        with reading(at):
             return _entry(at)
 
     def delete(self, names: Iterable[str]) -> None:
         """As `Files.delete`; a link is removed, not what it points to."""
         for name in names:
-            with _writing(self._at(name)), suppress(NotADirectoryError):
+            with writing(self._at(name)), suppress(NotADirectoryError):
                 self._at(name).unlink(missing_ok=True)
 
     def delete_folder(self, folder: str) -> None:
         """As `Files.delete_folder`."""
-        with _writing(self._at(folder)), suppress(FileNotFoundError, NotADirectoryError):
+        with writing(self._at(folder)), suppress(FileNotFoundError, NotADirectoryError):
             self._at(folder).remove_tree()
 
     def _at(self, name: str) -> ConfinedPath:
@@ -199,7 +199,7 @@ def _unfinished(target: ConfinedPath) -> Iterator[ConfinedPath]:
     Spark passes over names that begin with a dot.
     """
     beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    with _writing(target):
+    with writing(target):
         target.parent.mkdir()
         try:
             yield beside
@@ -209,7 +209,8 @@ def _unfinished(target: ConfinedPath) -> Iterator[ConfinedPath]:
 
 
 @contextmanager
-def _reading(path: ConfinedPath) -> Iterator[None]:
+def reading(path: ConfinedPath) -> Iterator[None]:
+    """Raise what the system says of a file that is read as `StorageError`."""
     try:
         yield
     except NotADirectoryError as error:
@@ -227,7 +228,8 @@ def _reading(path: ConfinedPath) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: ConfinedPath) -> Iterator[None]:
+def writing(path: ConfinedPath) -> Iterator[None]:
+    """Raise what the system says of a file that is written as `StorageError`."""
     try:
         yield
     except FileExistsError:

@@ -44,7 +44,7 @@ def needed_files(old: Files, new: Files, shape: CheckpointShape) -> Needed:
     """
     logs = [f"offsets/{batch}" for batch in shape.offsets]
     logs += [f"commits/{batch}" for batch in shape.commits]
-    state = [name for each in shape.operators for name in _state_files(old, shape, each)]
+    state = [name for each in shape.operators for name in state_files(old, shape, each)]
     described, rooted = _operator_files(old, new, shape)
     sources = source_files(
         old, new, shape.offsets[shape.batch].offsets, is_last=is_last(old, shape)
@@ -64,7 +64,8 @@ def is_last(old: Files, shape: CheckpointShape) -> bool:
     return directory.last_commit() == directory.last_begun() == shape.batch
 
 
-def _state_files(old: Files, shape: CheckpointShape, operator: OperatorShape) -> list[str]:
+def state_files(old: Files, shape: CheckpointShape, operator: OperatorShape) -> list[str]:
+    """The files of an operator's state. Raises `CorruptFileError` where one is missing."""
     partitions = _partitions(old, operator)
     ids = (shape.commits[shape.batch].state_ids or {}).get(operator.number)
     found: list[str] = []

@@ -6,12 +6,9 @@ no block of a disk with what it was made from. The new place becomes a checkpoin
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
@@ -19,13 +16,9 @@ from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
 from statemigrate.files.places import is_within
+from statemigrate.rewrite.forking.copying import copy_files
 from statemigrate.rewrite.forking.files import Needed, needed_files
 from statemigrate.rewrite.forking.lost_state import check_state
-
-_THREADS = 8
-_WHOLE = 16 << 20
-"""Bytes of a file that are copied through memory; a larger one goes over a local file."""
-_LARGEST = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ def fork(
     check_state(source, shape, without_state=without_state)
     needed = needed_files(source, target, shape)
     query_id = str(uuid.uuid4()) if new_id else shape.query_id
-    total = _copied(source, target, needed, progress or (lambda _, __: None))
+    total = _copied(source, target, needed, progress)
     metadata = f'{{"id":"{query_id}"}}'.encode() if new_id else source.get("metadata")
     _publish(target, metadata)
     return Fork(
@@ -94,45 +87,15 @@ def fork(
 
 
 def _copied(
-    source: Files, target: Files, needed: Needed, progress: Callable[[int, int | None], None]
+    source: Files, target: Files, needed: Needed, progress: Callable[[int, int | None], None] | None
 ) -> int:
     """Copy all files; how many bytes they have."""
-    sizes = _sizes(source, needed.copied)
-    total, done = sum(sizes.values()), 0
     for name, data in needed.written.items():
         target.put(name, data)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        copies = [threads.submit(_copy, source, target, n, sizes[n]) for n in needed.copied]
-        try:
-            for name, copy in zip(needed.copied, copies, strict=True):
-                copy.result()
-                done += sizes[name]
-                progress(done, total)
-        finally:
-            # After a failure nothing more is begun.
-            threads.shutdown(cancel_futures=True)
+    total = copy_files(
+        source, target, dict(zip(needed.copied, needed.copied, strict=True)), progress
+    )
     return total + sum(map(len, needed.written.values()))
-
-
-def _copy(source: Files, target: Files, name: str, size: int) -> None:
-    try:
-        if size <= _WHOLE:
-            target.put(name, source.get(name, most=_WHOLE))
-        else:
-            with tempfile.TemporaryDirectory(prefix="statemigrate-") as folder:
-                source.fetch(name, Path(folder, "file"), most=_LARGEST)
-                target.put(name, Path(folder, "file"))
-    except FileNotFoundError as error:
-        raise _gone(source, name) from error
-
-
-def _sizes(source: Files, names: tuple[str, ...]) -> dict[str, int]:
-    folders = {name.rpartition("/")[0] for name in names}
-    there = {each.name: each.size for folder in folders for each in source.list(folder)}
-    for name in names:
-        if name not in there:
-            raise _gone(source, name)
-    return {name: there[name] for name in names}
 
 
 def _publish(target: Files, metadata: bytes) -> None:
@@ -176,16 +139,6 @@ def _refuse_embedded(directory: CheckpointDirectory) -> None:
             next_action="stop the query and copy the whole directory",
             path=directory.checkpoint,
         )
-
-
-def _gone(source: Files, name: str) -> CheckpointError:
-    return CheckpointError(
-        f"{source.location}/{name} is gone",
-        expected="a file of a batch whose state is kept",
-        found="no such file: the query runs on, and has removed what it keeps no longer",
-        next_action="fork a later batch, or stop the query first; remove what was copied",
-        path=f"{source.location}/{name}",
-    )
 
 
 def _without_commits(source: Files) -> CheckpointError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs.pinned import FILE_IDS
@@ -19,6 +21,21 @@ _SETTINGS = {
     # A partition of state is a partition of the rows, whatever its size.
     "spark.sql.adaptive.enabled": "false",
 }
+_TASKS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def gathered_by_one_task(session: SparkSession) -> Iterator[None]:
+    """What is found in every partition is brought together by one task, instead of some 200.
+
+    For a `rewriting_session`, and for a few rows of each partition only.
+    """
+    before = str(session.conf.get(_TASKS))
+    session.conf.set(_TASKS, "1")
+    try:
+        yield
+    finally:
+        session.conf.set(_TASKS, before)
 
 
 def rewriting_session(spark: SparkSession, shape: CheckpointShape) -> SparkSession:

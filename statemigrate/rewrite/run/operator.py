@@ -19,9 +19,10 @@ from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.placing import BLOCKS, Placing
 from statemigrate.rewrite.rows.reading import RowReader
-from statemigrate.rewrite.rows.surveying import survey
+from statemigrate.rewrite.rows.surveying import Survey, survey
 from statemigrate.rewrite.rows.tasks import change_task
 from statemigrate.rewrite.rows.telling import Telling, told
+from statemigrate.rewrite.run.keeping import Copies
 from statemigrate.rewrite.run.report import FamilyReport
 from statemigrate.rewrite.stored.rewriting import Gathered, InPlace, StoredFlow
 from statemigrate.rewrite.stored.state import StoredOperator
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Read = dict[str, dict[str, Checksum]]
+Read = dict[str, dict[str, Survey]]
 """By the name of a family, and that of each old one that it goes on with."""
 
 
@@ -42,7 +43,8 @@ Read = dict[str, dict[str, Checksum]]
 class OperatorRun:
     """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``.
 
-    Where ``stored`` says where its files are, tasks read the rows there themselves.
+    Where ``stored`` says where its files are, tasks read the rows there themselves; where they are
+    ``kept``, these files are copied.
     """
 
     plan: RewritePlan
@@ -51,6 +53,7 @@ class OperatorRun:
     target: Files
     spark: SparkSession
     stored: StoredOperator | None = None
+    kept: Copies | None = None
 
     def surveyed(self) -> Read:
         """What is read.
@@ -69,6 +72,9 @@ class OperatorRun:
         new = self.operator.new
         assert new is not None, "an operator that goes is not written"  # noqa: S101
         families = [each for each in self.operator.families if not each.is_derived]
+        if self.kept is not None:
+            self.kept.put(self.target)
+            return tuple(self._kept(each, read.get(each.name, {}), new) for each in families)
         task = self._task(new, families)
         found = dict(self._written(families, task))
         for partition in range(used_partitions(new)):
@@ -81,11 +87,21 @@ class OperatorRun:
             for n, each in enumerate(families)
         )
 
+    def _kept(
+        self, family: FamilyPlan, parts: dict[str, Survey], new: OperatorShape
+    ) -> FamilyReport:
+        """What is in copied files is what was found in the old ones."""
+        there = {n: each for found in parts.values() for n, each in found.partitions.items()}
+        tallies = {n: Tally(each, each.count) for n, each in there.items()}
+        written = {n: tallies.get(n, Tally()) for n in range(used_partitions(new))}
+        return self._report(family, parts, written)
+
     def _report(
-        self, family: FamilyPlan, parts: dict[str, Checksum], written: dict[int, Tally]
+        self, family: FamilyPlan, parts: dict[str, Survey], written: dict[int, Tally]
     ) -> FamilyReport:
         total = sum(written.values(), Tally())
-        read = sum(parts.values(), Checksum()) if parts else None
+        found = {name: each.total for name, each in parts.items()}
+        read = sum(found.values(), Checksum()) if found else None
         return FamilyReport(
             family.name,
             family.change,
@@ -93,8 +109,8 @@ class OperatorRun:
             {partition: each.checksum for partition, each in written.items()},
             total.merged,
             0 if read is None else read.count - total.origins,
-            ",".join(parts),
-            parts if len(parts) > 1 else {},
+            ",".join(found),
+            found if len(found) > 1 else {},
         )
 
     def _source(self, source: Place) -> str:
@@ -107,20 +123,20 @@ class OperatorRun:
         if old is None:
             return {}
         return {
-            name: self._looked_at(old, place, name)
+            name: self._looked_at(old, place, name).total
             for name, place in places_left(old, self.operator.families)
         }
 
-    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Checksum]]:
+    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Survey]]:
         old = self.operator.old
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         for source in family.sources:
             yield self._source(source), self._looked_at(old, source, family.name)
 
-    def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Checksum:
+    def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Survey:
         if self.stored is not None:
-            return survey_stored(self.spark, self.stored, old, place, name).total
-        return survey(self.reader.rows(old, place), old, place, name).total
+            return survey_stored(self.spark, self.stored, old, place, name)
+        return survey(self.reader.rows(old, place), old, place, name)
 
     def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812

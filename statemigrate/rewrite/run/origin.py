@@ -15,6 +15,7 @@ from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.rewrite.run.keeping import Copies, kept_operators
 from statemigrate.rewrite.run.report import REPORT
 from statemigrate.rewrite.run.source_logs import kept_logs, taken_logs
 from statemigrate.rewrite.run.target import DONE, MARK
@@ -53,6 +54,9 @@ class Origin(Protocol):
     def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
         """By their numbers the operators whose rows tasks can read from files themselves."""
 
+    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
+        """What is copied, by the new numbers of operators whose files stay as they are."""
+
     def beside(
         self, plan: RewritePlan, new: Files, spark: SparkSession
     ) -> Iterator[tuple[str, bytes]]:
@@ -90,6 +94,10 @@ class OldCheckpoint:
             each.number: stored_operator(self.files, plan.old, each) for each in plan.old.operators
         }
         return {number: each for number, each in found.items() if each is not None}
+
+    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
+        """Those in which nothing changes."""
+        return kept_operators(plan, self.files)
 
     def beside(
         self, plan: RewritePlan, new: Files, spark: SparkSession

@@ -43,7 +43,7 @@ def run_plan(
     runs = _runs(plan, origin, target, spark, session)
     read = [each.surveyed() for each in runs]
     target.begin()
-    rows = sum(total.count for each in read for of in each.values() for total in of.values())
+    rows = sum(found.total.count for each in read for of in each.values() for found in of.values())
     families: list[FamilyReport] = []
     for run, found in zip(runs, read, strict=True):
         if run.operator.new is not None:
@@ -63,7 +63,7 @@ def run_plan(
 def _runs(
     plan: RewritePlan, origin: Origin, target: Target, spark: SparkSession, session: SparkSession
 ) -> list[OperatorRun]:
-    reader, stored = origin.reader(plan, spark), origin.stored(plan)
+    reader, stored, kept = origin.reader(plan, spark), origin.stored(plan), origin.kept(plan)
     return [
         OperatorRun(
             plan,
@@ -72,6 +72,7 @@ def _runs(
             target.files,
             session,
             None if each.old is None else stored.get(each.old.number),
+            None if each.new is None else kept.get(each.new.number),
         )
         for each in plan.operators
     ]

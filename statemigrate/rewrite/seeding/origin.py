@@ -15,6 +15,7 @@ from statemigrate.native.seen.record import RECORD, record_document
 from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.reading import RowReader
+from statemigrate.rewrite.run.keeping import Copies
 from statemigrate.rewrite.run.source_logs import taken_logs
 from statemigrate.rewrite.seeding.rows import TableReader
 from statemigrate.rewrite.seeding.seeds import Seed, seeded_operators
@@ -59,6 +60,10 @@ class Tables:
 
     def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:  # noqa: ARG002 - an Origin's
         """None: tables are Spark's to read."""
+        return {}
+
+    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:  # noqa: ARG002 - an Origin's
+        """None: tables are no files of state."""
         return {}
 
     def beside(

@@ -11,6 +11,7 @@ import pytest
 from statemigrate.errors import ForeignFileError, StorageError, UnsupportedError
 from statemigrate.files import conditional
 from statemigrate.files.local import LocalFiles
+from statemigrate.files.local_copies import copy_local
 from statemigrate.files.protocol import Entry
 
 
@@ -196,3 +197,51 @@ def test_a_pipe_is_not_waited_for(root: Path, files: LocalFiles) -> None:
     assert found.kind == "other"
     with pytest.raises(ForeignFileError):
         files.get("pipe")
+
+
+def test_copies_are_files_of_their_own_under_their_new_names(root: Path, tmp_path: Path) -> None:
+    old, new = LocalFiles(root), LocalFiles(tmp_path / "new")
+    for name in ("a/1", "a/2", "b"):
+        old.put(name, name.encode() * 100_000)
+    new.put("c/2", b"of another attempt")
+    names = {"a/1": "c/1", "a/2": "c/2", "b": "b"}
+    assert list(copy_local(old, new, names)) == list(names)
+    assert {each.name for each in new.list(recursive=True)} == set(names.values())
+    for name, copy in names.items():
+        assert new.get(copy) == old.get(name)
+        assert (tmp_path / "new" / copy).stat().st_ino != (root / name).stat().st_ino
+
+
+def test_of_copies_that_fail_nothing_is_there(root: Path, tmp_path: Path) -> None:
+    old, new = LocalFiles(root), LocalFiles(tmp_path / "new")
+    old.put("a", b"a")
+    (root / "link").symlink_to(root / "a")
+    with pytest.raises(FileNotFoundError, match="gone"):
+        list(copy_local(old, new, {"a": "x/a", "gone": "x/gone"}))
+    with pytest.raises(ForeignFileError, match="link"):
+        list(copy_local(old, new, {"a": "x/a", "link": "x/link"}))
+    assert new.list("x") == ()
+
+
+def test_copies_are_on_disk_before_they_have_their_names(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = LocalFiles(root), LocalFiles(tmp_path / "new")
+    for name in ("a", "b"):
+        old.put(name, b"content")
+    happened: list[str] = []
+
+    def noted(name: str) -> None:
+        method = getattr(os, name)
+
+        def call(*args: object, **kwargs: object) -> object:
+            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(args[0]).st_mode)  # type: ignore[arg-type]
+            happened.append("folder" if is_folder else name)
+            return method(*args, **kwargs)
+
+        monkeypatch.setattr(os, name, call)
+
+    noted("fsync")
+    noted("replace")
+    list(copy_local(old, new, {"a": "a", "b": "b"}))
+    assert happened == ["fsync", "fsync", "replace", "replace", "folder"]
