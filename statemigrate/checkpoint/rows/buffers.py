@@ -67,10 +67,9 @@ class Rows:
         return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
 
     def to_list(self) -> list[bytes]:
-        """Every row; for tests and for few rows."""
-        first, last = int(self.offsets[0]), int(self.offsets[-1])
-        whole = self.data[first:last].tobytes()
-        return [whole[start:end] for start, end in pairwise((self.offsets - first).tolist())]
+        """Every row, as RocksDB takes it."""
+        found: list[bytes] = self.to_arrow().to_pylist()
+        return found
 
     @staticmethod
     def from_list(rows: Iterable[bytes]) -> Rows:

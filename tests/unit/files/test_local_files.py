@@ -227,6 +227,7 @@ def test_copies_are_on_disk_before_they_have_their_names(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = LocalFiles(root), LocalFiles(tmp_path / "new")
+    (tmp_path / "new").mkdir()
     for name in ("a", "b"):
         old.put(name, b"content")
     happened: list[str] = []
