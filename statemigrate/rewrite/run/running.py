@@ -27,6 +27,9 @@ def check_stopped(old: Files, spark: SparkSession) -> None:
 
     That none does says nothing of queries elsewhere.
     """
+    if not hasattr(spark, "_jsparkSession"):
+        # Spark Connect tells of a query's id alone, which a fork of it has too.
+        return
     # Of the session's own queries PySpark tells; a notebook has more than one session.
     active = spark._jsparkSession.sharedState().activeStreamingQueries()
     for query in active.values():
