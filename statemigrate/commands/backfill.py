@@ -19,6 +19,7 @@ from statemigrate.native.backfill.progress import BackfillStatus
 from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.session import session_of
+from statemigrate.pages.leftovers import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.opening import is_embedded, open_state, require_own_state
 from statemigrate.state.protocol import planned
@@ -83,7 +84,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     session = session_of(spark, path)
     _check_start(path, scripts.every(), targets or {}, accept_edited, operator, session)
     return plan_backfill(
-        path, scripts, targets or {}, keys_per_chunk, operator=operator, spark=session
+        path, scripts, targets or {}, keys_per_chunk, operator=operator, spark=session, older=older
     )
 
 
@@ -102,7 +103,8 @@ def backfill_status(
     path = str(checkpoint)
     ChunkFiles(path).directory.require_query()
     scripts = ScriptFolder(migrations).survey()
-    return status_of(path, scripts, targets or {}, operator=operator, spark=session_of(spark, path))
+    session = session_of(spark, path)
+    return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
 
 
 def _check_start(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.formats.struct.words import quoted
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.source import with_control
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
 from statemigrate.pages.startup import checked
 from statemigrate.pages.visits import OUTPUT, PagedProcessor
@@ -49,8 +51,9 @@ def paged(
     kilobytes: 200 pages for 50,000 keys.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
-    given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``.
-    All keys of a page that a batch touches are in a worker's memory at once.
+    given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``;
+    `backfill` touches the others, a chunk of pages a batch, by a second source that the query has
+    from its first day. All keys of a page that a batch touches are in a worker's memory at once.
 
     Code, scripts and committed pages are compared before anything is touched: raises
     `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for time to live, for
@@ -76,8 +79,11 @@ def paged(
     )
     use_this_python(stream.sparkSession)
     packed = _with_bucket(stream, columns, pages).mapInArrow(pack, PACKED)
-    visited = packed.groupBy(BUCKET).transformWithState(
-        PagedProcessor(processor, deployment), OUTPUT, outputMode, timeMode
+    rows, control = with_control(packed, (BUCKET,), ChunkFiles(str(checkpoint)))
+    visited = (
+        rows.union(control)
+        .groupBy(BUCKET)
+        .transformWithState(PagedProcessor(processor, deployment), OUTPUT, outputMode, timeMode)
     )
     return visited.mapInArrow(partial(unpack, output=made), made)
 

@@ -61,7 +61,7 @@ def checked(
     record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
     stored: Mapping[str, StoredStore] = {}
     if seen.is_something:
-        left = _record_of(state)
+        left = record_of(state)
         _check_place(left, pages, key, state.path)
         held = held_in(state.frame(VARIABLE), pages, key_fingerprint(key))
         stored = _stored(left, held, state.path)
@@ -90,7 +90,11 @@ def _lineages(
     return mine
 
 
-def _record_of(state: SparkCheckpoint) -> PagesRecord:
+def record_of(state: SparkCheckpoint) -> PagesRecord:
+    """What a checkpoint of paged state says of its pages.
+
+    Raises `StartupError` for state of another kind, and `CorruptFileError` where it says nothing.
+    """
     variables = state.variables()
     if VARIABLE not in variables:
         raise StartupError(

@@ -30,9 +30,7 @@ class PageStores:
         self._open = {store: self._access(plan) for store, plan in plans.items()}
         self._known = frozenset(family.name for family in self._families)
         self._migrating = [
-            self._open[store]
-            for store, plan in plans.items()
-            if settings.write_on_read and plan.migrates_unasked
+            self._open[store] for store, plan in plans.items() if plan.migrates_unasked
         ]
 
     @property
@@ -52,8 +50,13 @@ class PageStores:
         for access in self._open.values():
             access.resume()
 
-    def migrate(self) -> None:
-        """Migrate all that the page has in an older family: whoever touches it, moves it whole."""
+    def migrate(self, *, asked: bool = False) -> None:
+        """Migrate all that the page has in an older family: whoever touches it, moves it whole.
+
+        Where reads are not to migrate, only if it is ``asked`` for by a backfill.
+        """
+        if not (asked or self._settings.write_on_read):
+            return
         for access in self._migrating:
             for source in access.sources:
                 for key, value in source.family.scan(Span()):

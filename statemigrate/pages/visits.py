@@ -12,6 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor
 
 from statemigrate.deployment import Declared
+from statemigrate.native.live.control import Arrived
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import FINGERPRINT
 from statemigrate.pages.handle import PagedHandle
@@ -66,15 +67,16 @@ class PagedProcessor(StatefulProcessor):
         self._processor.init(mine)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        """Call the user's method for each key that has rows."""
-        return self._visit(key[0], self._inputs(rows, timerValues))
+        """Call the user's method for each key that has rows; a control row asks to migrate."""
+        arrived = Arrived(rows)
+        return self._visit(key[0], self._inputs(arrived.rows, timerValues), arrived)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
         """Call the user's method for each timer in the page that has expired."""
         firing = expiredTimerInfo.getExpiryTimeInMs()
-        return self._visit(key[0], self._expirations(timerValues), firing)
+        return self._visit(key[0], self._expirations(timerValues), firing=firing)
 
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
@@ -88,7 +90,12 @@ class PagedProcessor(StatefulProcessor):
             self._deployment.counts.add(touched, moved, self._stores.quarantined)
 
     def _visit(
-        self, number: int, calls: Iterator[Iterable[Any]], firing: int | None = None
+        self,
+        number: int,
+        calls: Iterator[Iterable[Any]],
+        arrived: Arrived | None = None,
+        *,
+        firing: int | None = None,
     ) -> Iterator[Row]:
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
         stored = self._state.get()
@@ -103,7 +110,7 @@ class PagedProcessor(StatefulProcessor):
             if len(output) >= _ROWS_A_PACKAGE:
                 yield Row(rows=self._packing.packed(output))
                 output = []
-        self._stores.migrate()
+        self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
         self._write(page)
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)

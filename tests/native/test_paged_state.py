@@ -107,6 +107,32 @@ def test_a_touched_page_migrates_whole_and_the_others_stay(paged, scripts):
     assert paged.handed_rows == expected.output
 
 
+def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scripts):
+    paged, expected, folder = PagedPipeline(spark, tmp_path, pages=8), Expected(), scripts.write()
+    first, second = batch("first", range(30)), batch("second", range(1))
+    paged.feed(first)
+    paged.deploy_natively(CentsTally())
+    expected.process(first, CENTS)
+    paged.feed(second)
+    paged.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    expected.process(second, AMOUNTS)
+    left = [number for number, held in paged.entries(FORMATS).items() if "tally" in held]
+    plan = statemigrate.backfill(paged.checkpoint, migrations=folder, keys_per_chunk=3)
+    assert (plan.keys, plan.chunks) == (len(left), -(-len(left) // 3))
+    assert plan.families == {"tally": len(left)}
+    assert plan.chunks > 1
+    paged.deploy_natively(migrated(AmountsTally(), migrations=folder, write_on_read=False))
+    expected.drain(AMOUNTS)
+    found = {}
+    for held in paged.entries(FORMATS).values():
+        assert held.keys() == {FAMILIES[AMOUNTS]}
+        found |= held[FAMILIES[AMOUNTS]]
+    assert {FAMILIES[AMOUNTS]: found} == expected.stored(AMOUNTS)
+    assert paged.handed_rows == expected.output
+    status = statemigrate.backfill_status(paged.checkpoint, migrations=folder)
+    assert (status.keys_left, status.consumed, status.waiting) == (0, plan.chunks, 0)
+
+
 def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path):
     class Looking(CentsTally):
         def handleInputRows(self, key, rows, timerValues):

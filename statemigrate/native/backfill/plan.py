@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from statemigrate.scripts.survey import Survey
 
+Older = Callable[["SparkCheckpoint", "Survey", Mapping[str, str]], Mapping[str, "DataFrame"]]
+"""Finds the families to be emptied, as `older_families` does for variables."""
+
 
 @dataclass(frozen=True)
 class BackfillPlan:
@@ -50,6 +53,7 @@ def plan_backfill(
     *,
     operator: int | None = None,
     spark: SparkSession | None = None,
+    older: Older = older_families,
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.
 
@@ -59,7 +63,8 @@ def plan_backfill(
     and ``targets`` are those that the query is deployed with. Values that expire are left to do so,
     unless their scripts say that migrating may restart their time. ``operator`` is Spark's number
     of the stateful operator that is meant, where several could be; ``spark`` is the session to read
-    with, the active one unless given.
+    with, the active one unless given. ``older`` finds the families to be emptied, for state that is
+    laid out otherwise.
 
     Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
     `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
@@ -71,7 +76,7 @@ def plan_backfill(
     query = files.directory.require_query()
     require_control_source(files)
     reader = SparkCheckpoint(path, spark, operator=operator)
-    families = partial(_families, reader, scripts, targets)
+    families = partial(_families, reader, scripts, targets, older)
     patiently(families, path)
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()
@@ -92,10 +97,13 @@ def pause_backfill(checkpoint: str | Path) -> int:
 
 
 def keys_left(
-    reader: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
+    reader: SparkCheckpoint,
+    scripts: Survey,
+    targets: Mapping[str, str],
+    older: Older = older_families,
 ) -> tuple[int, Mapping[str, int]]:
     """How many keys have values in older families: altogether, and in each of them."""
-    families = partial(_families, reader, scripts, targets)
+    families = partial(_families, reader, scripts, targets, older)
     with closing(_Keys(reader.path, families)) as keys:
         return keys.total, keys.counts
 
@@ -182,11 +190,11 @@ def _counted(frame: DataFrame, column: str) -> dict[Any, int]:
 
 
 def _families(
-    reader: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
+    reader: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str], older: Older
 ) -> Mapping[str, DataFrame]:
     if reader.last_batch() is None:
         return {}
-    return older_families(reader, scripts, targets)
+    return older(reader, scripts, targets)
 
 
 def _check_size(keys_per_chunk: int) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.backfill.plan import keys_left
+from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.backfill.plan import Older, keys_left
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def backfill_status(
     *,
     operator: int | None = None,
     spark: SparkSession | None = None,
+    older: Older = older_families,
 ) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
 
@@ -66,7 +68,7 @@ def backfill_status(
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
     reader = SparkCheckpoint(path, spark, operator=operator)
-    left, families = keys_left(reader, scripts, targets)
+    left, families = keys_left(reader, scripts, targets, older)
     mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
     return BackfillStatus(
         keys_left=left,

@@ -76,14 +76,24 @@ def with_backfill(
     else is written.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
-    _check_stream(stream, keys)
     files = ChunkFiles(str(checkpoint))
+    marked, control = with_control(stream, keys, files, operator)
+    check = partial(check_forgetting, files.checkpoint, operator)
+    return gated(marked, control, check, partial(ask_to_retire, files))
+
+
+def with_control(
+    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None = None
+) -> tuple[DataFrame, DataFrame]:
+    """The stream, marked, and the control source that is to stand behind it, with its columns.
+
+    Raises what `with_backfill` says, and makes the control source's directory.
+    """
+    _check_stream(stream, keys)
     check_source_path(files.checkpoint)
     _check_checkpoint(stream, keys, files, operator)
     files.create()
-    marked, control = _both(stream, keys, files.location)
-    check = partial(check_forgetting, files.checkpoint, operator)
-    return gated(marked, control, check, partial(ask_to_retire, files))
+    return _both(stream, keys, files.location)
 
 
 def ask_to_retire(files: ChunkFiles, code: Any) -> None:

@@ -1,0 +1,114 @@
+"""The pages of a checkpoint that a backfill has to touch, found from scripts and the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from statemigrate.deployment import family_name, is_family_of, live_path
+from statemigrate.errors import StartupError
+from statemigrate.migration import Lineage
+from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.pages.held import held_in
+from statemigrate.pages.page.layout import read
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.startup import record_of
+from statemigrate.pages.visits import VARIABLE, key_fingerprint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from statemigrate.scripts.survey import Survey
+
+_COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT"
+
+
+def older(
+    checkpoint: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
+) -> dict[str, DataFrame]:
+    """As `older_families`; on pages a key is the number of a page that has the family.
+
+    Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
+    """
+    if not any(VARIABLE in each.variables for each in checkpoint.operators()):
+        return older_families(checkpoint, scripts, targets)
+    lineages = scripts.every()
+    scripts.sound(*targets)
+    record = record_of(checkpoint)
+    frame = checkpoint.frame(VARIABLE)
+    held = held_in(frame, record.pages, key_fingerprint(StructType.fromJson(dict(record.key))))
+    stores = [store for store in lineages if store in record.stores]
+    if not stores:
+        raise _unscripted(checkpoint.path, sorted(record.stores), lineages)
+    names = [
+        name
+        for store in stores
+        for name in _of_store(lineages[store], targets.get(store, "head"), sorted(held))
+    ]
+    return {name: _pages_with(frame, name) for name in names}
+
+
+def _of_store(lineage: Lineage, target: str, held: list[str]) -> Iterator[str]:
+    wanted = lineage.resolve(target)
+    revisions = {family_name(lineage, revision): revision for revision in lineage.revisions}
+    for name in held:
+        if not is_family_of(lineage.store, name):
+            continue
+        if name not in revisions:
+            raise _unknown(lineage, name)
+        if revisions[name] != wanted:
+            # Raises where no way leads to the target.
+            live_path(lineage, revisions[name], wanted)
+            yield name
+
+
+def _pages_with(frame: DataFrame, family: str) -> DataFrame:
+    pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", "partition_id")
+    found = pages.mapInArrow(_families, _COLUMNS).where(f"family = {_literal(family)}")
+    return found.selectExpr(f"struct({BUCKET}) AS key", "partition_id")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _families(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        rows = [
+            (extent.name, number, partition)
+            for number, data, partition in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+            for extent, _ in read(data)[1]
+        ]
+        names, numbers, partitions = zip(*rows, strict=True) if rows else ((), (), ())
+        columns = [
+            pa.array(names, pa.string()),
+            pa.array(numbers, pa.int32()),
+            pa.array(partitions, pa.int32()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["family", BUCKET, "partition_id"])
+
+
+def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -> StartupError:
+    return StartupError(
+        f"no store in the pages of {path} has migration scripts",
+        expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
+        found=", ".join(stores) or "no store",
+        next_action="name the folder of this query's scripts (--migrations), or write one: "
+        "`statemigrate new STORE -m MESSAGE`",
+    )
+
+
+def _unknown(lineage: Lineage, name: str) -> StartupError:
+    return StartupError(
+        f"store {lineage.store}: pages have the family {name} of an unknown revision",
+        expected=f"one of {', '.join(lineage.revisions)}",
+        found=name,
+        next_action="check out the scripts this checkpoint was last run with; "
+        f"`statemigrate history {lineage.store}` lists those that are here",
+        store=lineage.store,
+    )
