@@ -92,9 +92,9 @@ def _rewrite_in_this_process(folder: Path) -> None:
     assert change is not None
     written = Written(0, family.new.store.name, family.new.family.name)
     task = PartitionTask(new, (written,), plan.new.batch + 1, plan.new.conf, str(folder / "new"))
-    flow = StoredFlow(stored, family.old, (change, Placing(0, new, family.new)))
+    flow = StoredFlow(stored, family.old, change, Placing(0, new, family.new))
     (folder / "new").mkdir()
-    *_, last = task.write(0, flow.of(0))
+    *_, last = task.write(0, flow.staying(0))
     rows = json.loads(last["report"][0].as_py())["0"]["rows"]
     print(json.dumps({"peak": peak_of_this_process(), "rows": rows}))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
@@ -27,19 +28,21 @@ class Placing:
     """Says of the rows of a family where they belong, and their two hashes.
 
     They have a ``key``, a ``value`` and the counts of `entries`; ``number`` is the family's place
-    in the plan, ``place`` what it is in the new state.
+    in the plan, ``place`` what it is in the new state. ``partition`` is that of all rows where they
+    stay, of which Spark's hash was taken when they were looked at; None where they may move.
     """
 
     number: int
     operator: OperatorShape
     place: Place
+    partition: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows as `PartitionTask` takes them."""
         for batch in batches:
             keys, values = batch["key"], batch["value"]
             columns = {
-                "partition": pa.array(partitions_of(self.operator, self.place, keys)),
+                "partition": pa.array(self._partitions(keys)),
                 "family": pa.array(np.full(len(keys), self.number, np.int32)),
                 **dict(zip(NAMES, map(pa.array, hashes_of(keys, values)), strict=True)),
                 ORIGINS: batch[ORIGINS],
@@ -48,6 +51,11 @@ class Placing:
                 f"value_{self.number}": values,
             }
             yield pa.RecordBatch.from_pydict(columns)
+
+    def _partitions(self, keys: pa.StructArray) -> npt.NDArray[np.int32]:
+        if self.partition is None:
+            return partitions_of(self.operator, self.place, keys)
+        return np.full(len(keys), self.partition, np.int32)
 
 
 @dataclass(frozen=True)

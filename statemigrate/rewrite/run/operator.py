@@ -188,7 +188,7 @@ class OperatorRun:
             return None
         changes = [change_task(each, self.plan.starts) for _, each in numbered]
         flows = [
-            StoredFlow(stored, each.old, (change, Placing(number, task.operator, each.new)))
+            StoredFlow(stored, each.old, change, Placing(number, task.operator, each.new))
             for (number, each), change in zip(numbered, changes, strict=True)
             if each.old is not None and change is not None
         ]
@@ -197,7 +197,7 @@ class OperatorRun:
         partitions = partitions_frame(self.spark, stored)
         if all(self._stays(each) for _, each in numbered):
             return partitions.mapInArrow(Telling(InPlace(tuple(flows), task)), SCHEMA)
-        blocks = [partitions.mapInArrow(Telling(flow.in_blocks()), BLOCKS) for flow in flows]
+        blocks = [partitions.mapInArrow(Telling(flow), BLOCKS) for flow in flows]
         gathered = reduce(lambda one, other: one.unionAll(other), blocks)
         placed = gathered.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(Telling(Gathered(task)), SCHEMA)

@@ -9,7 +9,7 @@ from itertools import chain
 import pyarrow as pa
 
 from statemigrate.rewrite.plan.places import Place
-from statemigrate.rewrite.rows.placing import Blocks, rows_in, run_steps
+from statemigrate.rewrite.rows.placing import Blocks, Placing, rows_in, run_steps
 from statemigrate.rewrite.rows.telling import Batches
 from statemigrate.rewrite.stored.state import StoredOperator
 from statemigrate.rewrite.writing.partition import PartitionTask
@@ -17,28 +17,27 @@ from statemigrate.rewrite.writing.partition import PartitionTask
 
 @dataclass(frozen=True)
 class StoredFlow:
-    """The rows of an old family, and the ``steps`` that they go through."""
+    """The rows of an old family, what ``change`` makes of them, and where they go then."""
 
     stored: StoredOperator
     place: Place
-    steps: tuple[Batches, ...]
+    change: Batches
+    placing: Placing
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What becomes of the partitions whose numbers are in ``batches``."""
+        """Blocks, by their new partitions, of the partitions whose numbers are in ``batches``."""
+        blocks = Blocks((self.change, self.placing))
         for partition in _numbers(batches):
-            yield from self.of(partition)
+            yield from blocks(self._rows(partition))
 
-    def in_blocks(self) -> StoredFlow:
-        """The same with its rows in blocks of new partitions."""
-        return replace(self, steps=(Blocks(self.steps),))
+    def staying(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """What becomes of one partition, whose rows stay in it."""
+        placing = replace(self.placing, partition=partition)
+        return run_steps((self.change, placing), self._rows(partition))
 
-    def of(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """What becomes of one partition."""
-        rows = (
-            pa.RecordBatch.from_arrays([keys, values], ["key", "value"])
-            for keys, values in self.stored.rows(self.place, partition)
-        )
-        return run_steps(self.steps, rows)
+    def _rows(self, partition: int) -> Iterator[pa.RecordBatch]:
+        for keys, values in self.stored.rows(self.place, partition):
+            yield pa.RecordBatch.from_arrays([keys, values], ["key", "value"])
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class InPlace:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `PartitionTask` gives back of the partitions whose numbers are in ``batches``."""
         for partition in _numbers(batches):
-            rows = chain.from_iterable(flow.of(partition) for flow in self.flows)
+            rows = chain.from_iterable(flow.staying(partition) for flow in self.flows)
             yield from self.task.write(partition, rows)
 
 

@@ -149,6 +149,18 @@ def test_blocks_bring_every_row_to_its_partition_once():
     assert back.equals(pa.Table.from_batches([placed]).sort_by("checksum_1"))
 
 
+def test_rows_that_stay_are_in_their_partition_with_the_hashes_of_others():
+    plan = planned(OLD, OLD)
+    shape = OperatorShape(0, "stateStoreSave", 1, (plan.new.store,))
+    changed = list(change_task(plan, {})([batch(pa.array(ROWS * 20, arrow_row(OLD)))]))
+    (moved,) = Placing(0, shape, plan.new)(changed)
+    (stayed,) = Placing(0, shape, plan.new, 2)(changed)
+    assert set(moved["partition"].to_pylist()) == {0, 1, 2}
+    assert set(stayed["partition"].to_pylist()) == {2}
+    assert stayed["partition"].type == moved["partition"].type
+    assert stayed.drop_columns(["partition"]).equals(moved.drop_columns(["partition"]))
+
+
 def test_maps_are_hashed_by_their_entries_in_their_order():
     # A struct with a map within says first whether it is null, as for Spark.
     kind = pa.struct([("m", pa.map_(pa.string(), pa.list_(pa.map_(pa.string(), pa.int64()))))])
