@@ -49,6 +49,14 @@ def pairs(events, others):
     return joined.selectExpr("a.k AS k", "a.v AS v", "b.v AS w", "a.at AS at")
 
 
+def pairs_with_regions(events, others):
+    left = events.withWatermark("at", "30 seconds").alias("a")
+    right = others.withWatermark("at", "30 seconds").alias("b")
+    near = F.expr("a.k = b.k AND b.at BETWEEN a.at AND a.at + INTERVAL 40 SECONDS")
+    joined = left.join(right, near, "leftOuter")
+    return joined.selectExpr("a.k AS k", "a.v AS v", "b.v AS w", "a.at AS at", "a.region AS of")
+
+
 def running(key, frames, state):
     """Counts and sums the values of a key."""
     import pandas as pd

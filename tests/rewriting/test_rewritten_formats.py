@@ -2,11 +2,13 @@
 
 import pytest
 import rewritten_code as code
-from rewritten_queries import accepting, rewritten, rows_of, run, session_with
+from rewritten_queries import accepting, rewritten, rows_of, run, scripts_in, session_with
 
 from statemigrate.commands.rewriting.verify import verify
 
 pytestmark = pytest.mark.spark
+
+AGGREGATION = "spark.sql.streaming.aggregation.stateFormatVersion"
 
 
 def test_duplicates_are_then_known_by_fewer_columns(spark, feed, tmp_path):
@@ -56,6 +58,53 @@ def test_a_session_window_has_one_more_function(spark, feed, tmp_path):
         "'b', n=1, total=6, largest=None)",
         "'c', n=1, total=9, largest=9)",
     ]
+
+
+TENFOLD = """branch_labels = ("{0}",)
+store = "{0}"
+old = Struct("{1}")
+new = old
+
+
+def upgrade(value):
+    return {{**value, "sum": value["sum"] * 10}}
+"""
+WHOLE = (
+    "session_window STRUCT<start: TIMESTAMP, end: TIMESTAMP>, k STRING, count BIGINT, sum BIGINT"
+)
+
+
+def test_a_script_changes_the_values_of_session_windows(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb")
+    feed.add(rows_of(("a", 5, 100), ("b", 6, 101), ("a", 7, 110)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.sessions, old, "append")
+    script = TENFOLD.format("session-window-0", WHOLE)
+    folder = scripts_in(tmp_path / "scripts", sums=script)
+    rewritten(spark, old, new, code.sessions, migrations=folder, partitions=3)
+    assert verify(old, new, spark=spark, migrations=folder).problems == ()
+    feed.add(rows_of(("a", 1, 120), ("c", 9, 300)))
+    feed.add(rows_of(("c", 9, 400)))
+    given = run(session, feed, code.sessions, new, "append")
+    sums = sorted(str(row).split("k=")[1] for rows in given.values() for row in rows)
+    assert sums == ["'a', n=3, total=121)", "'b', n=1, total=60)", "'c', n=1, total=9)"]
+
+
+def test_a_script_changes_values_that_hold_their_keys(spark, feed, tmp_path):
+    session = session_with(spark, "rocksdb", **{AGGREGATION: "1"})
+    feed.add(rows_of(("a", 5), ("b", 6), ("a", 7)))
+    old, new = tmp_path / "old", tmp_path / "new"
+    run(session, feed, code.totals, old)
+    script = TENFOLD.format("aggregation-0", "count BIGINT, sum BIGINT")
+    folder = scripts_in(tmp_path / "scripts", sums=script)
+    rewritten(spark, old, new, code.totals, migrations=folder, partitions=3)
+    assert verify(old, new, spark=spark, migrations=folder).problems == ()
+    feed.add(rows_of(("a", 1), ("c", 9), ("b", 0)))
+    assert set(run(session, feed, code.totals, new)[1]) == {
+        "Row(k='a', n=3, total=121)",
+        "Row(k='b', n=2, total=60)",
+        "Row(k='c', n=1, total=9)",
+    }
 
 
 def test_an_operator_is_taken_out_and_the_other_one_goes_on(spark, feed, tmp_path):

@@ -49,10 +49,11 @@ def test_timers_ring_as_those_of_their_twin(spark, feed, tmp_path):
     ("setting", "value"),
     [
         ("spark.sql.streaming.join.stateFormatVersion", "3"),
+        ("spark.sql.streaming.join.stateFormatVersion", "4"),
         ("spark.sql.streaming.stateStore.rowChecksum.enabled", "true"),
         ("spark.sql.streaming.stateStore.checkpointFormatVersion", "2"),
     ],
-    ids=["a store for all parts", "checksums of rows", "files with ids"],
+    ids=["a store for all parts", "rows by their times", "checksums of rows", "files with ids"],
 )
 def test_a_join_in_another_format_goes_on_as_its_twin_does(spark, feed, tmp_path, setting, value):
     feeds = [feed, Feed(tmp_path / "others")]

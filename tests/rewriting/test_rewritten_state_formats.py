@@ -1,10 +1,13 @@
 """Spark's own formats of state, and the keys of joins: each goes on as its twin does."""
 
+from collections import Counter
+
 import pytest
 import rewritten_code as code
 from rewritten_queries import (
     DDL,
     Feed,
+    accepting,
     rewritten,
     rows_of,
     run,
@@ -13,7 +16,7 @@ from rewritten_queries import (
 )
 
 from statemigrate.commands.rewriting.verify import verify
-from statemigrate.errors import RewriteError
+from statemigrate.errors import RewriteError, UnsupportedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
@@ -64,6 +67,46 @@ def test_a_join_goes_from_format_2_to_3_and_back(spark, feed, tmp_path):
         assert sum(map(len, expected.values())) > 0
         assert run(session, feeds, code.inner_pairs, new, "append") == expected
         assert run(session, feeds, code.inner_pairs, back, "append") == expected
+
+
+def test_rows_of_a_join_of_format_4_get_a_column_more(spark, feed, tmp_path):
+    feeds = [feed, Feed(tmp_path / "others")]
+    session = session_with(spark, "rocksdb", **{JOIN: "4"})
+    for each in feeds:
+        each.add(batch(1), batch(2))
+    old, new, again = tmp_path / "old", tmp_path / "new", tmp_path / "again"
+    run(session, feeds, code.pairs, old, "append")
+    answers = accepting("join-0.left.region")
+    function = code.pairs_with_regions
+    made = rewritten(spark, old, new, function, inputs=BOTH, answers=answers, partitions=3)
+    changes = {each.name: each.change for each in made.report.families}
+    assert changes == {
+        "join-0.left": "values",
+        "join-0.left-tsWithKey": "kept",
+        "join-0.right": "kept",
+        "join-0.right-tsWithKey": "kept",
+    }
+    found = verify(old, new, spark=spark)
+    assert found.problems == ()
+    told = [each for each in found.fine if "rows are not those counted" in each]
+    assert [each.split(": ")[1].split()[0] for each in told] == ["0", "0"]
+    with pytest.raises(UnsupportedError, match="state format goes to 4, or from there"):
+        rewritten(spark, old, again, code.pairs, inputs=BOTH, conf={JOIN: "3"})
+    regions: set[str] = set()
+    for number in (3, 4):
+        for each in feeds:
+            each.add(batch(number))
+        expected = sum(run(session, feeds, code.pairs, old, "append").values(), Counter())
+        given = sum(run(session, feeds, function, new, "append").values(), Counter())
+        bare = Counter()
+        for row, count in given.items():
+            pair, of = row.removesuffix(")").split(", of=")
+            bare[f"{pair})"] += count
+            regions.add(of)
+        assert bare == expected
+        assert expected.total() > 0
+    # Rows of before have none, those that came after have theirs.
+    assert regions == {"None", "'r0'", "'r1'", "'r2'"}
 
 
 SIDE = """branch_labels = ("{0}",)

@@ -155,5 +155,8 @@ def test_the_command_line_asks_seeds_and_tells(spark, tmp_path, capsys):
     assert (status, "Seeded from" in said.out) == (0, True)
     status, said = called("verify", new, "--json")
     assert (status, json.loads(said.out)["problems"]) == (0, [])
+    again = [f"{new}-again", *arguments[1:], "--revision", "base"]
+    status, said = called("seed", *again)
+    assert (status, "for store 'aggregation-0'" in said.err) == (1, True), said.err
     status, said = called("verify", str(tmp_path), new)
     assert (status, "was made from something else" in said.err) == (1, True)

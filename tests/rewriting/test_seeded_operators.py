@@ -297,7 +297,7 @@ def test_timers_begin_with_those_of_a_table(spark, feed, tmp_path):
     run(session, feed, alarms, twin, "append")
     timers = session.read.format("statestore").option("readRegisteredTimers", True).load(str(twin))
     timers = timers.selectExpr("key.*", "timestamp_millis(expiration_timestamp_ms) AS due")
-    timers.write.parquet(str(tmp_path / "due"))
+    timers.write.json(str(tmp_path / "due"))
     seen = state_of(session, twin, tmp_path / "n", "key.*", "value.*", stateVarName="seen")
     shape = describe(LocalFiles(twin))
     watermark = shape.commits[shape.batch].watermark

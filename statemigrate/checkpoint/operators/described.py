@@ -14,6 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     JOIN_STORES,
     SESSION_WINDOW,
     TS_TO_VALUES,
+    TS_WITH_KEY,
     kind_of,
 )
 from statemigrate.checkpoint.operators.entries import (
@@ -146,9 +147,19 @@ def _family(
         schema.key,
         schema.value,
         schema.encoder or plain,
-        is_list or schema.name.endswith(f"-{TS_TO_VALUES}"),
+        is_list or _has_several(schema),
         schema.user_key,
     )
+
+
+def _has_several(schema: FamilySchema) -> bool:
+    """Whether a family of a join of state format 4 has several values under a key.
+
+    Its rows do, and so has the index of their times, unless it says how many rows there are.
+    """
+    values = {each["type"] for each in schema.value["fields"] if isinstance(each["type"], str)}
+    is_index = schema.name.endswith(f"-{TS_WITH_KEY}") and values == {"void"}
+    return is_index or schema.name.endswith(f"-{TS_TO_VALUES}")
 
 
 def _expiring(properties: Mapping[str, Any] | None) -> set[str]:

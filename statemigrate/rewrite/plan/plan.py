@@ -21,7 +21,11 @@ from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
 from statemigrate.rewrite.plan.places import families_of
-from statemigrate.rewrite.plan.refusals import refuse_unsaid_formats, refuse_unsupported
+from statemigrate.rewrite.plan.refusals import (
+    refuse_timed,
+    refuse_unsaid_formats,
+    refuse_unsupported,
+)
 from statemigrate.rewrite.plan.scripts import Scripted, Scripts, as_scripted
 from statemigrate.rewrite.plan.sources import NewSources, SourcesPlan, plan_sources
 
@@ -184,6 +188,7 @@ def _operator(
         return OperatorPlan(old, None)
     if old is None:
         return OperatorPlan(None, new, tuple(_empty(new)))
+    refuse_timed(old, new, [n for n, _ in families_of(old) if scripts.open_of(n) is not None])
     fields = answers.take_by_store()
     families = list(plan_families(old, new, answers.take, fields, scripts))
     return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))

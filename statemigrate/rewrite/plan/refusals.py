@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from statemigrate.checkpoint.logs.pinned import (
     AGGREGATION_FORMAT,
@@ -46,6 +46,33 @@ def refuse_unsaid_formats(old: CheckpointShape, pinned: Mapping[str, str]) -> No
                 found=f"{setting} from {before} to {after}, and no new code",
                 next_action="say it with --code, or with --like; it may be the code there is",
             )
+
+
+def refuse_timed(old: OperatorShape, new: OperatorShape, scripts: Iterable[str]) -> None:
+    """Raise `UnsupportedError` for what cannot be done to a join of state format 4.
+
+    ``scripts`` are the stores of the old operator whose scripts are to be run.
+    """
+    if _is_timed(old) != _is_timed(new):
+        raise _unsupported(
+            f"operator {old.number} is a join whose state format goes to 4, or from there",
+            "state format 4 in both, or in none",
+            f"{'4' if _is_timed(old) else 'another'} before, "
+            f"and {'4' if _is_timed(new) else 'another'} in the new code",
+            f"keep {JOIN_FORMAT} as it is",
+        )
+    for store in scripts if _is_timed(old) else ():
+        raise _unsupported(
+            f"{store} is of a join of state format 4, whose rows lie by their event time",
+            "fields that stay, go or begin as is asked",
+            f"a script of {store}",
+            "leave the script out",
+        )
+
+
+def _is_timed(operator: OperatorShape) -> bool:
+    encoders = (each.encoder for store in operator.stores for each in store.families)
+    return any(isinstance(each, TimestampPrefix | TimestampPostfix) for each in encoders)
 
 
 def refuse_unsupported(old: CheckpointShape, new: CheckpointShape) -> None:
@@ -102,13 +129,6 @@ def _refuse_family(operator: OperatorShape, family: FamilyShape) -> None:
             "the families of variables, their lengths, times to live and timers",
             family.name,
             "migrate the query live",
-        )
-    if isinstance(family.encoder, TimestampPrefix | TimestampPostfix):
-        raise _unsupported(
-            f"operator {operator.number} is a join of state format 4",
-            "a join of state format 1, 2 or 3",
-            family.name,
-            "this cannot be rewritten yet",
         )
 
 

@@ -13,6 +13,7 @@ from statemigrate.files import Files
 from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.native.spark_state.view import readable_place
 from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.rows.kinds.gathered import gathered
 from statemigrate.rewrite.rows.structs import row_type, value_type
 
 if TYPE_CHECKING:
@@ -44,11 +45,15 @@ class StateReader:
 
         check_readable(self.files.location)
         key, value = _columns(operator, place.family)
-        return self._frame(operator, place).select(
+        # Of a join's lists the reader gives one row for each element.
+        apart = place.family.is_list and kind_of(operator.name) is not VARIABLES
+        kind = row_type(place.family.value) if apart else value_type(place.family)
+        found = self._frame(operator, place).select(
             key.cast(row_type(place.family.key)).alias("key"),
-            value.cast(value_type(place.family)).alias("value"),
+            value.cast(kind).alias("value"),
             F.col("partition_id").alias("partition"),
         )
+        return gathered(found) if apart else found
 
     @cached_property
     def _place(self) -> str:

@@ -9,6 +9,8 @@ from statemigrate.checkpoint.operators.catalogue import (
     INDEX_TO_VALUE,
     JOIN,
     NUM_VALUES,
+    TS_TO_VALUES,
+    TS_WITH_KEY,
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
@@ -29,10 +31,16 @@ def join_problems(operator: OperatorShape, reader: StateReader) -> Iterator[tupl
         rows = places.get(f"{side}-{INDEX_TO_VALUE}")
         if counts is not None and rows is not None:
             wrong = _wrong(reader.rows(operator, counts), reader.rows(operator, rows))
-            yield (
-                f"join-{operator.number}.{side}: {wrong:,} keys whose rows are not those counted",
-                wrong == 0,
-            )
+            yield _said(operator, side, wrong)
+        times, lists = (places.get(f"{side}-{part}") for part in (TS_WITH_KEY, TS_TO_VALUES))
+        if times is not None and lists is not None:
+            wrong = _wrong_lists(reader.rows(operator, times), reader.rows(operator, lists))
+            yield _said(operator, side, wrong)
+
+
+def _said(operator: OperatorShape, side: str, wrong: int) -> tuple[str, bool]:
+    text = f"join-{operator.number}.{side}: {wrong:,} keys whose rows are not those counted"
+    return text, wrong == 0
 
 
 def _places(operator: OperatorShape) -> Iterator[Place]:
@@ -43,6 +51,20 @@ def _places(operator: OperatorShape) -> Iterator[Place]:
 
 def _part(place: Place) -> str:
     return place.family.name if len(place.store.families) > 1 else place.store.name
+
+
+def _wrong_lists(times: DataFrame, lists: DataFrame) -> int:
+    """How many keys, with their times, have as many rows as the index says not."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import ArrayType
+
+    # What counts is a value for each row, or their number.
+    is_list = isinstance(times.schema["value"].dataType, ArrayType)
+    said = F.size("value") if is_list else F.col("value").getField("numValues")
+    counted = times.select("key", said.alias("counted"))
+    found = lists.select("key", F.size("value").alias("n"))
+    pairs = found.join(counted, found["key"].eqNullSafe(counted["key"]), "full")
+    return pairs.where(~F.coalesce(F.col("n") == F.col("counted"), F.lit(False))).count()
 
 
 def _wrong(counts: DataFrame, rows: DataFrame) -> int:

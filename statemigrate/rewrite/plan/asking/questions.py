@@ -44,8 +44,9 @@ class RewriteAnswers:
     """What the author said, each by the name of what it is about.
 
     ``accept`` takes what was proposed; ``start`` has plain values of JSON for fields that old rows
-    lack; ``take`` has the old field that a new one goes on with; ``operators`` the new number of an
-    old operator, None for one that goes.
+    lack; ``take`` has the old field, or the old state, that a new one goes on with, or several
+    states with commas between; ``operators`` the new number of an old operator, None for one that
+    goes.
     """
 
     accept: frozenset[str] = frozenset()
