@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines import session
-from benchmarks.measuring import Result, median_ratio
+from benchmarks.measuring import Result, median_ratio, processor_seconds
 from benchmarks.native import Query
 from benchmarks.processor import OUTPUT, Totals
 
@@ -33,13 +33,15 @@ LOADS = (
     Load("sparse", 1_000_000, 1_000, 4_000, 1.0),
 )
 _A_FILL = 100_000
+Pair = tuple[float, float]
+"""A figure of Spark's own state, and of pages."""
 
 
 def measure(loads: tuple[Load, ...] = LOADS, rounds: int = 5) -> list[Result]:
-    """Keys a second of whole batches against ``transformWithState``, for each load."""
+    """Keys a second of whole batches against ``transformWithState``, and of processor time."""
     spark = session()
     try:
-        return [_measured(spark, load, rounds) for load in loads]
+        return [each for load in loads for each in _measured(spark, load, rounds)]
     finally:
         spark.stop()
 
@@ -50,7 +52,7 @@ def smaller(load: Load, part: int) -> Load:
     return Load(load.name, load.keys // part, touched, pages, load.limit)
 
 
-def _measured(spark: Any, load: Load, rounds: int) -> Result:
+def _measured(spark: Any, load: Load, rounds: int) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
         plain = Query(spark, Path(folder, "plain"))
         paged = PagedQuery(spark, Path(folder, "paged"), load.pages)
@@ -59,15 +61,32 @@ def _measured(spark: Any, load: Load, rounds: int) -> Result:
                 running.enter_context(query.running(Totals()))
                 for start in range(0, load.keys, _A_FILL):
                     query.batch(range(start, min(start + _A_FILL, load.keys)))
-            # Of a batch like those that count, in which Java and Python warm up.
-            times = [
-                (plain.batch(keys), paged.batch(keys))
-                for keys in (_touched(load, turn) for turn in range(rounds + 1))
-            ][1:]
+            # The first batch is of those in which Java and Python warm up.
+            turns = [_turn(load, turn, plain, paged) for turn in range(rounds + 1)][1:]
+    wall, processor = zip(*turns, strict=True)
+    return [
+        _result(load, "", list(wall)),
+        _result(load, ", processor time", list(processor)),
+    ]
+
+
+def _turn(load: Load, turn: int, plain: Query, paged: Query) -> tuple[Pair, Pair]:
+    """Milliseconds of a batch of both, and of processors in it, which noise touches less."""
+    keys = _touched(load, turn)
+    measured = []
+    for query in (plain, paged):
+        before = processor_seconds()
+        wall = query.batch(keys)
+        measured.append((wall, (processor_seconds() - before) * 1000))
+    (theirs, their_processors), (ours, our_processors) = measured
+    return (theirs, ours), (their_processors, our_processors)
+
+
+def _result(load: Load, what: str, times: list[Pair]) -> Result:
     theirs, ours = ([each[side] for each in times] for side in (0, 1))
     return Result(
-        f"paged: {load.name}",
-        f"keys/s, {load.touched:,} of {load.keys:,} keys a batch, {load.pages} pages, against "
+        f"paged: {load.name}{what}",
+        f"{load.touched:,} of {load.keys:,} keys a batch, {load.pages} pages, against "
         "transformWithState",
         median_ratio(theirs, ours),
         "at least",

@@ -20,6 +20,7 @@ from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.pages.leftovers import older
+from statemigrate.pages.record import is_paged
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.opening import is_embedded, open_state, require_own_state
 from statemigrate.state.protocol import planned
@@ -116,7 +117,8 @@ def _check_start(
     spark: SparkSession,
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
-    if SparkCheckpoint(path, spark).last_batch() is None:
+    # What is in pages is compared with the scripts where it is looked for.
+    if SparkCheckpoint(path, spark).last_batch() is None or is_paged(path):
         return
     opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
     with closing(opened) as state:

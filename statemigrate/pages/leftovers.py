@@ -14,9 +14,10 @@ from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.held import held_in
 from statemigrate.pages.page.layout import read
+from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import record_of
-from statemigrate.pages.visits import VARIABLE, key_fingerprint
+from statemigrate.pages.visits import key_fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

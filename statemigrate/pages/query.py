@@ -65,6 +65,8 @@ def paged(
     _check_pages(pages)
     _check_processor(processor)
     _check_time_mode(timeMode)
+    # Before pages are read, which workers do.
+    use_this_python(stream.sparkSession)
     made = _struct(output)
     positions = tuple(stream.columns.index(column) for column in columns)
     deployment = checked(
@@ -77,7 +79,6 @@ def paged(
         output=made,
         is_timed=timeMode.lower() == "processingtime",
     )
-    use_this_python(stream.sparkSession)
     packed = _with_bucket(stream, columns, pages).mapInArrow(pack, PACKED)
     rows, control = with_control(packed, (BUCKET,), ChunkFiles(str(checkpoint)))
     visited = (

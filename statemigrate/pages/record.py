@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from statemigrate.checkpoint.operators.metadata import known_variables
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
+from statemigrate.files.opening import open_files
 
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint."""
+VARIABLE = "statemigrate_pages"
+"""The state variable that has the pages, as ``page``."""
 _FORMAT = 1
 
 
@@ -46,6 +50,11 @@ def read_record(files: Files) -> PagesRecord | None:
     place = f"{files.location}/{RECORD}"
     document = unsealed(data, place)
     return understood(place, f"a record of pages of format {_FORMAT}", lambda: _made(document))
+
+
+def is_paged(checkpoint: str) -> bool:
+    """Whether the files of a checkpoint of Spark's say that its state is in pages."""
+    return VARIABLE in (known_variables(open_files(checkpoint)) or ())
 
 
 def write_record(files: Files, record: PagesRecord) -> None:

@@ -27,8 +27,8 @@ from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.handle import PagedHandle
 from statemigrate.pages.held import Held, held_in
-from statemigrate.pages.record import RECORD, PagesRecord, read_record
-from statemigrate.pages.visits import VARIABLE, key_fingerprint
+from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
+from statemigrate.pages.visits import key_fingerprint
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.workers import check_workers
 

@@ -18,6 +18,7 @@ from statemigrate.pages.families import FINGERPRINT
 from statemigrate.pages.handle import PagedHandle
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
+from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.rows import Packing, Unpacking
 from statemigrate.pages.stores import PageStores
 from statemigrate.pages.timers import PageTimers
@@ -28,8 +29,6 @@ from statemigrate.processor.variables import GroupingKey, dual_variable
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-VARIABLE = "statemigrate_pages"
-"""The state variable that has the pages, as ``page``."""
 SCHEMA = "page BINARY"
 OUTPUT = "rows BINARY"
 _ROWS_A_PACKAGE = 10_000

@@ -11,6 +11,7 @@ from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
+from statemigrate.pages.record import is_paged
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
 
@@ -63,16 +64,29 @@ def open_state(
     session is used unless it is given.
     ``operator`` is Spark's number of the stateful operator, where several could be meant;
     ``stores`` has the operators' stores that have a name of the user's own, by that name.
-    Raises `CheckpointError` where there is nothing to read.
+    Raises `CheckpointError` where there is nothing to read, and `UnsupportedError` for pages.
     """
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint, None if callable(spark) else spark)
+    if is_paged(checkpoint):
+        raise _in_pages(checkpoint)
     from statemigrate.native.spark_state.session import session_of
     from statemigrate.state.native.opening import open_spark_state
 
     session = session_of(spark, checkpoint)
     return open_spark_state(
         checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
+    )
+
+
+def _in_pages(checkpoint: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the state of {checkpoint} is in pages, which this does not look into yet",
+        expected="state in variables of Spark's, or of the embedded engine",
+        found="pages, as `paged` keeps them",
+        next_action=f"`statemigrate backfill {checkpoint} --status` knows pages; the query itself "
+        "says when it starts what does not fit",
+        path=checkpoint,
     )
 
 
@@ -83,9 +97,14 @@ def _found(has_commits: bool, exists: bool) -> str:
 
 
 def require_store(checkpoint: str, store: str) -> None:
-    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
+    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store.
+
+    And `UnsupportedError` for one whose stores are in pages.
+    """
     if engine_of(checkpoint) == "embedded":
         return
+    if is_paged(checkpoint):
+        raise _in_pages(checkpoint)
     variables = known_variables(directory_of(checkpoint).files)
     if variables is None or any(is_family_of(store, name) for name in variables):
         return

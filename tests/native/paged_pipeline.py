@@ -13,7 +13,8 @@ from statemigrate.formats import Struct
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
-from statemigrate.pages.visits import VARIABLE, key_fingerprint
+from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.visits import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 
 
