@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.checkpoint.operators.metadata import known_variables
+from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
@@ -54,7 +54,9 @@ def read_record(files: Files) -> PagesRecord | None:
 
 def is_paged(checkpoint: str) -> bool:
     """Whether the files of a checkpoint of Spark's say that its state is in pages."""
-    return VARIABLE in (known_variables(open_files(checkpoint)) or ())
+    # Operators of other kinds, which may be in the same query, tell of no variables.
+    described = operator_files(open_files(checkpoint))
+    return any(VARIABLE in (each.variables or ()) for each in described)
 
 
 def write_record(files: Files, record: PagesRecord) -> None:
