@@ -1,7 +1,7 @@
 """Many files copied from one directory on a disk to another, and made durable together.
 
-A disk that is asked after each file and each name waits for itself again and again: here all
-contents are written first, then all are made durable, then named, and each folder once at the end.
+A disk that is asked after each file and each name waits for itself again and again: here contents
+are written and made durable side by side, then all are named, and each folder once at the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def copy_local(source: LocalFiles, target: LocalFiles, names: Mapping[str, str])
     with _unfinished([new for _, new in pairs.values()]) as beside:
         tasks = {name: partial(_copy, old, beside[new]) for name, (old, new) in pairs.items()}
         yield from done_at_once(tasks)
-        _make_durable(beside)
+        _name(beside)
 
 
 @contextmanager
@@ -55,12 +55,12 @@ def _copy(old: ConfinedPath, new: ConfinedPath) -> None:
         content = old.open()
     with content, writing(new), new.open("xb") as file:
         shutil.copyfileobj(content, file, _BLOCK)
+        file.flush()
+        # Several at a time are one wait.
+        os.fsync(file.fileno())
 
 
-def _make_durable(beside: Mapping[ConfinedPath, ConfinedPath]) -> None:
-    for target, each in beside.items():
-        with writing(target), each.open() as file:
-            os.fsync(file.fileno())
+def _name(beside: Mapping[ConfinedPath, ConfinedPath]) -> None:
     for target, each in beside.items():
         with writing(target):
             each.rename_to(target, durably=False)
