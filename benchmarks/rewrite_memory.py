@@ -17,9 +17,9 @@ from benchmarks.measuring import Result
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.plan.plan import make_plan
+from statemigrate.rewrite.rows.arrow.tasks import change_task
 from statemigrate.rewrite.rows.columns import partitions_of
 from statemigrate.rewrite.rows.placing import Placing
-from statemigrate.rewrite.rows.tasks import change_task
 from statemigrate.rewrite.stored.opening import stored_operator
 from statemigrate.rewrite.stored.rewriting import StoredFlow
 from statemigrate.rewrite.writing.partition import PartitionTask, Written

@@ -7,7 +7,7 @@ import pytest
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CorruptFileError, RewriteError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.rows.surveying import survey

@@ -22,7 +22,7 @@ from statemigrate.rewrite.plan.asking.expiring import EXPIRES
 from statemigrate.rewrite.plan.asking.questions import Question, RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
 from statemigrate.rewrite.plan.scripts import Scripted, Scripts
 from statemigrate.rewrite.rows.session import rewriting_session
@@ -114,10 +114,10 @@ def seed(  # noqa: PLR0913 - all but two by name
     scripts = told.scripts(seeded_stores(found.shape.operators), said)
     seeds = _seeds(found, tables, answers, session, scripts)
     shape = before_seeding(found.shape, conf, seeds, _begun(answers))
-    further += [*_unused(seeds), *_empty(found.shape.operators, seeds)]
     own = replace(
         answers, take=_own(seeds), operators={each.number: each.number for each in shape.operators}
     )
+    further += [*_unused(seeds), *_empty(found.shape.operators, seeds)]
     plan = make_plan(
         shape,
         found.shape.operators,
@@ -138,8 +138,7 @@ def seed(  # noqa: PLR0913 - all but two by name
     # What was half written is gone on with only where the tables have not changed.
     sums = check_tables(found.shape.operators, seeds)
     mark = hashlib.sha256(f"{plan.fingerprint} {sums}".encode()).hexdigest()
-    place = Target(new_files, mark, origin.location)
-    report = run_plan(plan, origin, place, session, progress)
+    report = run_plan(plan, origin, Target(new_files, mark, origin.location), session, progress)
     return replace(seeding, report=report)
 
 

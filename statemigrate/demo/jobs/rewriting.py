@@ -22,7 +22,7 @@ from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.reporting import reported
 from statemigrate.files.opening import open_files
 from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.scripts import ScriptFolder

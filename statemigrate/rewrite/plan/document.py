@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.fields import FieldChange, StructChange
-from statemigrate.rewrite.plan.places import place_name
+from statemigrate.rewrite.plan.pairing.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.pairing.places import place_name
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 
 

@@ -10,8 +10,8 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.rewrite.plan.fields import StructChange
-from statemigrate.rewrite.plan.places import (
+from statemigrate.rewrite.plan.pairing.fields import StructChange
+from statemigrate.rewrite.plan.pairing.places import (
     Place,
     families_of,
 )

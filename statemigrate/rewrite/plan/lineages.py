@@ -14,9 +14,9 @@ from statemigrate.formats import Format
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
-from statemigrate.rewrite.plan.places import taken_names
+from statemigrate.rewrite.plan.pairing.places import taken_names
+from statemigrate.rewrite.plan.pairing.types import is_same
 from statemigrate.rewrite.plan.scripts import Scripted
-from statemigrate.rewrite.plan.types import is_same
 from statemigrate.state.native.revisions import stored_revision
 
 

@@ -15,9 +15,9 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.operators.shown_keys import is_numbered, shown_key
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.families import FamilyPlan, state_kind
-from statemigrate.rewrite.plan.fields import StructChange, Take, match_fields
-from statemigrate.rewrite.plan.joining import check_owners, takes_of_parts
-from statemigrate.rewrite.plan.places import (
+from statemigrate.rewrite.plan.pairing.fields import StructChange, Take, match_fields
+from statemigrate.rewrite.plan.pairing.joining import check_owners, takes_of_parts
+from statemigrate.rewrite.plan.pairing.places import (
     Place,
     counted_part,
     crosses,

@@ -18,9 +18,9 @@ from statemigrate.rewrite.plan.asking.questions import Answered, Question, Rewri
 from statemigrate.rewrite.plan.families import FamilyPlan, families_left
 from statemigrate.rewrite.plan.file_ids import with_file_ids
 from statemigrate.rewrite.plan.matching import plan_families
-from statemigrate.rewrite.plan.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
-from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.pairing.operators import match_operators, operator_name
+from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.refusals import (
     refuse_timed,
     refuse_unsaid_formats,
@@ -159,12 +159,7 @@ def make_plan(
     for question in further:
         asked.confirm(question)
     for each in operators:
-        ask(asked, each.name, each.old, each.new, each.families, each.left)
-        for family in each.families:
-            if family.parts and each.old is not None:
-                ask_joining(asked, family, each.old)
-        ask_crossing(asked, each.old, each.new, each.families)
-        ask_expiry(asked, each.families)
+        _ask(asked, each)
     asked.no_state(old)
     asked.watermark(old, options.watermark)
     read = plan_sources(old.offsets[old.batch].offsets, sources, options.of_sources, asked)
@@ -176,6 +171,15 @@ def make_plan(
     return RewritePlan(
         old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), read, scripts
     )
+
+
+def _ask(asked: Asked, operator: OperatorPlan) -> None:
+    ask(asked, operator.name, operator.old, operator.new, operator.families, operator.left)
+    for family in operator.families:
+        if family.parts and operator.old is not None:
+            ask_joining(asked, family, operator.old)
+    ask_crossing(asked, operator.old, operator.new, operator.families)
+    ask_expiry(asked, operator.families)
 
 
 def _operator(

@@ -19,7 +19,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration.path import Path
-from statemigrate.rewrite.plan.types import is_same
+from statemigrate.rewrite.plan.pairing.types import is_same
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.operators.shown_keys import shown_key
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.places import part_of
-from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats
-from statemigrate.rewrite.rows.fields import FieldChanges, with_fields
+from statemigrate.rewrite.plan.pairing.places import part_of
+from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS, EntryFormats
+from statemigrate.rewrite.rows.arrow.fields import FieldChanges, with_fields
 from statemigrate.rewrite.rows.kinds.apart import CARRIED, ORIGIN, POSITION, entries_of
 from statemigrate.rewrite.rows.kinds.expiring import with_expirations
 from statemigrate.rewrite.rows.kinds.joined import entries_together

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.hashing import SEED, hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.rewrite.rows.structs import has_maps
+from statemigrate.rewrite.rows.arrow.structs import has_maps
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

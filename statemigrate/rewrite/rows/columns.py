@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.catalogue import partition_columns
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.rows import partitions
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.places import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -12,9 +12,9 @@ from statemigrate.checkpoint.operators.telling import FIRST_METADATA, entry_of
 from statemigrate.files import Files
 from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.native.spark_state.view import readable_place
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.places import Place
+from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
 from statemigrate.rewrite.rows.kinds.gathered import gathered
-from statemigrate.rewrite.rows.structs import row_type, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

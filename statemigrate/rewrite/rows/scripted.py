@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.migration.stage import Stage, stages_of
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.rows.checksums import hashes
-from statemigrate.rewrite.rows.entries import (
+from statemigrate.rewrite.rows.arrow.entries import (
     MERGED,
     ORIGINS,
     EntryFormats,
@@ -16,8 +15,9 @@ from statemigrate.rewrite.rows.entries import (
     MergeTask,
     TableTask,
 )
-from statemigrate.rewrite.rows.structs import row_type, value_type
-from statemigrate.rewrite.rows.telling import Telling
+from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
+from statemigrate.rewrite.rows.arrow.telling import Telling
+from statemigrate.rewrite.rows.checksums import hashes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

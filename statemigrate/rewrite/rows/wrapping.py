@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import EXPIRATION, GROUP_STATE, FamilyShape
-from statemigrate.rewrite.rows.structs import row_type
+from statemigrate.rewrite.rows.arrow.structs import row_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -10,7 +10,7 @@ from statemigrate.files import Files
 from statemigrate.rewrite.forking.copying import copy_files
 from statemigrate.rewrite.forking.files import state_files
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.places import is_unused
+from statemigrate.rewrite.plan.pairing.places import is_unused
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 
 _OF_STATE = "stateStore"

@@ -11,17 +11,17 @@ from statemigrate.checkpoint.operators.catalogue import partition_columns, used_
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
 from statemigrate.rewrite.plan.families import FamilyPlan, places_left
-from statemigrate.rewrite.plan.places import Place, families_of
+from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
+from statemigrate.rewrite.rows.arrow.tasks import change_task
+from statemigrate.rewrite.rows.arrow.telling import Telling, told
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes
 from statemigrate.rewrite.rows.columns import partition_of
-from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.placing import BLOCKS, Placing
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.rows.surveying import Survey, survey
-from statemigrate.rewrite.rows.tasks import change_task
-from statemigrate.rewrite.rows.telling import Telling, told
 from statemigrate.rewrite.run.keeping import Copies
 from statemigrate.rewrite.run.report import FamilyReport
 from statemigrate.rewrite.stored.rewriting import Gathered, InPlace, StoredFlow

@@ -19,7 +19,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.operators.telling import FIRST_METADATA, entry_of
 from statemigrate.files import Files
 from statemigrate.native.spark_state.view import uri_of
-from statemigrate.rewrite.rows.structs import all_nullable
+from statemigrate.rewrite.rows.arrow.structs import all_nullable
 
 
 def publish_shape(shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.errors import RewriteError
 from statemigrate.formats.struct.words import quoted
-from statemigrate.rewrite.plan.types import is_same, is_wider, type_text
+from statemigrate.rewrite.plan.pairing.types import is_same, is_wider, type_text
 from statemigrate.rewrite.seeding.moments import moment_type
 from statemigrate.rewrite.seeding.tables import Table
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import RewriteError, shown
 from statemigrate.formats.struct.words import quoted
-from statemigrate.rewrite.plan.types import type_text
+from statemigrate.rewrite.plan.pairing.types import type_text
 from statemigrate.rewrite.seeding.tables import Table
 
 if TYPE_CHECKING:

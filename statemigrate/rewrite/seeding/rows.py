@@ -11,11 +11,11 @@ from statemigrate.checkpoint.operators.shapes import EXPIRATION, OperatorShape
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.plan.asking.starting import is_never_null
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.places import Place
+from statemigrate.rewrite.rows.arrow.fields import FieldChanges, with_fields
+from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
-from statemigrate.rewrite.rows.fields import FieldChanges, with_fields
-from statemigrate.rewrite.rows.structs import row_type, value_type
 from statemigrate.rewrite.seeding.columns import struct_of
 from statemigrate.rewrite.seeding.moments import moment_of, no_moment
 from statemigrate.rewrite.seeding.seeds import TIMER_KEY, Seed

@@ -15,9 +15,9 @@ from statemigrate.errors import RewriteError
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.fields import StructChange, match_fields
 from statemigrate.rewrite.plan.lineages import scripted_from
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.fields import StructChange, match_fields
+from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.plan.scripts import Scripted
 
 

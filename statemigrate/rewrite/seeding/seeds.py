@@ -25,8 +25,8 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.operators import operator_name
-from statemigrate.rewrite.plan.places import Place, all_places
+from statemigrate.rewrite.plan.pairing.operators import operator_name
+from statemigrate.rewrite.plan.pairing.places import Place, all_places
 from statemigrate.rewrite.plan.scripts import Scripted
 from statemigrate.rewrite.seeding.columns import EXPIRES, TakenField, Taking, struct_json
 from statemigrate.rewrite.seeding.scripted import in_form

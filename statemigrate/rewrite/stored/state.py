@@ -29,8 +29,8 @@ from statemigrate.checkpoint.stores.reading import (
 from statemigrate.checkpoint.stores.records import PUT, Changes
 from statemigrate.checkpoint.stores.versions import StoreVersion
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.places import Place
-from statemigrate.rewrite.rows.structs import list_array, row_json
+from statemigrate.rewrite.plan.pairing.places import Place
+from statemigrate.rewrite.rows.arrow.structs import list_array, row_json
 
 _MANY = 50_000
 Batch = tuple[pa.StructArray, pa.Array]

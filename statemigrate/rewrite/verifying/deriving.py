@@ -15,13 +15,13 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
-from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.scripts import Scripts
+from statemigrate.rewrite.rows.arrow.telling import told
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.rows.telling import told
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.scripts import ScriptsAgain

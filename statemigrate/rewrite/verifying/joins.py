@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.reading import StateReader
 
 if TYPE_CHECKING:

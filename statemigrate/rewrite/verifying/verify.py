@@ -12,7 +12,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
-from statemigrate.rewrite.plan.places import Place, families_of
+from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.rows.checksums import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session

@@ -22,8 +22,8 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape, StoreShape
 from statemigrate.errors import RewriteError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.plan.file_ids import in_order
+from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.checksums import NAMES, Checksum
-from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
 from statemigrate.rewrite.writing.store_files import StoreFiles, StorePlace
 from statemigrate.rewrite.writing.tally import Tally
 

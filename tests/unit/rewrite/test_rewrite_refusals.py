@@ -11,7 +11,7 @@ from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
-from statemigrate.rewrite.plan.places import families_of
+from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.plan import make_plan
 from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.rows.reading import StateReader

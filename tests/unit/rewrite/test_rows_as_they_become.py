@@ -12,12 +12,12 @@ from statemigrate.checkpoint.operators.shapes import (
     StoreShape,
 )
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.fields import match_fields
-from statemigrate.rewrite.plan.places import Place
+from statemigrate.rewrite.plan.pairing.fields import match_fields
+from statemigrate.rewrite.plan.pairing.places import Place
+from statemigrate.rewrite.rows.arrow.structs import arrow_row, retyped
+from statemigrate.rewrite.rows.arrow.tasks import change_task
 from statemigrate.rewrite.rows.checksums import hashes_of, without_maps
 from statemigrate.rewrite.rows.placing import Blocks, Placing, rows_in
-from statemigrate.rewrite.rows.structs import arrow_row, retyped
-from statemigrate.rewrite.rows.tasks import change_task
 
 
 def struct(**fields):

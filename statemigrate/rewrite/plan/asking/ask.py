@@ -15,7 +15,7 @@ from statemigrate.rewrite.plan.asking.starting import (
     plain_start,
 )
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
-from statemigrate.rewrite.plan.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan.pairing.fields import FieldChange, StructChange
 
 OF_TABLES = "the rows of the table"
 """What rows are called that are of tables."""

@@ -9,8 +9,8 @@ from statemigrate.checkpoint.operators.shapes import TIMEOUT, OperatorShape
 from statemigrate.rewrite.plan.asking.ask import Asked
 from statemigrate.rewrite.plan.asking.questions import Question
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.operators import operator_name
-from statemigrate.rewrite.plan.places import crosses, place_name
+from statemigrate.rewrite.plan.pairing.operators import operator_name
+from statemigrate.rewrite.plan.pairing.places import crosses, place_name
 
 _EVENT_TIME = "$event"
 

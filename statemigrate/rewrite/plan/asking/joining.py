@@ -8,8 +8,8 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.rewrite.plan.asking.ask import Asked, dropped
 from statemigrate.rewrite.plan.asking.starting import other_start
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.fields import FieldChange
-from statemigrate.rewrite.plan.places import place_name
+from statemigrate.rewrite.plan.pairing.fields import FieldChange
+from statemigrate.rewrite.plan.pairing.places import place_name
 
 
 def ask_joining(asked: Asked, family: FamilyPlan, old: OperatorShape) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.operators.shown_keys import is_numbered, key_paths, shown_key
-from statemigrate.rewrite.plan.places import Place
-from statemigrate.rewrite.rows.entries import EXPIRES, MERGED, ORIGINS
-from statemigrate.rewrite.rows.structs import row_type
+from statemigrate.rewrite.plan.pairing.places import Place
+from statemigrate.rewrite.rows.arrow.entries import EXPIRES, MERGED, ORIGINS
+from statemigrate.rewrite.rows.arrow.structs import row_type
 from statemigrate.rewrite.rows.wrapping import content_of, expiration_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.rows.entries import EXPIRES
+from statemigrate.rewrite.rows.arrow.entries import EXPIRES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,8 +7,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.joining import owned_fields
-from statemigrate.rewrite.rows.entries import EXPIRES, MERGED, ORIGINS, EntryFormats
+from statemigrate.rewrite.plan.pairing.joining import owned_fields
+from statemigrate.rewrite.rows.arrow.entries import EXPIRES, MERGED, ORIGINS, EntryFormats
 from statemigrate.rewrite.rows.kinds.apart import CARRIED, ORIGIN, POSITION
 from statemigrate.rewrite.rows.scripted import along
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import TIMEOUT
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.rows.entries import MERGED, ORIGINS
-from statemigrate.rewrite.rows.structs import row_type, value_type
+from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
+from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

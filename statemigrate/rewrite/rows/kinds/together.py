@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import FamilyShape
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.rows.entries import EXPIRES, MERGED, ORIGINS
+from statemigrate.rewrite.rows.arrow.entries import EXPIRES, MERGED, ORIGINS
+from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
 from statemigrate.rewrite.rows.kinds.apart import ORIGIN, POSITION
-from statemigrate.rewrite.rows.structs import row_type, value_type
 from statemigrate.rewrite.rows.wrapping import wrapped
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from statemigrate.checkpoint.operators.shapes import (
     StoreShape,
 )
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.rewrite.plan.operators import operator_name
+from statemigrate.rewrite.plan.pairing.operators import operator_name
 
 
 @dataclass(frozen=True)

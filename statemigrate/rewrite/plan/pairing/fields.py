@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.types import is_same, is_wider, type_text
+from statemigrate.rewrite.plan.pairing.types import is_same, is_wider, type_text
 
 Struct = dict[str, Any]
 Take = Mapping[str, str | None]

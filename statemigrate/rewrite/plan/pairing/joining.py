@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.fields import StructChange, Take
+from statemigrate.rewrite.plan.pairing.fields import StructChange, Take
 
 
 def takes_of_parts(names: Sequence[str], take: Take) -> list[Take]:

@@ -20,7 +20,7 @@ from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
 from statemigrate.migration.stage import Stage
 from statemigrate.processor.rows import RowCodec
-from statemigrate.rewrite.rows.structs import plain_array
+from statemigrate.rewrite.rows.arrow.structs import plain_array
 from statemigrate.state.native.rows import arrow_rows
 
 if TYPE_CHECKING:

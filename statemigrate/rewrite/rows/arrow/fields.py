@@ -16,8 +16,8 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.rewrite.plan.asking.starting import plain_start
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.fields import FieldChange, StructChange
-from statemigrate.rewrite.rows.structs import (
+from statemigrate.rewrite.plan.pairing.fields import FieldChange, StructChange
+from statemigrate.rewrite.rows.arrow.structs import (
     arrow_row,
     list_array,
     plain_array,
@@ -25,7 +25,7 @@ from statemigrate.rewrite.rows.structs import (
     row_type,
     struct_array,
 )
-from statemigrate.rewrite.rows.telling import Telling
+from statemigrate.rewrite.rows.arrow.telling import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

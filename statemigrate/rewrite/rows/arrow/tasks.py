@@ -16,11 +16,17 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import FamilyShape
 from statemigrate.migration.stage import stages_of
 from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.types import is_same
-from statemigrate.rewrite.rows.entries import MERGED, ORIGINS, EntryFormats, EntryTask, TableTask
-from statemigrate.rewrite.rows.fields import FieldChanges
-from statemigrate.rewrite.rows.structs import arrow_row, arrow_value, retyped
-from statemigrate.rewrite.rows.telling import Batches
+from statemigrate.rewrite.plan.pairing.types import is_same
+from statemigrate.rewrite.rows.arrow.entries import (
+    MERGED,
+    ORIGINS,
+    EntryFormats,
+    EntryTask,
+    TableTask,
+)
+from statemigrate.rewrite.rows.arrow.fields import FieldChanges
+from statemigrate.rewrite.rows.arrow.structs import arrow_row, arrow_value, retyped
+from statemigrate.rewrite.rows.arrow.telling import Batches
 
 _COLUMNS = ["key", "value", ORIGINS, MERGED]
 _Types = tuple[pa.DataType, pa.DataType]

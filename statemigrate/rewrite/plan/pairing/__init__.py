@@ -1,0 +1,1 @@
+"""Which old operator, state and field each new one goes on with."""
