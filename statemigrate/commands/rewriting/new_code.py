@@ -83,7 +83,7 @@ def _run(
             reference=wanted.code,
         )
         files = open_files(made.as_uri())
-        shape = describe(files)
+        shape = describe(files, 0)
         return Probed(shape, NewSources.of(shape, probed_inputs(files)))
 
 
