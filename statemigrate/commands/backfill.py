@@ -118,7 +118,8 @@ def _check_start(
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
     # What is in pages is compared with the scripts where it is looked for.
-    if SparkCheckpoint(path, spark).last_batch() is None or is_paged(path):
+    reader = SparkCheckpoint(path, spark)
+    if reader.last_batch() is None or is_paged(reader.files):
         return
     opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
     with closing(opened) as state:

@@ -46,8 +46,9 @@ def _unfinished(targets: list[ConfinedPath]) -> Iterator[dict[ConfinedPath, Conf
     try:
         yield beside
     finally:
-        for each in beside.values():
-            each.unlink(missing_ok=True)
+        for target, each in beside.items():
+            with writing(target):
+                each.unlink(missing_ok=True)
 
 
 def _copy(old: ConfinedPath, new: ConfinedPath) -> None:

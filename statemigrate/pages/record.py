@@ -13,7 +13,6 @@ from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
-from statemigrate.files.opening import open_files
 
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint."""
@@ -52,11 +51,10 @@ def read_record(files: Files) -> PagesRecord | None:
     return understood(place, f"a record of pages of format {_FORMAT}", lambda: _made(document))
 
 
-def is_paged(checkpoint: str) -> bool:
+def is_paged(files: Files) -> bool:
     """Whether the files of a checkpoint of Spark's say that its state is in pages."""
     # Operators of other kinds, which may be in the same query, tell of no variables.
-    described = operator_files(open_files(checkpoint))
-    return any(VARIABLE in (each.variables or ()) for each in described)
+    return any(VARIABLE in (each.variables or ()) for each in operator_files(files))
 
 
 def write_record(files: Files, record: PagesRecord) -> None:

@@ -11,8 +11,8 @@ from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
-from statemigrate.pages.record import is_paged
 from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.in_pages import refuse_pages
 from statemigrate.state.protocol import State, no_such_store
 
 if TYPE_CHECKING:
@@ -68,25 +68,12 @@ def open_state(
     """
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint, None if callable(spark) else spark)
-    if is_paged(checkpoint):
-        raise _in_pages(checkpoint)
     from statemigrate.native.spark_state.session import session_of
     from statemigrate.state.native.opening import open_spark_state
 
     session = session_of(spark, checkpoint)
     return open_spark_state(
         checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
-    )
-
-
-def _in_pages(checkpoint: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the state of {checkpoint} is in pages, which this does not look into yet",
-        expected="state in variables of Spark's, or of the embedded engine",
-        found="pages, as `paged` keeps them",
-        next_action=f"`statemigrate backfill {checkpoint} --status` knows pages; the query itself "
-        "says when it starts what does not fit",
-        path=checkpoint,
     )
 
 
@@ -103,9 +90,9 @@ def require_store(checkpoint: str, store: str) -> None:
     """
     if engine_of(checkpoint) == "embedded":
         return
-    if is_paged(checkpoint):
-        raise _in_pages(checkpoint)
-    variables = known_variables(directory_of(checkpoint).files)
+    files = directory_of(checkpoint).files
+    refuse_pages(checkpoint, files)
+    variables = known_variables(files)
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.

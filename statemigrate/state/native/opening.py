@@ -9,6 +9,7 @@ from statemigrate.checkpoint.operators.user_stores import OperatorStore, operato
 from statemigrate.checkpoint.shape import describe
 from statemigrate.migration import Lineage
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.state.in_pages import refuse_pages
 from statemigrate.state.native.envelopes import Envelopes
 from statemigrate.state.native.operators import OperatorRows
 from statemigrate.state.native.state import Kept, SparkState, Together
@@ -31,6 +32,7 @@ def open_spark_state(
     newest = SparkCheckpoint(checkpoint, session, operator=operator)
     batch = newest.committed_batch()
     reader = newest.at(batch)
+    refuse_pages(checkpoint, reader.files)
     found = _operator_stores(reader, batch, operator, stores)
     operators = OperatorRows(reader, found, lineages)
     main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
