@@ -15,7 +15,7 @@ from statemigrate.files import LocalFiles
 from statemigrate.rewrite.writing.hdfs_store import HdfsStore
 from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 UNIQUE = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")

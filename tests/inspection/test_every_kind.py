@@ -16,7 +16,7 @@ from statemigrate import StateReader, dry_run, migrated, status
 from statemigrate.cli import main
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 ADDED = {f"k{n}": [f"w{i}" for i in range(n % 4 + 1)] * 2 for n in range(12)}
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 from tally import AMOUNTS, CENTS, batch
 from tally_functions import LOOK, SECONDS, WAIT, EventTally, Tally, envelopes
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 PROCESSING, EVENT = GroupStateTimeout.ProcessingTimeTimeout, GroupStateTimeout.EventTimeTimeout
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 

@@ -14,7 +14,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 class Ran:

@@ -8,7 +8,7 @@ from statemigrate.errors import RewriteError, TransformError
 from statemigrate.rewrite.plan.options import PROVIDERS
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 HEAD = '''"""{0}"""
 from statemigrate.formats import Struct

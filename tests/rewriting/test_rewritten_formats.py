@@ -6,7 +6,7 @@ from rewritten_queries import accepting, rewritten, rows_of, run, scripts_in, se
 
 from statemigrate.commands.rewriting.verify import verify
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 AGGREGATION = "spark.sql.streaming.aggregation.stateFormatVersion"
 

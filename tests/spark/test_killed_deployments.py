@@ -21,7 +21,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally
 
 from statemigrate import migrated
 
-pytestmark = [pytest.mark.spark, pytest.mark.kill]
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
 HERE = Path(__file__).parent
 DURABLE, BATCHES = "statemigrate.embedded.storage.durable", "statemigrate.embedded.engine.batches"
