@@ -1,5 +1,6 @@
 """Settings of the whole test suite."""
 
+import atexit
 import os
 import shutil
 import sys
@@ -25,8 +26,6 @@ quick_java = Path(sys.prefix, "java")
 if (quick_java / "bin" / "java").exists():
     os.environ["JAVA_HOME"] = str(quick_java)
 
-_folder = pytest.StashKey[str]()
-
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give every process of the run one temporary folder: what is killed clears up nothing."""
@@ -36,7 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     outer, folder = tempfile.gettempdir(), tempfile.mkdtemp(prefix="tests-")
     # A server that refuses to run as root has its files in here under a user of its own.
     Path(folder).chmod(0o711)
-    config.stash[_folder] = folder
+    # What was begun later ends before it. A Java killed a moment ago may still be writing.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", outer)
     os.environ |= {
         "TMPDIR": folder,
@@ -44,10 +44,3 @@ def pytest_configure(config: pytest.Config) -> None:
         "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={folder}",
     }
     tempfile.tempdir = None
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove that folder."""
-    if _folder in config.stash:
-        # A Java that was killed a moment ago may still be writing.
-        shutil.rmtree(config.stash[_folder], ignore_errors=True)
