@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError
 from statemigrate.pages.timers import PageTimers
-from statemigrate.processor.handle import DualAccessHandle
+from statemigrate.processor.handle import DualAccessHandle, never_dropped
 
 
 class PagedHandle(DualAccessHandle):
@@ -47,13 +47,7 @@ class PagedHandle(DualAccessHandle):
 
     def deleteIfExists(self, stateName: str) -> NoReturn:
         """Refused: it would drop values that were never migrated, without a word."""
-        raise UnsupportedError(
-            f"deleteIfExists({stateName!r}) is not available on paged state",
-            expected="state variables the processor declares",
-            found="a variable to drop with all its values",
-            next_action="stop declaring the variable: its values stay in their pages, unused",
-            store=stateName,
-        )
+        raise never_dropped(stateName, "paged state", "their pages")
 
 
 def _no_time_to_live(store: str) -> UnsupportedError:

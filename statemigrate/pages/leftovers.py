@@ -14,7 +14,7 @@ from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.held import held_in
 from statemigrate.pages.page.layout import read
-from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.record import VARIABLE, is_paged
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import record_of
 from statemigrate.pages.visits import key_fingerprint
@@ -34,7 +34,7 @@ def older(
 
     Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
     """
-    if not any(VARIABLE in each.variables for each in checkpoint.operators()):
+    if not is_paged(checkpoint.files):
         return older_families(checkpoint, scripts, targets)
     lineages = scripts.every()
     scripts.sound(*targets)
@@ -67,13 +67,11 @@ def _of_store(lineage: Lineage, target: str, held: list[str]) -> Iterator[str]:
 
 
 def _pages_with(frame: DataFrame, family: str) -> DataFrame:
+    from pyspark.sql import functions
+
     pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", "partition_id")
-    found = pages.mapInArrow(_families, _COLUMNS).where(f"family = {_literal(family)}")
+    found = pages.mapInArrow(_families, _COLUMNS).where(functions.col("family") == family)
     return found.selectExpr(f"struct({BUCKET}) AS key", "partition_id")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _families(batches: Iterator[Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Declared, access_for
-from statemigrate.errors import FormatError, StartupError
+from statemigrate.errors import FormatError, StartupError, UnsupportedError
 from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
@@ -55,6 +55,17 @@ class DualAccessHandle(StatefulProcessorHandle):
         return self.variable(
             Declared(stateName, "map", struct_of(valueSchema), user_key, ttlDurationMs)
         )
+
+
+def never_dropped(store: str, engine: str, place: str) -> UnsupportedError:
+    """The error for a variable that is to be dropped: values never migrated would go with it."""
+    return UnsupportedError(
+        f"deleteIfExists({store!r}) is not available on {engine}",
+        expected="state variables the processor declares",
+        found="a variable to drop with all its values",
+        next_action=f"stop declaring the variable: its values stay in {place}, unused",
+        store=store,
+    )
 
 
 class Listening(DualAccessHandle):

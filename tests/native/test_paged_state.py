@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 
 import pytest
-from everything import OUTPUT, ROWS, Everything, event, shown
+from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
 from pyspark.errors import StreamingQueryException
@@ -46,27 +46,13 @@ def stopped(spark, tmp_path_factory):
     return pipeline
 
 
-def by_batch(pipeline):
-    return {n: Counter(map(shown, rows)) for n, rows in pipeline.handed_by_batch.items() if rows}
-
-
 def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
-    keys = [("a", 1), ("a", None), (None, 2), ("b\x00", 1), (None, None)]
     lives = [
+        BEGINNING,
         [
-            [event(*key, "add", second) for key in keys for second in (1, 2, 3)],
-            [
-                event("a", 1, "add", 5, raw=None, tags=None, attributes=None),
-                event("a", None, "rewrite", 6),
-                event(None, 2, "clear", 7),
-                event("b\x00", 1, "remove", 2),
-                event("new", 3, "rewrite", 4),
-            ],
-        ],
-        [
-            [event(*key, "add", 8, tags=[], attributes={}) for key in [*keys, ("new", 3)]],
-            [event(*key, "clear", 9) for key in keys],
-            [event(*key, "add", 2) for key in keys[:2]],
+            [event(*key, "add", 8, tags=[], attributes={}) for key in [*KEYS, ("new", 3)]],
+            [event(*key, "clear", 9) for key in KEYS],
+            [event(*key, "add", 2) for key in KEYS[:2]],
         ],
     ]
     parts = {"rows": ROWS, "output": OUTPUT, "by": ("name", "number")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
@@ -138,3 +139,22 @@ def shown(value: Any) -> str:
 
 def _listed(parts: Iterable[str]) -> str:
     return ", ".join(parts)
+
+
+def by_batch(pipeline: Any) -> dict[int, Counter[str]]:
+    """The rows of every batch of a pipeline that gave some, in no order."""
+    return {n: Counter(map(shown, rows)) for n, rows in pipeline.handed_by_batch.items() if rows}
+
+
+KEYS: list[tuple[Any, ...]] = [("a", 1), ("a", None), (None, 2), ("b\x00", 1), (None, None)]
+BEGINNING = [
+    [event(*key, "add", second) for key in KEYS for second in (1, 2, 3)],
+    [
+        event("a", 1, "add", 5, raw=None, tags=None, attributes=None),
+        event("a", None, "rewrite", 6),
+        event(None, 2, "clear", 7),
+        event("b\x00", 1, "remove", 2),
+        event("new", 3, "rewrite", 4),
+    ],
+]
+"""Two batches in which every kind of state of every key is made, and then changed."""

@@ -5,7 +5,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
-from everything import OUTPUT, ROWS, Everything, KeyCounter, event, shown
+from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, KeyCounter, by_batch, event
 from pipelines import Pipeline
 
 pytestmark = pytest.mark.spark
@@ -22,10 +22,6 @@ DAYS = [dt.date(1, 1, 1), dt.date(1969, 12, 31), None, dt.date(9999, 12, 31)]
 NUMBERS = [0, -1, 2**31 - 1, -(2**31), None]
 
 
-def by_batch(pipeline: Pipeline) -> dict[int, Counter[str]]:
-    return {n: Counter(map(shown, rows)) for n, rows in pipeline.handed_by_batch.items() if rows}
-
-
 def both(spark, root, processor, batches, **parts) -> Pipeline:
     """Run natively and embedded; assert that all rows of all batches are the same."""
     native, embedded = (Pipeline(spark, root / name, **parts) for name in ("native", "embedded"))
@@ -39,19 +35,11 @@ def both(spark, root, processor, batches, **parts) -> Pipeline:
 
 
 def test_value_list_and_map_state_with_nested_values(spark, tmp_path):
-    keys = [("a", 1), ("a", None), (None, 2), ("b\x00", 1), (None, None)]
     batches = [
-        [event(*key, "add", second) for key in keys for second in (1, 2, 3)],
-        [
-            event("a", 1, "add", 5, raw=None, tags=None, attributes=None),
-            event("a", None, "rewrite", 6),
-            event(None, 2, "clear", 7),
-            event("b\x00", 1, "remove", 2),
-            event("new", 3, "rewrite", 4),
-        ],
-        [event(*key, "add", 8, tags=[], attributes={}) for key in [*keys, ("new", 3)]],
-        [event(*key, "clear", 9) for key in keys[:2]],
-        [event(*key, "add", 2) for key in keys],
+        *BEGINNING,
+        [event(*key, "add", 8, tags=[], attributes={}) for key in [*KEYS, ("new", 3)]],
+        [event(*key, "clear", 9) for key in KEYS[:2]],
+        [event(*key, "add", 2) for key in KEYS],
     ]
     parts = {"rows": ROWS, "output": OUTPUT, "by": ("name", "number")}
     embedded = both(spark, tmp_path, Everything(), batches, **parts)

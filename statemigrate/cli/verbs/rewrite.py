@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -124,9 +125,18 @@ def rewrite(
     it made elsewhere (--like). Without either it keeps what the old code did, as for another number
     of partitions or another state store.
     """
-    from statemigrate.cli.session import spark_when_needed
     from statemigrate.cli.views.rewrite import print_rewriting
-    from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint as make
+    from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+
+    make = partial(rewrite_checkpoint, old, new, targets=targets)
+    plan_or_make(make, settings, given, print_rewriting)
+
+
+def plan_or_make(
+    make: Callable[..., Any], settings: Settings, given: dict[str, Any], show: Callable[[Any], None]
+) -> None:
+    """Show the plan of a new checkpoint, or what was done; exit code 1 for open questions."""
+    from statemigrate.cli.session import spark_when_needed
 
     asked = asked_for(given)
     with (
@@ -134,11 +144,8 @@ def rewrite(
         progress_bar("rows written", shown=not settings.json) as progress,
     ):
         found = make(
-            old,
-            new,
             **asked,
             migrations=settings.migrations,
-            targets=targets,
             stores=configuration().stores,
             apply=given["apply"],
             spark=spark,
@@ -147,7 +154,7 @@ def rewrite(
     if settings.json:
         print_json(found.to_json())
     else:
-        print_rewriting(found)
+        show(found)
     if found.plan.questions:
         click.get_current_context().exit(1)
 

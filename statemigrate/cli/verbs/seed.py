@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
-from statemigrate.cli.options import Settings, configuration, shared_options, target_option
-from statemigrate.cli.output import print_json
-from statemigrate.cli.progress import progress_bar
-from statemigrate.cli.verbs.rewrite import asked_for, new_code_options, said_options
+from statemigrate.cli.options import Settings, shared_options, target_option
+from statemigrate.cli.verbs.rewrite import new_code_options, plan_or_make, said_options
 
 _EPILOG = (
     "Example: statemigrate seed checkpoints/orders --code jobs:orders --from history/orders.parquet"
@@ -58,33 +57,13 @@ def seed(
     The query's code is run on empty streams to see what it keeps (--code), or has
     made a checkpoint elsewhere (--like).
     """
-    from statemigrate.cli.session import spark_when_needed
     from statemigrate.cli.views.rewrite import print_seeding
-    from statemigrate.commands.rewriting.seed import seed as make
+    from statemigrate.commands.rewriting.seed import seed as make_seeded
 
-    asked = asked_for(given)
-    with (
-        spark_when_needed() as spark,
-        progress_bar("rows written", shown=not settings.json) as progress,
-    ):
-        found = make(
-            new,
-            _tables(tables),
-            **asked,
-            revisions=_revisions(revisions),
-            migrations=settings.migrations,
-            targets=targets,
-            stores=configuration().stores,
-            apply=given["apply"],
-            spark=spark,
-            progress=progress,
-        )
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        print_seeding(found)
-    if found.plan.questions:
-        click.get_current_context().exit(1)
+    make = partial(
+        make_seeded, new, _tables(tables), targets=targets, revisions=_revisions(revisions)
+    )
+    plan_or_make(make, settings, given, print_seeding)
 
 
 def _revisions(given: tuple[str, ...]) -> dict[str, str]:

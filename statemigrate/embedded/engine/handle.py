@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError
-from statemigrate.processor.handle import DualAccessHandle
+from statemigrate.processor.handle import DualAccessHandle, never_dropped
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
 
@@ -51,13 +51,7 @@ class EmbeddedHandle(DualAccessHandle):
 
     def deleteIfExists(self, stateName: str) -> NoReturn:
         """Refused: it would drop values that were never migrated, without a word."""
-        raise UnsupportedError(
-            f"deleteIfExists({stateName!r}) is not available on the embedded engine",
-            expected="state variables the processor declares",
-            found="a variable to drop with all its values",
-            next_action="stop declaring the variable: its values stay in the checkpoint, unused",
-            store=stateName,
-        )
+        raise never_dropped(stateName, "the embedded engine", "the checkpoint")
 
 
 def _unsupported(what: str) -> UnsupportedError:
