@@ -106,6 +106,7 @@ def test_a_query_is_adopted_undone_and_adopted_again(story):
     assert story.pipeline.state("tally") == {}
 
 
+@pytest.mark.long
 def test_a_killed_batch_runs_again_after_adopting_and_after_undoing(story):
     story.feed("first", range(20), CENTS)
     before = story.expected.copy()
@@ -138,6 +139,7 @@ def test_a_killed_batch_runs_again_after_adopting_and_after_undoing(story):
     story.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_query_of_two_sources_and_one_batch(story, killed):
     other = story.pipeline.root / "other"

@@ -67,6 +67,7 @@ def test_a_checkpoint_that_is_not_the_querys_is_refused_and_nothing_is_made_ther
     assert pipeline.all_state() == deployments.expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_a_check_is_good_for_the_batch_it_was_made_at(deployments, pipeline):
     deployments.run(CentsTally(), CENTS, batch("first", range(20)))
     early = deployments.made()

@@ -50,11 +50,13 @@ def ran(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.long
 def test_a_module_beside_the_scripts_travels(ran):
     assert ran["said"]["beside"] is None
     assert ran["beside"] == [10, 20, 30, 40]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store", ["package", "inside"])
 def test_a_package_that_workers_lack_is_said_before_the_start(ran, store):
     said = ran["said"][store]
@@ -64,6 +66,7 @@ def test_a_package_that_workers_lack_is_said_before_the_start(ran, store):
     assert all(store in path for path in said["paths"])
 
 
+@pytest.mark.long
 def test_once_it_is_sent_they_run(ran):
     assert ran["sent"] == {"beside": None, "package": None, "inside": None}
     assert ran["package"] == [10, 20, 30, 40]

@@ -128,6 +128,7 @@ def test_available_now_drains_what_was_planned_and_three_revisions_end_in_one(ta
     assert backfill(tally.checkpoint, migrations=folder).keys == 0
 
 
+@pytest.mark.long
 def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(40))
@@ -173,6 +174,7 @@ def test_planning_and_pausing_while_the_query_runs(tally, scripts):
     assert backfill_status(tally.checkpoint, migrations=folder).is_finished
 
 
+@pytest.mark.long
 def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(12))
@@ -197,6 +199,7 @@ def words(spark, tmp_path) -> ControlPipeline:
     return ControlPipeline(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("old", "new"), [(Words, NewWords), (WordsInPandas, NewWordsInPandas)])
 def test_lists_and_maps_are_drained(words, word_scripts, old, new):  # noqa: F811 - the fixture
     model = Model()
@@ -223,6 +226,7 @@ KINDS = {"words": "list", "counts": "map"}
 POISON = '    if value["word"] == "c":\n        raise ValueError("no c")\n'
 
 
+@pytest.mark.long
 def test_quarantine_keeps_what_does_not_migrate_and_goes_on(words, word_scripts):  # noqa: F811
     for script in (word_scripts / "versions").glob("*.py"):
         text = script.read_text()
@@ -249,6 +253,7 @@ def test_quarantine_keeps_what_does_not_migrate_and_goes_on(words, word_scripts)
     assert status.families == {"words": 8, "counts": 8}
 
 
+@pytest.mark.long
 def test_a_poison_value_fails_the_batch_until_its_script_is_corrected(tally, scripts):
     poison = '    if value["cents"] == 3 * 5 + 7:\n        raise ValueError("unlucky")\n'
     folder = scripts.write(
@@ -266,6 +271,7 @@ def test_a_poison_value_fails_the_batch_until_its_script_is_corrected(tally, scr
     assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_the_envelopes_of_a_function_are_drained(tally, scripts):
     deployments = Deployments(tally, scripts.write(nested=NESTED_SCRIPT))
     deployments.process(CENTS, batch("first", range(12)))

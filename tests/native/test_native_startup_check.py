@@ -208,6 +208,7 @@ def test_the_checkpoint_of_another_kind_of_query_is_refused(spark, pipeline, scr
     assert "not that of a transformWithState" in message
 
 
+@pytest.mark.long
 def test_an_old_family_is_kept_while_one_value_is_left(deployed):
     pipeline, scripts, expected = deployed
     rows = batch("third", range(19))
@@ -235,6 +236,7 @@ def test_a_drained_family_is_dropped_with_the_next_deployment(deployed):
     assert pipeline.all_state() == expected.stored(AMOUNTS)
 
 
+@pytest.mark.long
 def test_a_drained_family_may_stay_and_is_not_read(deployed):
     pipeline, scripts, expected = deployed
     for name, keys in (("third", range(20)), ("fourth", range(3))):
@@ -252,6 +254,7 @@ def test_a_drained_family_may_stay_and_is_not_read(deployed):
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_a_chain_retires_one_family_and_reads_the_other(deployed):
     pipeline, scripts, expected = deployed
     rows = batch("third", range(20))
@@ -272,6 +275,7 @@ def test_a_chain_retires_one_family_and_reads_the_other(deployed):
     assert pipeline.all_state() == expected.stored(AMOUNTS, nested)
 
 
+@pytest.mark.long
 def test_code_that_was_never_migrated_ran_in_between(deployed):
     pipeline, scripts, _ = deployed
     pipeline.feed(batch("third", range(3)))
@@ -284,6 +288,7 @@ def test_code_that_was_never_migrated_ran_in_between(deployed):
     assert f"code that does not know the family tally@{AMOUNTS} ran" in message
 
 
+@pytest.mark.long
 def test_a_deployment_that_never_ran_a_batch_leaves_no_trace(pipeline, scripts):
     folder = scripts.write()
     expected = Expected()
@@ -303,6 +308,7 @@ def test_a_deployment_that_never_ran_a_batch_leaves_no_trace(pipeline, scripts):
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_a_family_that_spark_does_not_list_after_a_killed_batch_is_read(pipeline, scripts):
     folder = scripts.write()
     expected = Expected()

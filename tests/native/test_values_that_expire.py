@@ -80,6 +80,7 @@ def test_a_value_that_expires_is_migrated_when_it_is_written(expiring, scripts):
     assert old_times == {key: times[key] for key in old}
 
 
+@pytest.mark.long
 def test_a_value_that_is_only_read_keeps_its_time_and_runs_out(expiring, scripts):
     folder = scripts.write()
     expiring.feed(batch("first", range(6)))

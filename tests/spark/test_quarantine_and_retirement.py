@@ -50,6 +50,7 @@ def test_what_fails_is_quarantined_and_migrates_with_the_corrected_script(
     assert progress[-1].families == ()
 
 
+@pytest.mark.long
 def test_a_quarantined_value_that_is_overwritten_is_no_longer_counted(pipeline, scripts, expected):
     code = migrated(AmountsTally(), migrations=scripts.write(REFUSING), write_on_read=False)
     pipeline.deploy(code, backfill=QUARANTINE)
@@ -102,6 +103,7 @@ def test_a_single_quarantined_value_does_not_keep_batches_running(pipeline, scri
     assert len(progress) < 6
 
 
+@pytest.mark.long
 def test_a_chunk_of_nothing_but_bad_values_does_not_end_the_backfill(pipeline, scripts, expected):
     first_keys = REFUSING.replace('value["last"].startswith("bad")', 'value["cents"] <= 37')
     code = migrated(AmountsTally(), migrations=scripts.write(first_keys))
