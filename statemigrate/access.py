@@ -21,6 +21,8 @@ from statemigrate.migration import Path
 
 V = TypeVar("V")
 _NO_KEY: Any = object()
+Adopt = Callable[[Any, Key, Any, Any], None]
+"""Writes a migrated value: of the target, the key, the value, and the source that had it."""
 
 
 @dataclass
@@ -56,7 +58,9 @@ class DualAccess(Generic[V]):
     ``sources`` are ordered newest first. A source leaves the read path as soon as it is drained.
     With ``write_on_read=False`` reads are pure and only writes and the backfill migrate. Where
     asking a source is dear, ``asks_after_hit=False`` leaves it out for a key whose value was just
-    read from the target: at every commit a key is in one family only.
+    read from the target: at every commit a key is in one family only. Where families know when
+    their values expire, ``adopt(target, key, value, source)`` writes a migrated value with the time
+    that it had left in the source; a script on the way may let it start again.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class DualAccess(Generic[V]):
         write_on_read: bool = True,
         asks_after_hit: bool = True,
         show_key: Callable[[Key], object] = lambda key: key,
+        adopt: Adopt | None = None,
     ) -> None:
         self.store = store
         self.target = target
@@ -78,6 +83,7 @@ class DualAccess(Generic[V]):
         self._asks_after_hit = asks_after_hit
         self.counts = Counts()
         self._show_key = show_key
+        self._adopt = adopt
         # The last key seen to be in no source: a read that migrates is mostly followed by a write
         # of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
@@ -186,7 +192,10 @@ class DualAccess(Generic[V]):
 
     def _migrate(self, source: Source[V], key: Key, value: V) -> None:
         try:
-            self.target.put(key, value)
+            if self._adopt is None or source.way.restarts_time:
+                self.target.put(key, value)
+            else:
+                self._adopt(self.target, key, value, source.family)
         except ValueMismatchError as error:
             raise self._unfit(source, key, error) from error
         self._remove(source, key)

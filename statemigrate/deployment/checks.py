@@ -50,7 +50,8 @@ def check_scripted(store: str, families: Sequence[str]) -> None:
 
 def check_expiry(declared: Declared, facts: StoreFacts) -> None:
     """Raise `StartupError` if values expire in the state and not by the code, or otherwise."""
-    asked = declared.ttl is not None
+    # To Spark, no milliseconds are no time to live.
+    asked = bool(declared.ttl)
     for family, expires in facts.expires.items():
         if expires != asked:
             states = {True: "values expire", False: "values do not expire"}
@@ -58,8 +59,8 @@ def check_expiry(declared: Declared, facts: StoreFacts) -> None:
                 f"store {declared.store}: the code and the state differ in time to live",
                 expected=f"{states[expires]}, as in family {family}",
                 found=states[asked],
-                next_action="declare the variable with ttlDurationMs exactly if it had one; Spark "
-                "cannot change that for a variable that exists",
+                next_action="declare the variable with ttlDurationMs exactly if it had one; that "
+                "cannot change for a variable that exists",
                 store=declared.store,
             )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.access import Adopt, DualAccess, DualList, Source
 from statemigrate.deployment import checks
 from statemigrate.deployment.declared import Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
@@ -85,6 +85,7 @@ def dual_access(
     asks_after_hit: bool = True,
     show_key: Callable[[Key], object] = lambda key: key,
     refuse: Callable[[StoredFamily], NoReturn] | None = None,
+    adopt: Adopt | None = None,
 ) -> DualAccess[Any]:
     """A store's dual access over the families an engine opened for ``plan``, in its order.
 
@@ -102,14 +103,16 @@ def dual_access(
         write_on_read=write_on_read,
         asks_after_hit=asks_after_hit,
         show_key=show_key,
+        adopt=adopt,
     )
 
 
 def migrates_unasked(paths: Iterable[Path | None], *, expires: bool) -> bool:
     """Whether values may migrate along ``paths`` without being written.
 
-    A migrated value is a new one to Spark, and so is its time to live. Where values expire, a
-    script says whether that may be; if not, a value stays where its own time runs out.
+    A migrated value is a new one to Spark's own variables, and so is its time to live. Where
+    values expire, a script says whether that may be; if not, a value stays where its own time runs
+    out.
     """
     return not expires or all(path is None or path.restarts_time for path in paths)
 

@@ -10,6 +10,7 @@ from statemigrate.deployment import Settings, StorePlan
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
+from statemigrate.pages.handle import TimeMode
 from statemigrate.pages.record import PagesRecord, read_record, write_record
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class PagedDeployment:
     settings: Settings
     seen: Seen
     record: PagesRecord
-    is_timed: bool = False
+    time_mode: TimeMode = "none"
     counts: MigrationCounts | None = None
 
     @property

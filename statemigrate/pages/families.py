@@ -5,26 +5,35 @@ A family goes from page to page, so that the variables made in ``init`` last as 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
-from statemigrate.pages.page.layout import damaged
+from statemigrate.pages.elements import (
+    Element,
+    elements_of,
+    joined,
+    last_to_expire,
+    without_first_expired,
+)
+from statemigrate.pages.page.columns import NEVER, is_over
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.page.section import Section
 
 FINGERPRINT = 16
 """The bytes of a fingerprint that a page keeps."""
-_LENGTH = struct.Struct("<I")
 
 
 class PageFamily:
-    """Values of one revision in the page that was turned to last."""
+    """Values of one revision in the page that was turned to last.
 
-    def __init__(self, family: StoredFamily) -> None:
+    What is written lives for ``life`` milliseconds, None for ever. What has expired by the time of
+    the visit is gone from the page as soon as the family is asked for anything.
+    """
+
+    def __init__(self, family: StoredFamily, life: int | None = None) -> None:
         self.name = family.name
         self.revision = family.revision
         self.format = family.format
@@ -33,10 +42,16 @@ class PageFamily:
         self._decode: Callable[[bytes], Any] = family.format.decode
         self._page: Page | None = None
         self._section: Section | None = None
+        self._life = life
+        self._now = self._expiry = NEVER
 
-    def turn(self, page: Page) -> None:
-        """Go on with another page; its section is opened when something is asked of it."""
-        self._page, self._section = page, None
+    def turn(self, page: Page, now: int = 0) -> None:
+        """Go on with another page; its section is opened when something is asked of it.
+
+        ``now`` is the time of the batch, in milliseconds since the epoch.
+        """
+        self._page, self._section, self._now = page, None, now
+        self._expiry = NEVER if self._life is None else now + self._life
 
     def get(self, key: bytes) -> Any:
         """See `statemigrate.families.Family.get`."""
@@ -53,7 +68,16 @@ class PageFamily:
 
     def put(self, key: bytes, value: Any) -> None:
         """See `statemigrate.families.Family.put`."""
-        (self._section or self._opened()).put(key, self._encode(value))
+        (self._section or self._opened()).put(key, self._encode(value), self._expiry)
+
+    def adopt(self, key: bytes, value: Any, source: PageFamily) -> None:
+        """Write a value that was migrated, for as long as it had left in ``source``."""
+        expiry = source.expiry(key)
+        (self._section or self._opened()).put(key, self._encode(value), expiry)
+
+    def expiry(self, key: bytes) -> int:
+        """When the entry under ``key`` expires; see `Section.expiry`."""
+        return (self._section or self._opened()).expiry(key)
 
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
@@ -71,17 +95,23 @@ class PageFamily:
         # Before the first page nothing was seen, and not seen is never empty.
         return self._page is not None and not self._page.holds(self.name)
 
+    def drop_expired(self) -> None:
+        """Remove what has expired, also if nothing was asked of the family."""
+        if self._section is None and self._page is not None and self._page.holds(self.name):
+            self._opened()
+
     def _opened(self) -> Section:
         assert self._page is not None, "no page was turned to"  # noqa: S101
         self._section = self._page.section(self.name, self._fingerprint)
+        self._section.drop_expired(self._now)
         return self._section
 
 
 class PageListFamily(PageFamily):
-    """Lists of one revision: an element behind the other, each with its length."""
+    """Lists of one revision, whose elements expire one by one."""
 
-    def __init__(self, family: StoredFamily) -> None:
-        super().__init__(family)
+    def __init__(self, family: StoredFamily, life: int | None = None) -> None:
+        super().__init__(family, life)
         self._encode = self._encode_list
         self._decode = self._decode_list
 
@@ -98,32 +128,37 @@ class PageListFamily(PageFamily):
 
     def append(self, key: bytes, values: Iterable[Value]) -> None:
         """See `statemigrate.families.ListFamily.append`."""
-        more = self._encode(list(values))
-        if more:
-            section = self._section or self._opened()
-            section.put(key, (section.get(key) or b"") + more)
+        more = self._encode_list(list(values))
+        if not more:
+            return
+        section = self._section or self._opened()
+        there = section.get(key) or b""
+        expiry = self._expiry
+        if there:
+            there = without_first_expired(there, self._now)
+            expiry = last_to_expire((expiry, section.expiry(key))) if there else expiry
+        section.put(key, there + more, expiry)
+
+    def adopt(self, key: bytes, values: list[Value], source: PageFamily) -> None:
+        """See `PageFamily.adopt`: every element goes on for as long as it had left."""
+        assert isinstance(source, PageListFamily), source.name  # noqa: S101
+        moments = [moment for _, moment in source.alive(key)]
+        encoded = [self.format.encode(value) for value in values]
+        data = joined(zip(encoded, moments, strict=True))
+        (self._section or self._opened()).put(key, data, last_to_expire(moments))
+
+    def alive(self, key: bytes) -> list[Element]:
+        """The elements under ``key`` that have not expired."""
+        return self._alive((self._section or self._opened()).get(key) or b"")
+
+    def _alive(self, data: bytes) -> list[Element]:
+        return [each for each in elements_of(data) if not is_over(each[1], self._now)]
 
     def _encode_list(self, values: list[Value]) -> bytes:
-        parts: list[bytes] = []
-        for value in values:
-            data = self.format.encode(value)
-            parts += (_LENGTH.pack(len(data)), data)
-        return b"".join(parts)
+        return joined((self.format.encode(value), self._expiry) for value in values)
 
     def _decode_list(self, data: bytes) -> list[Value]:
-        return self.format.decode_many(list(_elements(data)))
-
-
-def _elements(data: bytes) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        if len(data) - position < _LENGTH.size:
-            raise damaged("a list that ends within the length of an element")
-        start = position + _LENGTH.size
-        position = start + _LENGTH.unpack_from(data, position)[0]
-        if position > len(data):
-            raise damaged("a list that ends within an element")
-        yield data[start:position]
+        return self.format.decode_many([element for element, _ in self._alive(data)])
 
 
 def family_class(kind: Kind) -> type[PageFamily]:

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared
-from statemigrate.errors import UnsupportedError
+from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.pages.timers import PageTimers
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
+
+TimeMode = Literal["none", "processingtime"]
+"""Spark's time modes, in small letters."""
 
 
 class PagedHandle(DualAccessHandle):
     """PySpark's handle over a page; ``make`` gives the state variable of a declared one.
 
-    Without ``timers`` there are none, as in Spark's time mode of that name.
+    Without ``timers`` there are none, as in Spark's time mode of that name; and values expire in
+    processing time alone.
     """
 
-    def __init__(self, make: Callable[[Declared], Any], timers: PageTimers | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[Declared], Any],
+        time_mode: TimeMode,
+        timers: PageTimers | None = None,
+    ) -> None:
         super().__init__()
         self._make = make
+        self._time_mode = time_mode
         self._timers = timers
 
     def variable(self, declared: Declared) -> Any:
         """See `DualAccessHandle.variable`."""
-        if declared.ttl is not None:
-            raise _no_time_to_live(declared.store)
+        # To Spark, no milliseconds are no time to live.
+        if declared.ttl:
+            _check_life(declared.store, declared.ttl, self._time_mode)
         return self._make(declared)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
@@ -50,15 +61,24 @@ class PagedHandle(DualAccessHandle):
         raise never_dropped(stateName, "paged state", "their pages")
 
 
-def _no_time_to_live(store: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"paged state has no time to live yet (state {store})",
-        expected="state variables without ttlDurationMs",
-        found="a time to live",
-        next_action="run this processor with transformWithState; or keep the time in the value "
-        "and compare it in handleInputRows, or clear the state in handleExpiredTimer",
-        store=store,
-    )
+def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
+    if life < 0:
+        raise StartupError(
+            f"the values of state {store} would expire before they are written",
+            expected="ttlDurationMs of a positive number of milliseconds",
+            found=str(life),
+            next_action="correct ttlDurationMs in init, or leave it out",
+            store=store,
+        )
+    if time_mode != "processingtime":
+        raise UnsupportedError(
+            f"a time to live counts in processing time (state {store})",
+            expected='timeMode="ProcessingTime", as in transformWithState',
+            found=f"a time to live in the time mode {time_mode}",
+            next_action="pass timeMode to paged, with a new checkpoint: Spark fixes it with the "
+            "first batch; or declare the variable without ttlDurationMs",
+            store=store,
+        )
 
 
 def _no_timers() -> UnsupportedError:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.formats.struct.words import quoted
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import with_control
+from statemigrate.pages.handle import TimeMode
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
 from statemigrate.pages.startup import checked
 from statemigrate.pages.visits import OUTPUT, PagedProcessor
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _MOST_PAGES = 1_000_000
-_TIME_MODES = ("none", "processingtime")
+_TIME_MODES: dict[str, TimeMode] = {mode: mode for mode in get_args(TimeMode)}
 
 
 def paged(
@@ -43,7 +44,7 @@ def paged(
     In place of ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``:
     the same processor, and the same rows come out, several times as fast. Write the result with any
     ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
-    ``"ProcessingTime"`` the processor has timers.
+    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live.
 
     ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
     StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint. Take so
@@ -56,15 +57,15 @@ def paged(
     from its first day. All keys of a page that a batch touches are in a worker's memory at once.
 
     Code, scripts and committed pages are compared before anything is touched: raises
-    `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for time to live, for
-    event time and for a grouping column whose equal values have several bytes: neither they nor an
-    initial state are there yet.
+    `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for event time
+    and for a grouping column whose equal values have several bytes: neither they nor an initial
+    state are there yet.
     """
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     _check_pages(pages)
     _check_processor(processor)
-    _check_time_mode(timeMode)
+    _time_mode(timeMode)
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
     made = _struct(output)
@@ -77,7 +78,7 @@ def paged(
         key=_key(stream, positions),
         key_columns=positions,
         output=made,
-        is_timed=timeMode.lower() == "processingtime",
+        time_mode=_time_mode(timeMode),
     )
     packed = _with_bucket(stream, columns, pages).mapInArrow(pack, PACKED)
     rows, control = with_control(packed, (BUCKET,), ChunkFiles(str(checkpoint)))
@@ -155,14 +156,16 @@ def _check_pages(pages: Any) -> None:
         )
 
 
-def _check_time_mode(mode: str) -> None:
-    if mode.lower() not in _TIME_MODES:
+def _time_mode(mode: str) -> TimeMode:
+    found: TimeMode | None = _TIME_MODES.get(mode.lower())
+    if found is None:
         raise UnsupportedError(
             f"paged state has no time mode {mode} yet",
             expected='"None" or "ProcessingTime"',
             found=mode,
             next_action="run a processor with timers of event time with transformWithState",
         )
+    return found
 
 
 def _check_processor(processor: Any) -> None:

@@ -25,19 +25,21 @@ _FORMAT = 1
 class PagesRecord:
     """How many pages, the key's columns as Spark writes types in JSON, and every family's format.
 
-    ``deployment`` names the start-up check that it was made with.
+    ``deployment`` names the start-up check that it was made with, and ``expiring`` the stores whose
+    values expire.
     """
 
     pages: int
     key: Mapping[str, Any]
     stores: Mapping[str, StoredStore] = field(default_factory=dict)
     deployment: str = ""
+    expiring: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """The document."""
         stores = {name: store.to_json() for name, store in self.stores.items()}
         parts = {"pages": self.pages, "key": dict(self.key), "deployment": self.deployment}
-        return {"format": _FORMAT, "stores": stores, **parts}
+        return {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
 
 
 def read_record(files: Files) -> PagesRecord | None:
@@ -70,6 +72,8 @@ def _made(document: dict[str, Any]) -> PagesRecord:
             str(name): StoredStore.from_json(each) for name, each in document["stores"].items()
         }
         key = dict(document["key"])
-        return PagesRecord(int(document["pages"]), key, stores, str(document["deployment"]))
+        expiring = frozenset(map(str, document["expiring"]))
+        pages, deployment = int(document["pages"]), str(document["deployment"])
+        return PagesRecord(pages, key, stores, deployment, expiring)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error

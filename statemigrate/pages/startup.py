@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import (
@@ -11,6 +12,8 @@ from statemigrate.deployment import (
     Declared,
     Settings,
     StoredStore,
+    StoreFacts,
+    check_expiry,
     check_targets,
     is_family_of,
     plan_store,
@@ -25,7 +28,7 @@ from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import fingerprint
-from statemigrate.pages.handle import PagedHandle
+from statemigrate.pages.handle import PagedHandle, TimeMode
 from statemigrate.pages.held import Held, held_in
 from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
 from statemigrate.pages.visits import key_fingerprint
@@ -46,7 +49,7 @@ def checked(
     key: StructType,
     key_columns: tuple[int, ...],
     output: StructType,
-    is_timed: bool,
+    time_mode: TimeMode,
 ) -> PagedDeployment:
     """The deployment of a processor. Raises `StartupError` where code, scripts and state differ."""
     settings: Settings = getattr(processor, SETTINGS, Settings())
@@ -55,7 +58,7 @@ def checked(
     state = SparkCheckpoint(seen.checkpoint, spark, operator=settings.operator, files=files)
     state.check_provider()
     state.check_place()
-    declared = declared_variables(processor, PagedHandle)
+    declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared)
     record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
@@ -65,16 +68,22 @@ def checked(
         _check_place(left, pages, key, state.path)
         held = held_in(state.frame(VARIABLE), pages, key_fingerprint(key))
         stored = _stored(left, held, state.path)
-        record = replace(record, stores=left.stores)
+        _check_expiry(declared, stored, left)
+        record = replace(record, stores=left.stores, expiring=left.expiring)
     plans = {
         each.store: plan_store(each, lineages.get(each.store), stored.get(each.store), settings)
         for each in declared
     }
     mine = {store: plan.stored() for store, plan in plans.items()}
-    record = replace(record, stores={**record.stores, **mine})
+    expiring = {each.store for each in declared if each.ttl}
+    record = replace(
+        record,
+        stores={**record.stores, **mine},
+        expiring=record.expiring.difference(mine) | expiring,
+    )
     counts = MigrationCounts.of_session()
     parts = key, key_columns, output, plans, settings, seen, record
-    return PagedDeployment(*parts, is_timed, counts)
+    return PagedDeployment(*parts, time_mode, counts)
 
 
 def _lineages(
@@ -137,6 +146,16 @@ def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) ->
             next_action="group by the same columns, with the same names and types, in by=",
             path=path,
         )
+
+
+def _check_expiry(
+    declared: Sequence[Declared], stored: Mapping[str, StoredStore], record: PagesRecord
+) -> None:
+    for each in declared:
+        if each.store in stored:
+            expires = each.store in record.expiring
+            families = {family.name: expires for family in stored[each.store].families}
+            check_expiry(each, StoreFacts(expires=families))
 
 
 def _stored(record: PagesRecord, held: Held, path: str) -> dict[str, StoredStore]:

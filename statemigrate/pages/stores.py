@@ -27,11 +27,11 @@ class PageStores:
         self._settings = settings
         self._keys = keys
         self._families: list[PageFamily] = []
+        self._expiring: list[PageFamily] = []
         self._open = {store: self._access(plan) for store, plan in plans.items()}
         self._known = frozenset(family.name for family in self._families)
-        self._migrating = [
-            self._open[store] for store, plan in plans.items() if plan.migrates_unasked
-        ]
+        # Here a migrated value keeps its time: no script has to say whether it may migrate.
+        self._migrating = tuple(self._open.values())
 
     @property
     def accesses(self) -> tuple[DualAccess[Any], ...]:
@@ -42,11 +42,14 @@ class PageStores:
         """The dual access of a declared variable."""
         return self._open[declared.store]
 
-    def turn(self, page: Page) -> None:
-        """Go on with another page. Raises `PageError` for one with families that nobody knows."""
+    def turn(self, page: Page, now: int) -> None:
+        """Go on with another page, at the time ``now`` of the batch.
+
+        Raises `PageError` for one with families that nobody knows.
+        """
         self._check_known(page)
         for family in self._families:
-            family.turn(page)
+            family.turn(page, now)
         for access in self._open.values():
             access.resume()
 
@@ -62,6 +65,11 @@ class PageStores:
                 for key, value in source.family.scan(Span()):
                     self._backfill(access, source, key, value)
 
+    def drop_expired(self) -> None:
+        """Remove what has expired of the page, whoever was asked for anything."""
+        for family in self._expiring:
+            family.drop_expired()
+
     def _backfill(
         self, access: DualAccess[Any], source: Source[Any], key: bytes, value: Any
     ) -> None:
@@ -73,9 +81,11 @@ class PageStores:
             self.quarantined += 1
 
     def _access(self, plan: StorePlan) -> DualAccess[Any]:
-        make = family_class(plan.declared.kind)
-        target, *sources = (make(each) for each in (plan.target, *plan.sources))
-        self._families += [target, *sources]
+        make, life = family_class(plan.declared.kind), plan.declared.ttl or None
+        opened = [make(each, life) for each in (plan.target, *plan.sources)]
+        self._families += opened
+        self._expiring += opened if life else []
+        target, *sources = opened
         user_key = plan.declared.user_key
         user_keys = None if user_key is None else KeyCodec(user_key)
         return dual_access(
@@ -84,6 +94,7 @@ class PageStores:
             sources,
             write_on_read=self._settings.write_on_read,
             show_key=partial(shown_key, self._keys, user_keys),
+            adopt=make.adopt if life else None,
         )
 
     def _check_known(self, page: Page) -> None:

@@ -61,21 +61,23 @@ class PagedProcessor(StatefulProcessor):
         def variable(declared: Declared) -> Any:
             return dual_variable(declared, self._stores.open(declared), key)
 
-        mine = PagedHandle(variable, self._timers if self._deployment.is_timed else None)
+        mode = self._deployment.time_mode
+        mine = PagedHandle(variable, mode, None if mode == "none" else self._timers)
         mine.key = self._key = key
         self._processor.init(mine)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Call the user's method for each key that has rows; a control row asks to migrate."""
         arrived = Arrived(rows)
-        return self._visit(key[0], self._inputs(arrived.rows, timerValues), arrived)
+        return self._visit(key[0], timerValues, self._inputs(arrived.rows, timerValues), arrived)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[Row]:
         """Call the user's method for each timer in the page that has expired."""
         firing = expiredTimerInfo.getExpiryTimeInMs()
-        return self._visit(key[0], self._expirations(timerValues), firing=firing)
+        calls = self._expirations(timerValues)
+        return self._visit(key[0], timerValues, calls, firing=firing)
 
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
@@ -91,6 +93,7 @@ class PagedProcessor(StatefulProcessor):
     def _visit(
         self,
         number: int,
+        times: Any,
         calls: Iterator[Iterable[Any]],
         arrived: Arrived | None = None,
         *,
@@ -100,7 +103,7 @@ class PagedProcessor(StatefulProcessor):
         stored = self._state.get()
         place = Place(self._deployment.pages, number, self._fingerprint)
         page = Page(place, None if stored is None else bytes(stored[0]))
-        self._stores.turn(page)
+        self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
         output: list[Any] = []
@@ -110,6 +113,7 @@ class PagedProcessor(StatefulProcessor):
                 yield Row(rows=self._packing.packed(output))
                 output = []
         self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
+        self._stores.drop_expired()
         self._write(page)
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from native_pipeline import NativePipeline
 import statemigrate
 from statemigrate.families import Span
 from statemigrate.formats import Struct
+from statemigrate.pages.elements import elements_of
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
@@ -43,18 +45,37 @@ class PagedPipeline(NativePipeline):
 
     def entries(self, formats: dict[str, str]) -> dict[int, dict[str, dict[Any, Any]]]:
         """By page and family, the values by the key's one column; ``formats`` are by family."""
+        found: dict[int, dict[str, dict[Any, Any]]] = {}
+        for number, family, key, data, _ in self._every(formats):
+            value = Struct(formats[family]).decode(data)
+            found.setdefault(number, {}).setdefault(family, {})[key] = value
+        return found
+
+    def expiries(self, formats: dict[str, str]) -> dict[str, dict[Any, int]]:
+        """By family, when the entry of each key expires."""
+        found: dict[str, dict[Any, int]] = {}
+        for _, family, key, _, expiry in self._every(formats):
+            found.setdefault(family, {})[key] = expiry
+        return found
+
+    def elements(self, family: str, ddl: str) -> dict[Any, list[tuple[Any, int]]]:
+        """The elements of a list's family by key: the one column, and when it expires."""
+        column = next(iter(Struct(ddl).struct_type().fieldNames()))
+        return {
+            key: [(Struct(ddl).decode(each)[column], moment) for each, moment in elements_of(data)]
+            for _, _, key, data, _ in self._every({family: ddl})
+        }
+
+    def _every(self, formats: dict[str, str]) -> Iterator[tuple[int, str, Any, bytes, int]]:
+        """Page, family, the key's one column, encoded value and expiry of every entry."""
         from pyspark.sql.types import StructType
 
         key = StructType([StructType.fromDDL(self.rows)[self.by]])
-        codec, found = KeyCodec(key), {}
+        codec = KeyCodec(key)
         for number, data in self.stored_pages().items():
             page = Page(Place(self.pages, number, key_fingerprint(key)), data)
-            found[number] = {
-                family: {
-                    codec.decode(each)[0]: Struct(ddl).decode(value)
-                    for each, value in page.section(family, fingerprint(Struct(ddl))).scan(Span())
-                }
-                for family, ddl in formats.items()
-                if page.holds(family)
-            }
-        return found
+            for family, ddl in formats.items():
+                if page.holds(family):
+                    section = page.section(family, fingerprint(Struct(ddl)))
+                    for each, value in section.scan(Span()):
+                        yield number, family, codec.decode(each)[0], value, section.expiry(each)

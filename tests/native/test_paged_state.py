@@ -309,7 +309,7 @@ class WithTimeToLive(CentsTally):
         ({"pages": True}, StartupError, "number of pages cannot be used"),
         ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
         ({"timeMode": "EventTime"}, UnsupportedError, "no time mode EventTime yet"),
-        ({"processor": WithTimeToLive()}, UnsupportedError, "no time to live"),
+        ({"processor": WithTimeToLive()}, UnsupportedError, "counts in processing time"),
     ],
     ids=["column", "columns", "zero", "truth", "class", "event time", "time to live"],
 )

@@ -14,6 +14,11 @@ NEVER = 0
 """The expiry of an entry that does not expire; others are milliseconds since the epoch."""
 
 
+def is_over(moment: int, now: int) -> bool:
+    """Whether what expires at ``moment`` is no longer there, as Spark has it."""
+    return moment != NEVER and moment <= now
+
+
 @dataclass(frozen=True)
 class Columns:
     """Entries in order of their keys; ``starts`` and ``key_starts`` have one more, the end."""

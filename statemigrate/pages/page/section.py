@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from statemigrate.families import Span
-from statemigrate.pages.page.columns import NEVER, Columns, Weaving, opened
+from statemigrate.pages.page.columns import NEVER, Columns, Weaving, is_over, opened
 from statemigrate.pages.page.layout import Extent
 
 
@@ -87,6 +87,12 @@ class Section:
         end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
         found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
         return found[::-1] if span.reverse else found
+
+    def drop_expired(self, now: int) -> None:
+        """Remove the entries that were read and have expired."""
+        for key, moment in zip(self._columns.keys, self._columns.moments, strict=False):
+            if is_over(moment, now) and key not in self._changes:
+                self.delete(key)
 
     def first(self) -> bytes | None:
         """The first key there is, None where there is none."""
