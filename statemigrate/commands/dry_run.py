@@ -60,6 +60,6 @@ def dry_run(  # noqa: PLR0913 - all but two by name
         open_state(path, lineages, targets=targets, operator=operator, stores=stores, spark=session)
     ) as state:
         # The embedded engine's checkpoint is not rewritten: there a query runs all scripts.
-        rewrites = state.engine == "native"
+        rewrites = state.engine != "embedded"
         plan = planned(state, store, lineages, targets or {}, accept_edited, rewrites=rewrites)
         return tried(state, plan, sample, pace or Pace(), progress)

@@ -49,7 +49,7 @@ def retire(
     what it will drop. A family that still holds a value is kept and counted. Parameters and errors
     are those of `backfill`.
     """
-    if engine_of(checkpoint) == "native":
+    if engine_of(checkpoint) != "embedded":
         return _later(str(checkpoint), migrations, targets or {}, accept_edited, operator, spark)
     layout = Layout.of(checkpoint)
     with stopped(layout) as query:

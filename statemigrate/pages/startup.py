@@ -160,20 +160,25 @@ def _check_expiry(
 
 def _stored(record: PagesRecord, held: Held, path: str) -> dict[str, StoredStore]:
     """By store, the families that pages have entries of; a store of which none has is left out."""
-    known = {each.name for store in record.stores.values() for each in store.families}
-    for name in sorted(set(held) - known):
-        if any(is_family_of(store, name) for store in record.stores):
-            raise _disagreeing(path, name, "no such family in the record")
+    check_recorded(record, held, path)
     found = {}
     for name, store in record.stores.items():
         families = [each for each in store.families if each.name in held]
-        for each in families:
-            if held[each.name] != {fingerprint(each.format)}:
-                raise _disagreeing(path, each.name, "values of another format than recorded")
         if families:
             marked = tuple(replace(each, holds="something") for each in families)
             found[name] = replace(store, families=marked)
     return found
+
+
+def check_recorded(record: PagesRecord, held: Held, path: str) -> None:
+    """Raise `CorruptFileError` where pages have entries that the record of them does not know."""
+    known = {each.name: each for store in record.stores.values() for each in store.families}
+    for name in sorted(held):
+        if name in known:
+            if held[name] != {fingerprint(known[name].format)}:
+                raise _disagreeing(path, name, "values of another format than recorded")
+        elif any(is_family_of(store, name) for store in record.stores):
+            raise _disagreeing(path, name, "no such family in the record")
 
 
 def _disagreeing(path: str, family: str, found: str) -> CorruptFileError:

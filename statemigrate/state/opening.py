@@ -11,8 +11,8 @@ from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
+from statemigrate.pages.record import VARIABLE, read_record
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.in_pages import refuse_pages
 from statemigrate.state.protocol import State, no_such_store
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def open_state(
     session is used unless it is given.
     ``operator`` is Spark's number of the stateful operator, where several could be meant;
     ``stores`` has the operators' stores that have a name of the user's own, by that name.
-    Raises `CheckpointError` where there is nothing to read, and `UnsupportedError` for pages.
+    Raises `CheckpointError` where there is nothing to read.
     """
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint, None if callable(spark) else spark)
     from statemigrate.native.spark_state.session import session_of
-    from statemigrate.state.native.opening import open_spark_state
+    from statemigrate.state.opening_spark import open_spark_state
 
     session = session_of(spark, checkpoint)
     return open_spark_state(
@@ -84,15 +84,14 @@ def _found(has_commits: bool, exists: bool) -> str:
 
 
 def require_store(checkpoint: str, store: str) -> None:
-    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store.
-
-    And `UnsupportedError` for one whose stores are in pages.
-    """
+    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
     if engine_of(checkpoint) == "embedded":
         return
     files = directory_of(checkpoint).files
-    refuse_pages(checkpoint, files)
     variables = known_variables(files)
+    if variables is not None and VARIABLE in variables:
+        record = read_record(files)
+        variables = None if record is None else frozenset(record.stores)
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.

@@ -75,7 +75,7 @@ class StateReader:
 
     @property
     def engine(self) -> str:
-        """What keeps the state: "embedded" or "native"."""
+        """What keeps the state: "embedded", "native", or "paged"."""
         return self._state.engine
 
     @property

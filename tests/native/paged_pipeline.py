@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from native_pipeline import NativePipeline
+from pyspark.sql.streaming import StatefulProcessor
 
 import statemigrate
 from statemigrate.families import Span
@@ -16,7 +17,8 @@ from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
-from statemigrate.pages.visits import key_fingerprint
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.visits import SCHEMA, key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 
 
@@ -79,3 +81,32 @@ class PagedPipeline(NativePipeline):
                     section = page.section(family, fingerprint(Struct(ddl)))
                     for each, value in section.scan(Span()):
                         yield number, family, codec.decode(each)[0], value, section.expiry(each)
+
+
+class _Storing(StatefulProcessor):
+    """Keeps what it is given, as pages are kept."""
+
+    def init(self, handle: Any) -> None:
+        self.state = handle.getValueState(VARIABLE, SCHEMA)
+
+    def handleInputRows(self, key: Any, rows: Any, timer_values: Any) -> Any:
+        for row in rows:
+            self.state.update((bytes(row.page),))
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class StoredAsGiven(NativePipeline):
+    """Pages as no release has written them."""
+
+    rows: str = f"{BUCKET} INT, page BINARY"
+    output: str = "nothing INT"
+    by: Any = BUCKET
+
+    def store(self, pages: dict[int, bytes]) -> None:
+        """Make a checkpoint of these pages, which has no record of them."""
+        self.feed(list(pages.items()))
+        self.deploy_natively(_Storing())

@@ -162,23 +162,6 @@ def test_the_record_says_what_is_in_the_pages(stopped):
     assert [each["name"] for each in record["stores"]["tally"]["families"]] == ["tally"]
 
 
-@pytest.mark.parametrize("verb", ["status", "dry_run", "get", "export", "retire"])
-def test_verbs_that_do_not_look_into_pages_say_so(stopped, scripts, tmp_path, verb):
-    path, folder = stopped.checkpoint, scripts.write()
-    calls = {
-        "status": lambda: statemigrate.status(path, migrations=folder),
-        "dry_run": lambda: statemigrate.dry_run("tally", path, migrations=folder),
-        "get": lambda: statemigrate.get("tally", path, "k1", migrations=folder),
-        "export": lambda: list(
-            statemigrate.export("tally", path, tmp_path / "out.jsonl", migrations=folder)
-        ),
-        "retire": lambda: statemigrate.retire(path, migrations=folder),
-    }
-    with pytest.raises(UnsupportedError, match="is in pages") as raised:
-        calls[verb]()
-    assert "backfill" in raised.value.next_action
-
-
 def test_another_number_of_pages_is_refused_with_both(stopped):
     other = PagedPipeline(stopped.spark, stopped.root, pages=5)
     with pytest.raises(StartupError, match="another number of pages") as raised:

@@ -9,11 +9,10 @@ from statemigrate.files.remembered import Remembered
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
 
-RUNNING = (
-    "run the query (one run with availableNow takes all chunks), with with_backfill around its "
-    "stream and @migrated on its processor"
-)
+_RUN = "run the query (one run with availableNow takes all chunks), with "
+RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor"
 """What a planned backfill needs: without either, its chunks are not taken."""
+_RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 
 
 def next_step(store: StoreStatus, engine: str, checkpoint: str) -> str:
@@ -43,8 +42,8 @@ def _quarantined(store: StoreStatus, _engine: str, checkpoint: str) -> str | Non
 def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
     if not store.left:
         return None
-    if engine == "native":
-        return _native_backfill(checkpoint)
+    if engine != "embedded":
+        return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
     return (
         "run the query: its backfill goes on (to the end of it in one run with availableNow and "
         f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint} while it is "
@@ -52,7 +51,7 @@ def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
     )
 
 
-def _native_backfill(checkpoint: str) -> str:
+def _native_backfill(checkpoint: str, running: str) -> str:
     files = ChunkFiles(checkpoint)
     look = ChunkFiles(Remembered(files.files))
     offsets = look.offsets()
@@ -69,7 +68,7 @@ def _native_backfill(checkpoint: str) -> str:
         return f"statemigrate backfill {checkpoint}"
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
-        f"{RUNNING}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
+        f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
         f"statemigrate backfill {checkpoint} --status follows"
     )
 

@@ -36,7 +36,12 @@ def estimated(
     found: Mapping[str, Findings],
     pace: Pace,
 ) -> BackfillEstimate | None:
-    """The estimate; None where nothing is left to migrate, or nothing was tried."""
+    """The estimate; None where nothing is left to migrate, or nothing was tried.
+
+    And None for pages, which migrate whole: how many values a page has says how long one takes.
+    """
+    if state.engine == "paged":
+        return None
     left: dict[int, int] = {}
     for course in to_try:
         for number, count in counts.get(course.family.name, {}).items():

@@ -15,9 +15,9 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
-from statemigrate.rewrite.rows.arrow.telling import Batches
 from statemigrate.rewrite.rows.checksums import NAMES, hashes_of
 from statemigrate.rewrite.rows.columns import partitions_of
+from statemigrate.state.telling import Batches
 
 BLOCKS = "partition int, block binary"
 """Spark's schema of blocks: rows of one partition and one family, as a stream of Arrow."""

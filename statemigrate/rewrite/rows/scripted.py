@@ -16,8 +16,8 @@ from statemigrate.rewrite.rows.arrow.entries import (
     TableTask,
 )
 from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
-from statemigrate.rewrite.rows.arrow.telling import Telling
 from statemigrate.rewrite.rows.checksums import hashes
+from statemigrate.state.telling import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,6 @@ from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.arrow.tasks import change_task
-from statemigrate.rewrite.rows.arrow.telling import Telling, told
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes
 from statemigrate.rewrite.rows.columns import partition_of
@@ -30,6 +29,7 @@ from statemigrate.rewrite.stored.surveying import partitions_frame, survey_store
 from statemigrate.rewrite.writing.delivery import deliver
 from statemigrate.rewrite.writing.partition import SCHEMA, PartitionTask, Written
 from statemigrate.rewrite.writing.tally import Tally
+from statemigrate.state.telling import Telling, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

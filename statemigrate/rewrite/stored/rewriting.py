@@ -9,10 +9,10 @@ from itertools import chain
 import pyarrow as pa
 
 from statemigrate.rewrite.plan.pairing.places import Place
-from statemigrate.rewrite.rows.arrow.telling import Batches
 from statemigrate.rewrite.rows.placing import Blocks, Placing, rows_in, run_steps
 from statemigrate.rewrite.stored.state import StoredOperator
 from statemigrate.rewrite.writing.partition import PartitionTask
+from statemigrate.state.telling import Batches
 
 
 @dataclass(frozen=True)

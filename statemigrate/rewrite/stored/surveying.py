@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.rewrite.plan.pairing.places import Place
-from statemigrate.rewrite.rows.arrow.telling import Telling, told
 from statemigrate.rewrite.rows.checksums import Checksum, hashes_of
 from statemigrate.rewrite.rows.columns import partitions_of
 from statemigrate.rewrite.rows.surveying import Survey, astray
 from statemigrate.rewrite.stored.state import StoredOperator
+from statemigrate.state.telling import Telling, told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,6 @@ from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.scripts import Scripts
-from statemigrate.rewrite.rows.arrow.telling import told
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
@@ -25,6 +24,7 @@ from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.scripts import ScriptsAgain
+from statemigrate.state.telling import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,12 +12,14 @@ from typing import Any
 from statemigrate.state.native.reading import Read, Reading
 from statemigrate.state.native.rows import arrow_rows
 from statemigrate.state.protocol import Collisions
+from statemigrate.state.telling import told
 
 Keys = Callable[[Iterator[Any]], Iterator[bytes]]
 _BYTES = 16
 _EXAMPLES = 3
 
 
+@told()
 def collisions(reading: Reading, keys: Keys) -> Collisions:
     """Of what ``keys`` gives for the rows and plain values of a family; see `State.keys_after`."""
     from pyspark.sql import functions

@@ -13,6 +13,7 @@ from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.native.rows import Keys, arrow_rows
 from statemigrate.state.protocol import Entry
+from statemigrate.state.telling import told
 from statemigrate.state.ticks import Ticks, ticking
 from statemigrate.state.values import ALL, Document, Part, Share, Shares, Task, Tick, no_tick
 
@@ -35,12 +36,13 @@ class Reading:
     def entries(self, key: Sequence[Any] | None = None) -> Iterator[Entry]:
         """Keys and values, of list state an element each; only keys that begin with ``key``."""
         rows = self.frame if key is None else self.frame.where(self.key_of.begins_with(key))
-        for row in rows.toLocalIterator(prefetchPartitions=True):
-            yield self.key_of(row), self.value_of(row["value"])[1]
+        with told():
+            for row in rows.toLocalIterator(prefetchPartitions=True):
+                yield self.key_of(row), self.value_of(row["value"])[1]
 
     def map(self, task: Task, shares: Mapping[int, Share], tick: Tick) -> Iterator[Document]:
         """Run a task in the tasks that read the rows; see `Values.map`."""
-        with ticking(tick) as ticks:
+        with told(), ticking(tick) as ticks:
             run = partial(
                 _run,
                 task=task,

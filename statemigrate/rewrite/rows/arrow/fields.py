@@ -25,7 +25,7 @@ from statemigrate.rewrite.rows.arrow.structs import (
     row_type,
     struct_array,
 )
-from statemigrate.rewrite.rows.arrow.telling import Telling
+from statemigrate.state.telling import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,7 +26,7 @@ from statemigrate.rewrite.rows.arrow.entries import (
 )
 from statemigrate.rewrite.rows.arrow.fields import FieldChanges
 from statemigrate.rewrite.rows.arrow.structs import arrow_row, arrow_value, retyped
-from statemigrate.rewrite.rows.arrow.telling import Batches
+from statemigrate.state.telling import Batches
 
 _COLUMNS = ["key", "value", ORIGINS, MERGED]
 _Types = tuple[pa.DataType, pa.DataType]

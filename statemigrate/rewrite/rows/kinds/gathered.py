@@ -12,7 +12,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.rewrite.rows.arrow.structs import list_array
-from statemigrate.rewrite.rows.arrow.telling import Telling
+from statemigrate.state.telling import Telling
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

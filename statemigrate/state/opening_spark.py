@@ -1,4 +1,4 @@
-"""Opening Spark's own state: variables, envelopes, and what its own operators keep."""
+"""Opening Spark's own state: variables, pages, envelopes, and what its own operators keep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statemigrate.checkpoint.operators.user_stores import OperatorStore, operato
 from statemigrate.checkpoint.shape import describe
 from statemigrate.migration import Lineage
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.state.in_pages import refuse_pages
+from statemigrate.pages.record import VARIABLE
 from statemigrate.state.native.envelopes import Envelopes
 from statemigrate.state.native.operators import OperatorRows
 from statemigrate.state.native.state import Kept, SparkState, Together
@@ -32,12 +32,21 @@ def open_spark_state(
     newest = SparkCheckpoint(checkpoint, session, operator=operator)
     batch = newest.committed_batch()
     reader = newest.at(batch)
-    refuse_pages(checkpoint, reader.files)
     found = _operator_stores(reader, batch, operator, stores)
     operators = OperatorRows(reader, found, lineages)
+    if _is_paged(reader, operator):
+        from statemigrate.state.paged.state import PagedState, Pages
+
+        pages = Pages(reader, batch)
+        return PagedState(checkpoint, batch, pages, Together(pages, operators), found)
     main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
     kept: Kept = operators if main is None else Together(main, operators) if found else main
     return SparkState(checkpoint, batch, kept, found)
+
+
+def _is_paged(reader: SparkCheckpoint, operator: int | None) -> bool:
+    meant = [each for each in reader.operators() if operator in (None, each.id)]
+    return any(VARIABLE in each.variables for each in meant if each.is_processor)
 
 
 def _operator_stores(

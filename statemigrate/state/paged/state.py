@@ -1,0 +1,142 @@
+"""The committed state of a paged query: entries, whichever page they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.checkpoint.rows.partitions import partition_of
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.startup import record_of
+from statemigrate.state.logical import arranged, in_target
+from statemigrate.state.native.reading import Reading
+from statemigrate.state.native.rows import EnvelopeValues, Keys
+from statemigrate.state.native.state import Kept, SparkState
+from statemigrate.state.paged.columns import KeyColumns
+from statemigrate.state.paged.reading import COUNTS, PAGES, Counting, Entries, StoredPages
+from statemigrate.state.protocol import Entry
+from statemigrate.state.telling import Telling, told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class Pages:
+    """See `statemigrate.state.native.state.Kept`: what the pages of a checkpoint hold.
+
+    ``reader`` reads the last committed ``batch``. Raises as `record_of`.
+    """
+
+    def __init__(self, reader: SparkCheckpoint, batch: int) -> None:
+        self._reader = reader
+        # Spark's own state has nothing any more that had expired when its last batch began.
+        begun = read_entry(reader.files, batch).timestamp
+        self._stored = StoredPages(record_of(reader), reader.path, begun)
+
+    def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
+        """See `Kept`."""
+        return self._stored.key
+
+    @property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `Kept`: every family that the last deployment read or wrote."""
+        return self._stored.record.stores
+
+    def rows(self, family: StoredFamily) -> DataFrame | None:
+        """See `Kept`: None for one that no deployment has had."""
+        return self.beginning_with((), family)
+
+    def value_of(self, family: StoredFamily) -> EnvelopeValues:
+        """See `Kept`."""
+        return EnvelopeValues(family.format)
+
+    def beginning_with(self, key: tuple[Any, ...], family: StoredFamily) -> DataFrame | None:
+        """The rows of entries whose keys begin with ``key``: of a whole one a page is opened."""
+        store = self._store_of(family)
+        if store is None:
+            return None
+        keys = KeyColumns(self._stored.key, _struct(store.user_key))
+        pages = self._pages
+        if len(key) >= len(self._stored.key):
+            pages = pages.where(pages["number"] == self._page_of(key))
+        is_list = store.kind == "list"
+        task = Entries(self._stored, family, keys, is_list=is_list, prefix=keys.encoded(key))
+        return pages.mapInArrow(Telling(task), task.schema)
+
+    def _store_of(self, family: StoredFamily) -> StoredStore | None:
+        stores = self.stores.values()
+        return next((s for s in stores for f in s.families if f.name == family.name), None)
+
+    @cached_property
+    def counts(self) -> Mapping[str, Mapping[int, int]]:
+        """By family with a value, how many there are in each partition of Spark's."""
+        counted = self._pages.mapInArrow(Telling(Counting(self._stored)), COUNTS)
+        rows = counted.groupBy("family", "partition_id").sum("entries")
+        found: dict[str, dict[int, int]] = {}
+        with told():
+            for name, partition, count in sorted(map(tuple, rows.collect())):
+                found.setdefault(name, {})[partition] = count
+        return found
+
+    @property
+    def _pages(self) -> DataFrame:
+        frame = self._reader.frame(VARIABLE)
+        return frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", PAGES[-1])
+
+    def _page_of(self, key: tuple[Any, ...]) -> int:
+        """The number of a key's page, by Spark's own hash of its columns."""
+        keys = KeyColumns(self._stored.key)
+        (found,) = keys.arrays([keys.encoded(key[: len(keys.key)])])
+        return int(partition_of(found.flatten(), self._stored.record.pages)[0])
+
+
+def _struct(columns: dict[str, Any] | None) -> StructType | None:
+    from pyspark.sql.types import StructType
+
+    return None if columns is None else StructType.fromJson(columns)
+
+
+class PagedState(SparkState):
+    """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one.
+
+    ``kept`` has beside the ``pages`` what other operators of the query keep.
+    """
+
+    engine = "paged"
+
+    def __init__(
+        self,
+        checkpoint: str,
+        batch: int,
+        pages: Pages,
+        kept: Kept,
+        operator_stores: Iterable[str] = (),
+    ) -> None:
+        super().__init__(checkpoint, batch, kept, operator_stores)
+        self._pages = pages
+
+    def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
+        """See `State`: all families of pages are counted with the first."""
+        if store in self.operator_stores:
+            return super().counts(store, but=but)
+        wanted = [each.name for each in self.stores[store].families if each.name != but]
+        return {name: self._pages.counts.get(name, {}) for name in wanted}
+
+    def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
+        """See `State`; family by family."""
+        store = plan.declared.store
+        if store in self.operator_stores or key is None:
+            yield from super().entries(plan, key)
+            return
+        keys = Keys(self.key_of(store), plan.declared.user_key)
+        for family in (plan.target, *plan.sources):
+            rows = self._pages.beginning_with(key, family)
+            if rows is not None:
+                reading = Reading(family.name, rows, keys, self._pages.value_of(family))
+                yield from arranged(plan, in_target(plan, family, reading.entries()))
