@@ -10,7 +10,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.pages.timers import PageTimers
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
 
-TimeMode = Literal["none", "processingtime"]
+TimeMode = Literal["none", "processingtime", "eventtime"]
 """Spark's time modes, in small letters."""
 
 
@@ -84,7 +84,7 @@ def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
 def _no_timers() -> UnsupportedError:
     return UnsupportedError(
         "a query without a time mode has no timers",
-        expected='timeMode="ProcessingTime"',
+        expected='timeMode="ProcessingTime" or timeMode="EventTime"',
         found='timeMode="None"',
         next_action="pass timeMode to paged, with a new checkpoint: Spark fixes it with the first "
         "batch",

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.formats.struct.words import quoted
 from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.source import with_control
+from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.pages.handle import TimeMode
+from statemigrate.pages.initial import initial_state, with_bucket
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
 from statemigrate.pages.startup import checked
 from statemigrate.pages.visits import OUTPUT, PagedProcessor
@@ -20,7 +20,7 @@ from statemigrate.processor.keys import check_grouping
 from statemigrate.processor.workers import use_this_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, GroupedData
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
@@ -28,7 +28,7 @@ _MOST_PAGES = 1_000_000
 _TIME_MODES: dict[str, TimeMode] = {mode: mode for mode in get_args(TimeMode)}
 
 
-def paged(
+def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many together
     stream: DataFrame,
     *,
     by: str | Sequence[str],
@@ -38,13 +38,17 @@ def paged(
     pages: int,
     outputMode: str = "Update",
     timeMode: str = "None",
+    initialState: GroupedData | None = None,
+    eventTimeColumnName: str = "",
 ) -> DataFrame:
     """The output of a ``StatefulProcessor``, with the state of many keys in one page.
 
     In place of ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``:
     the same processor, and the same rows come out, several times as fast. Write the result with any
     ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
-    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live.
+    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live; with
+    ``"EventTime"`` timers go by the stream's watermark, and Spark drops rows that are late.
+    ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
 
     ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
     StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint. Take so
@@ -57,15 +61,14 @@ def paged(
     from its first day. All keys of a page that a batch touches are in a worker's memory at once.
 
     Code, scripts and committed pages are compared before anything is touched: raises
-    `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for event time
-    and for a grouping column whose equal values have several bytes: neither they nor an initial
-    state are there yet.
+    `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for a
+    grouping column whose equal values have several bytes.
     """
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     _check_pages(pages)
     _check_processor(processor)
-    _time_mode(timeMode)
+    mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
     made = _struct(output)
@@ -78,24 +81,30 @@ def paged(
         key=_key(stream, positions),
         key_columns=positions,
         output=made,
-        time_mode=_time_mode(timeMode),
+        time_mode=mode,
     )
-    packed = _with_bucket(stream, columns, pages).mapInArrow(pack, PACKED)
-    rows, control = with_control(packed, (BUCKET,), ChunkFiles(str(checkpoint)))
-    visited = (
-        rows.union(control)
-        .groupBy(BUCKET)
-        .transformWithState(PagedProcessor(processor, deployment), OUTPUT, outputMode, timeMode)
+    arriving = with_bucket(stream, columns, pages)
+    if mode != "eventtime":
+        arriving = arriving.mapInArrow(pack, PACKED)
+    rows, control = with_control(arriving, (BUCKET,), ChunkFiles(str(checkpoint)))
+    grouped = rows.union(control).groupBy(BUCKET)
+    began = None if initialState is None else initial_state(initialState, deployment.key, pages)
+    visited = grouped.transformWithState(
+        PagedProcessor(
+            processor,
+            deployment,
+            initial_columns=() if began is None else began.key_columns,
+            gives_rows=bool(eventTimeColumnName),
+        ),
+        made if eventTimeColumnName else OUTPUT,
+        outputMode,
+        timeMode,
+        None if began is None else began.grouped,
+        eventTimeColumnName,
     )
-    return visited.mapInArrow(partial(unpack, output=made), made)
-
-
-def _with_bucket(stream: DataFrame, columns: Sequence[str], pages: int) -> DataFrame:
-    from pyspark.sql import functions
-
-    keys = [functions.col(quoted(column)) for column in columns]
-    bucket = functions.pmod(functions.hash(*keys), functions.lit(pages))
-    return stream.withColumn(BUCKET, bucket)
+    return (
+        visited if eventTimeColumnName else visited.mapInArrow(partial(unpack, output=made), made)
+    )
 
 
 def _key(stream: DataFrame, positions: Sequence[int]) -> StructType:
@@ -156,14 +165,21 @@ def _check_pages(pages: Any) -> None:
         )
 
 
-def _time_mode(mode: str) -> TimeMode:
-    found: TimeMode | None = _TIME_MODES.get(mode.lower())
+def _time_mode(mode: str, stream: DataFrame) -> TimeMode:
+    found = _TIME_MODES.get(mode.lower())
     if found is None:
         raise UnsupportedError(
-            f"paged state has no time mode {mode} yet",
-            expected='"None" or "ProcessingTime"',
+            f"paged state has no time mode {mode}",
+            expected='"None", "ProcessingTime" or "EventTime"',
             found=mode,
-            next_action="run a processor with timers of event time with transformWithState",
+            next_action="correct timeMode",
+        )
+    if found == "eventtime" and not any(WATERMARK in each.metadata for each in stream.schema):
+        raise StartupError(
+            "a query in event time needs a watermark",
+            expected="a column of the stream that has one",
+            found="none",
+            next_action='set one before paged: stream.withWatermark("at", "10 minutes")',
         )
     return found
 

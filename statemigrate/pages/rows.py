@@ -11,6 +11,8 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.processor.keys import KeyCodec
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -89,6 +91,31 @@ class Unpacking:
             yield row
 
 
+class Arriving:
+    """Rows that come one by one, for what Spark does with each: it drops those that are late.
+
+    Their last column is the bucket, which the processor does not see.
+    """
+
+    def __init__(self, key_columns: tuple[int, ...], keys: KeyCodec) -> None:
+        self._key_columns = key_columns
+        self._keys = keys
+
+    def by_key(self, rows: Iterable[Any]) -> Iterable[list[Any]]:
+        """The Rows of each key."""
+        from pyspark.sql import Row
+
+        groups: dict[bytes, list[Any]] = {}
+        names: list[str] = []
+        for row in rows:
+            names = names or list(row.__fields__[:-1])
+            mine = tuple.__new__(Row, row[:-1])
+            mine.__fields__ = names
+            key = self._keys.encode(tuple([mine[at] for at in self._key_columns]))
+            groups.setdefault(key, []).append(mine)
+        return groups.values()
+
+
 def _values(column: Any) -> list[Any]:
     """What ``to_pylist`` gives, at a tenth of its price where NumPy has the same values."""
     import pyarrow as pa
@@ -120,6 +147,12 @@ class Packing:
         self._schema = arrow_schema(output)
         self._is_flat = all(field.dataType.typeName() in _FLAT for field in output.fields)
 
+    def given(self, rows: list[Any]) -> list[Any]:
+        """Some rows as Spark gets them: one that has their bytes."""
+        from pyspark.sql import Row
+
+        return [Row(rows=self.packed(rows))]
+
     def packed(self, rows: list[Any]) -> bytes:
         """The bytes of some rows."""
         batch = self._by_columns(rows) or self._by_rows(rows)
@@ -141,6 +174,14 @@ class Packing:
         import pyarrow as pa
 
         return pa.RecordBatch.from_pylist([row.asDict(True) for row in rows], self._schema)
+
+
+class Giving:
+    """The rows a processor yields as they are, for what Spark does with each of them."""
+
+    def given(self, rows: list[Any]) -> list[Any]:
+        """Some rows as Spark gets them."""
+        return rows
 
 
 def unpack(batches: Iterator[Any], *, output: StructType) -> Iterator[Any]:

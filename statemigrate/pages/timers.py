@@ -14,6 +14,7 @@ FAMILY = "@timers"
 _FORMAT = b"timers".ljust(16, b"\x00")
 _MOMENT = 8
 _OFFSET = 1 << 63
+_LAST = _OFFSET - 1
 
 
 class PageTimers:
@@ -50,10 +51,10 @@ class PageTimers:
         return None if first is None else _read(first)[0]
 
     def expired(self, now: int) -> list[tuple[int, bytes]]:
-        """The timers before ``now`` with their keys, earliest first, as Spark takes them."""
+        """The timers up to ``now`` with their keys, earliest first, as Spark takes them."""
         if not self._holds_any():
             return []
-        span = Span(upper=_entry(b"", now))
+        span = Span(upper=None if now == _LAST else _entry(b"", now + 1))
         return [_read(entry) for entry, _ in self._opened().scan(span)]
 
     def _holds_any(self) -> bool:

@@ -19,7 +19,7 @@ from statemigrate.pages.handle import PagedHandle
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
-from statemigrate.pages.rows import Packing, Unpacking
+from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.stores import PageStores
 from statemigrate.pages.timers import PageTimers
 from statemigrate.processor.garbage import few_collections
@@ -35,11 +35,24 @@ _ROWS_A_PACKAGE = 10_000
 
 
 class PagedProcessor(StatefulProcessor):
-    """Serves all of a page's touched keys in one visit: the page is read and written once."""
+    """Serves all of a page's touched keys in one visit: the page is read and written once.
 
-    def __init__(self, processor: Any, deployment: PagedDeployment) -> None:
+    The key is at ``initial_columns`` in rows of the initial state. With ``gives_rows`` Spark gets
+    the rows that the user's processor makes one by one.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        deployment: PagedDeployment,
+        *,
+        initial_columns: tuple[int, ...] = (),
+        gives_rows: bool = False,
+    ) -> None:
         self._processor = processor
         self._deployment = deployment
+        self._initial_columns = initial_columns
+        self._gives_rows = gives_rows
 
     def init(self, handle: Any) -> None:
         """Make the user's variables, over whichever page is visited."""
@@ -52,8 +65,9 @@ class PagedProcessor(StatefulProcessor):
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(deployment.plans, deployment.settings, keys)
-        self._unpacking = Unpacking(deployment.key_columns)
-        self._packing = Packing(deployment.output)
+        self._incoming = _incoming(deployment, keys)
+        self._initial = Unpacking(self._initial_columns)
+        self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
         self._timers = PageTimers()
         self._init_users(GroupingKey())
 
@@ -70,6 +84,12 @@ class PagedProcessor(StatefulProcessor):
         """Call the user's method for each key that has rows; a control row asks to migrate."""
         arrived = Arrived(rows)
         return self._visit(key[0], timerValues, self._inputs(arrived.rows, timerValues), arrived)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Call the user's method for each row of the initial state."""
+        calls = self._beginnings([initialState], timerValues)
+        for _ in self._visit(key[0], timerValues, calls):
+            raise AssertionError("an initial state makes no rows")
 
     def handleExpiredTimer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -110,7 +130,7 @@ class PagedProcessor(StatefulProcessor):
         for rows in calls:
             output.extend(rows)
             if len(output) >= _ROWS_A_PACKAGE:
-                yield Row(rows=self._packing.packed(output))
+                yield from self._outgoing.given(output)
                 output = []
         self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
         self._stores.drop_expired()
@@ -118,17 +138,25 @@ class PagedProcessor(StatefulProcessor):
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)
         if output:
-            yield Row(rows=self._packing.packed(output))
+            yield from self._outgoing.given(output)
 
-    def _inputs(self, packed: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
+    def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns
-        for rows in self._unpacking.by_key(packed):
+        for rows in self._incoming.by_key(arrived):
             key = tuple([rows[0][at] for at in columns])
             self._key.data = self._keys.encode(key)
             yield self._processor.handleInputRows(key, iter(rows), times)
 
+    def _beginnings(self, packed: Iterable[Any], times: Any) -> Iterator[Iterable[Any]]:
+        for rows in self._initial.by_key(packed):
+            key = tuple([rows[0][at] for at in self._initial_columns])
+            self._key.data = self._keys.encode(key)
+            for row in rows:
+                self._processor.handleInitialState(key, row, times)
+            yield ()
+
     def _expirations(self, times: Any) -> Iterator[Iterable[Any]]:
-        for moment, data in self._timers.expired(times.getCurrentProcessingTimeInMs()):
+        for moment, data in self._timers.expired(self._now(times)):
             # One that fired before may have deleted it.
             if moment in self._timers.of(data):
                 self._key.data = data
@@ -138,6 +166,12 @@ class PagedProcessor(StatefulProcessor):
                     expiredTimerInfo=ExpiredTimerInfo(moment),
                 )
                 self._timers.delete(data, moment)
+
+    def _now(self, times: Any) -> int:
+        """The time that timers are held against."""
+        if self._deployment.time_mode == "eventtime":
+            return int(times.getCurrentWatermarkInMs())
+        return int(times.getCurrentProcessingTimeInMs())
 
     def _set_timer(self, firing: int | None) -> None:
         """Have Spark's one timer of the page where the earliest of its keys' timers is."""
@@ -159,6 +193,12 @@ class PagedProcessor(StatefulProcessor):
             self._state.clear()
         else:
             self._state.update((data,))
+
+
+def _incoming(deployment: PagedDeployment, keys: KeyCodec) -> Arriving | Unpacking:
+    if deployment.time_mode == "eventtime":
+        return Arriving(deployment.key_columns, keys)
+    return Unpacking(deployment.key_columns)
 
 
 def key_fingerprint(key: StructType) -> bytes:

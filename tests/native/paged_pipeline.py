@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from native_pipeline import NativePipeline
 from pyspark.sql.streaming import StatefulProcessor
@@ -27,6 +27,8 @@ class PagedPipeline(NativePipeline):
     """`NativePipeline` with the state in pages."""
 
     pages: int = 4
+    more: ClassVar[dict[str, Any]] = {}
+    """What else `paged` gets."""
 
     def result(self, processor: Any, stream: Any = None) -> Any:
         return statemigrate.paged(
@@ -37,6 +39,7 @@ class PagedPipeline(NativePipeline):
             checkpoint=self.checkpoint,
             pages=self.pages,
             timeMode=self.time_mode,
+            **self.more,
         )
 
     def stored_pages(self) -> dict[int, bytes]:

@@ -291,10 +291,10 @@ class WithTimeToLive(CentsTally):
         ({"pages": 0}, StartupError, "number of pages cannot be used"),
         ({"pages": True}, StartupError, "number of pages cannot be used"),
         ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
-        ({"timeMode": "EventTime"}, UnsupportedError, "no time mode EventTime yet"),
+        ({"timeMode": "WallTime"}, UnsupportedError, "no time mode WallTime"),
         ({"processor": WithTimeToLive()}, UnsupportedError, "counts in processing time"),
     ],
-    ids=["column", "columns", "zero", "truth", "class", "event time", "time to live"],
+    ids=["column", "columns", "zero", "truth", "class", "time mode", "time to live"],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error, problem):
     given = {

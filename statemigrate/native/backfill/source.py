@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 NAME = "statemigrate_control"
 """The control source's name in a query whose sources have names."""
 
-_WATERMARK = "spark.watermarkDelayMs"
+WATERMARK = "spark.watermarkDelayMs"
+"""What the metadata of a column says that has a watermark."""
 _FILLED = {"boolean": False, "byte": 0, "short": 0, "integer": 0, "long": 0}
 _OPTIONS = {
     # One chunk a batch; planning again and pausing are seen at once, since no listing is kept.
@@ -158,7 +159,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
 
 
 def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
-    timed = [name for name in keys if _WATERMARK in stream.schema[name].metadata]
+    timed = [name for name in keys if WATERMARK in stream.schema[name].metadata]
     if timed:
         raise UnsupportedError(
             f"the stream is grouped by its event time, {', '.join(timed)}",

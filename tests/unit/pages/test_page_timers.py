@@ -38,7 +38,7 @@ def test_timers_are_what_sets_are_whatever_the_order(steps: Any, now: int) -> No
         model = model | {(moment, key)} if name == "register" else model - {(moment, key)}
         assert timers.of(key) == sorted(at for at, each in model if each == key)
     assert timers.earliest() == min((at for at, _ in model), default=None)
-    assert timers.expired(now) == sorted(each for each in model if each[0] < now)
+    assert timers.expired(now) == sorted(each for each in model if each[0] <= now)
     assert (page.written() is None) is (not model)
 
 
