@@ -1,4 +1,7 @@
-"""A migrating deployment in a process of its own: ``python killed_deployment.py ROOT FOLDER``."""
+"""A migrating deployment in a process of its own.
+
+``python killed_deployment.py ROOT FOLDER [pages]``, the last where the state is in pages.
+"""
 
 import sys
 import time
@@ -6,10 +9,13 @@ from pathlib import Path
 
 # The shared modules' folder is on PYTHONPATH.
 from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
 from pipelines import local_session
 from tally import AmountsTally
 
 from statemigrate import migrated, with_backfill
+
+PAGES = 12
 
 
 class StuckTally(AmountsTally):
@@ -22,8 +28,12 @@ class StuckTally(AmountsTally):
         return super().handleInputRows(key, iter(held), timer_values)
 
 
-def main(root: Path, folder: str) -> None:
+def main(root: Path, folder: str, where: str = "") -> None:
     spark = local_session(root / "warehouse")
+    if where == "pages":
+        pages = PagedPipeline(spark, root / "pipeline", pages=PAGES)
+        pages.deploy_natively(migrated(StuckTally(), migrations=folder))
+        return
     pipeline = NativePipeline(spark, root / "pipeline")
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
     processor = migrated(StuckTally(), migrations=folder, checkpoint=pipeline.checkpoint)
@@ -31,4 +41,4 @@ def main(root: Path, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

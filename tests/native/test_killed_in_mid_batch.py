@@ -6,8 +6,20 @@ import time
 from pathlib import Path
 
 import pytest
+from killed_deployment import PAGES
 from native_pipeline import NativePipeline
-from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
+from paged_pipeline import PagedPipeline
+from tally import (
+    AMOUNTS,
+    AMOUNTS_DDL,
+    CENTS,
+    CENTS_DDL,
+    FAMILIES,
+    AmountsTally,
+    CentsTally,
+    Expected,
+    batch,
+)
 
 from statemigrate import backfill, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
@@ -40,6 +52,44 @@ def kill_in_the_middle(session, pipeline, log):
     raise AssertionError(f"no batch was caught half done\n{log.read_text()[-3000:]}")
 
 
+def deployed_and_killed(pipeline, root, *arguments):
+    """Run the program until a batch is half done; the batch."""
+    log = root / "log"
+    session = ProcessSession(
+        [sys.executable, str(PROGRAM), str(root), *arguments],
+        directory=root,
+        environment=dict(os.environ),
+        log=log,
+    )
+    try:
+        return kill_in_the_middle(session, pipeline, log)
+    finally:
+        session.kill()
+
+
+def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path):
+    pipeline = PagedPipeline(spark, tmp_path / "pipeline", pages=PAGES)
+    folder, expected = scripts.write(), Expected()
+    pipeline.feed(FIRST)
+    pipeline.deploy_natively(CentsTally())
+    expected.process(FIRST, CENTS)
+    pipeline.feed(*LATER)
+    plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=4)
+    assert (plan.keys, plan.chunks) == (PAGES, 3)
+    killed = deployed_and_killed(pipeline, tmp_path, str(folder), "pages")
+    pipeline.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    assert min(dict(pipeline.handed)) <= killed
+    for rows in LATER:
+        expected.process(rows, AMOUNTS)
+    expected.drain(AMOUNTS)
+    formats = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
+    found = {FAMILIES[AMOUNTS]: {}}
+    for page in pipeline.entries(formats).values():
+        for family, entries in page.items():
+            found.setdefault(family, {}).update(entries)
+    assert found == expected.stored(AMOUNTS)
+
+
 def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path):
     pipeline = NativePipeline(spark, tmp_path / "pipeline")
     folder = scripts.write()
@@ -51,22 +101,7 @@ def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_p
     pipeline.feed(*LATER)
     plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=30)
     assert (plan.keys, plan.chunks) == (120, 4)
-    log = tmp_path / "log"
-    session = ProcessSession(
-        [
-            sys.executable,
-            str(Path(__file__).parent / "killed_deployment.py"),
-            str(tmp_path),
-            str(folder),
-        ],
-        directory=tmp_path,
-        environment=dict(os.environ),
-        log=log,
-    )
-    try:
-        killed = kill_in_the_middle(session, pipeline, log)
-    finally:
-        session.kill()
+    killed = deployed_and_killed(pipeline, tmp_path, str(folder))
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
     pipeline.deploy_natively(
         migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint), stream
