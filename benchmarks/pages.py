@@ -58,6 +58,8 @@ def _measured(spark: Any, load: Load, rounds: int) -> list[Result]:
         paged = PagedQuery(spark, Path(folder, "paged"), load.pages)
         with ExitStack() as running:
             for query in (plain, paged):
+                # Python workers of its own, as each side has where it runs alone.
+                spark.sparkContext.environment["BENCHMARK_SIDE"] = type(query).__name__
                 running.enter_context(query.running(Totals()))
                 for start in range(0, load.keys, _A_FILL):
                     query.batch(range(start, min(start + _A_FILL, load.keys)))

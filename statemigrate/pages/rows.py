@@ -11,6 +11,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.keys import KeyCodec
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def pack(batches: Iterator[Any]) -> Iterator[Any]:
     for batch in batches:
         if batch.num_rows:
             yield _packed(batch)
+    keep_what_is_loaded("pack")
 
 
 def _packed(batch: Any) -> Any:
@@ -193,6 +195,7 @@ def unpack(batches: Iterator[Any], *, output: StructType) -> Iterator[Any]:
         packages = batch.column(0).to_pylist()
         read = [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in packages]
         yield from pa.Table.from_batches(read, schema).combine_chunks().to_batches()
+    keep_what_is_loaded("unpack")
 
 
 def arrow_schema(struct: StructType) -> Any:

@@ -22,7 +22,7 @@ from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.stores import PageStores
 from statemigrate.pages.timers import PageTimers
-from statemigrate.processor.garbage import few_collections
+from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
@@ -103,6 +103,7 @@ class PagedProcessor(StatefulProcessor):
         """Call the user's method, and tell what was migrated."""
         self._task.close()
         self._processor.close()
+        keep_what_is_loaded("visit")
         if self._deployment.counts is not None:
             counts = [access.counts for access in self._stores.accesses]
             touched, moved = (

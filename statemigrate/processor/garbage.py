@@ -20,3 +20,20 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*thresholds)
+
+
+_KEPT_AFTER: set[str] = set()
+
+
+def keep_what_is_loaded(step: str) -> None:
+    """In a worker of Spark's: leave all that is there by now out of every search to come.
+
+    After each task the worker looks through everything for cycles, modules and libraries included,
+    which takes longer than a small task. ``step`` is what the worker has done for the first time.
+    """
+    from pyspark import TaskContext
+
+    # Anywhere else the process belongs to the user.
+    if step not in _KEPT_AFTER and TaskContext.get() is not None:
+        _KEPT_AFTER.add(step)
+        gc.freeze()

@@ -72,7 +72,8 @@ class Arrived:
 def _is_marked(first: Any) -> bool:
     # Not by asking a Row for an attribute it has not: it makes a whole error message each time.
     if isinstance(first, tuple):
-        return MARKER in getattr(first, "__fields__", ())
+        # The names may be a Row themselves, which looks for more than itself.
+        return MARKER in tuple(getattr(first, "__fields__", ()))
     return first is not None and MARKER in first.columns
 
 

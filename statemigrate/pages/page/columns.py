@@ -1,10 +1,13 @@
-"""The columns of a section as they lie in its bytes: read at once, woven together in stretches."""
+"""The columns of a section as they lie in its bytes, and new bytes out of stretches of them.
+
+A visit that wants one entry of hundreds finds it in the bytes; keys are sliced out for those that
+want many.
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
 from itertools import accumulate, pairwise
 from operator import lt
 
@@ -12,6 +15,7 @@ from statemigrate.pages.page.layout import Extent, damaged
 
 NEVER = 0
 """The expiry of an entry that does not expire; others are milliseconds since the epoch."""
+_LENGTH = 4
 
 
 def is_over(moment: int, now: int) -> bool:
@@ -19,45 +23,81 @@ def is_over(moment: int, now: int) -> bool:
     return moment != NEVER and moment <= now
 
 
-@dataclass(frozen=True)
 class Columns:
-    """Entries in order of their keys; ``starts`` and ``key_starts`` have one more, the end."""
+    """Entries in order of their keys; ``moments`` is when each expires, empty where none does.
 
-    key_lengths: tuple[int, ...] = ()
-    lengths: tuple[int, ...] = ()
-    moments: tuple[int, ...] = ()
-    """When each entry expires; empty where none does."""
-    key_data: bytes = b""
-    data: bytes = b""
-    key_starts: Sequence[int] = (0,)
-    starts: Sequence[int] = (0,)
-    keys: list[bytes] = field(default_factory=list)
+    Raises `PageError` where lengths and bytes do not fit together.
+    """
+
+    __slots__ = (
+        "_data",
+        "_key_starts",
+        "_keys",
+        "_name",
+        "_starts",
+        "count",
+        "key_lengths",
+        "lengths",
+        "moments",
+    )
+
+    def __init__(self, extent: Extent, data: bytes) -> None:
+        self.count = count = extent.entries
+        self._name, self._data = extent.name, data
+        self.key_lengths = struct.unpack_from(f"<{count}I", data)
+        self.lengths = struct.unpack_from(f"<{count}I", data, _LENGTH * count)
+        position = 2 * _LENGTH * count
+        self.moments: tuple[int, ...] = ()
+        if extent.expires:
+            self.moments = struct.unpack_from(f"<{count}q", data, position)
+            position += 8 * count
+        self._key_starts = list(accumulate(self.key_lengths, initial=position))
+        self._starts = list(accumulate(self.lengths, initial=position + extent.key_bytes))
+        if self._key_starts[-1] != self._starts[0] or self._starts[-1] != len(data):
+            raise damaged(f"entries of {extent.name} that are longer or shorter than announced")
+        self._keys: list[bytes] | None = None
+
+    @property
+    def keys(self) -> list[bytes]:
+        """All keys. Raises `PageError` where they are not in order."""
+        if self._keys is None:
+            data = self._data
+            keys = [data[start:end] for start, end in pairwise(self._key_starts)]
+            if not all(map(lt, keys, keys[1:])):
+                raise damaged(f"keys of {self._name} that are not in order")
+            self._keys = keys
+        return self._keys
+
+    def key(self, at: int) -> bytes:
+        """The key of an entry."""
+        return self._data[self._key_starts[at] : self._key_starts[at + 1]]
+
+    def value(self, at: int) -> bytes:
+        """The encoded value of an entry."""
+        return self._data[self._starts[at] : self._starts[at + 1]]
 
     def moment(self, at: int) -> int:
         """When an entry expires."""
         return self.moments[at] if self.moments else NEVER
 
+    def place(self, key: bytes, first: int = 0) -> int:
+        """Where ``key`` is or would be, which is not before ``first``."""
+        if self._keys is not None:
+            return bisect_left(self._keys, key, first)
+        return bisect_left(range(self.count), key, first, key=self.key)
 
-def opened(extent: Extent, data: bytes) -> Columns:
-    """The columns in a section's bytes. Raises `PageError` where they do not fit together."""
-    count = extent.entries
-    key_lengths = struct.unpack_from(f"<{count}I", data)
-    lengths = struct.unpack_from(f"<{count}I", data, 4 * count)
-    position = 8 * count
-    moments: tuple[int, ...] = ()
-    if extent.expires:
-        moments = struct.unpack_from(f"<{count}q", data, position)
-        position += 8 * count
-    key_data = data[position : position + extent.key_bytes]
-    key_starts = list(accumulate(key_lengths, initial=0))
-    starts = list(accumulate(lengths, initial=0))
-    if key_starts[-1] != extent.key_bytes or starts[-1] != extent.value_bytes:
-        raise damaged(f"entries of {extent.name} that are longer or shorter than announced")
-    keys = [key_data[start:end] for start, end in pairwise(key_starts)]
-    if not all(map(lt, keys, keys[1:])):
-        raise damaged(f"keys of {extent.name} that are not in order")
-    values = data[position + extent.key_bytes :]
-    return Columns(key_lengths, lengths, moments, key_data, values, key_starts, starts, keys)
+    def find(self, key: bytes) -> int | None:
+        """Where ``key`` is, None where it is not."""
+        at = self.place(key)
+        return at if at < self.count and self.key(at) == key else None
+
+    def joined_keys(self, first: int, end: int) -> bytes:
+        """The keys of some entries in a row, one behind the other."""
+        return self._data[self._key_starts[first] : self._key_starts[end]]
+
+    def joined_values(self, first: int, end: int) -> bytes:
+        """The values of some entries in a row, one behind the other."""
+        return self._data[self._starts[first] : self._starts[end]]
 
 
 class Weaving:
@@ -77,8 +117,8 @@ class Weaving:
         self._key_lengths += old.key_lengths[first:end]
         self._lengths += old.lengths[first:end]
         self._moments += old.moments[first:end] or (NEVER,) * (end - first)
-        self._keys.append(old.key_data[old.key_starts[first] : old.key_starts[end]])
-        self._values.append(old.data[old.starts[first] : old.starts[end]])
+        self._keys.append(old.joined_keys(first, end))
+        self._values.append(old.joined_values(first, end))
 
     def add(self, key: bytes, value: bytes, moment: int) -> None:
         """Put one entry behind what is there."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from statemigrate.families import Span
-from statemigrate.pages.page.columns import NEVER, Columns, Weaving, is_over, opened
+from statemigrate.pages.page.columns import NEVER, Columns, Weaving, is_over
 from statemigrate.pages.page.layout import Extent
+
+_ENTRIES_A_SEARCH = 64
+"""One look into the bytes for so many entries; slicing out all keys takes as long as a few."""
 
 
 class Section:
@@ -15,16 +18,17 @@ class Section:
     ``count`` is how many there are now. Raises `PageError` for columns that do not fit together.
     """
 
-    __slots__ = ("_at", "_changes", "_columns", "_data", "_extent", "_keys", "count")
+    __slots__ = ("_at", "_changes", "_columns", "_data", "_extent", "_keys", "_singly", "count")
 
     def __init__(self, extent: Extent, data: bytes = b"") -> None:
         self.count = extent.entries
         self._extent = extent
         self._data = data
-        self._columns = opened(extent, data) if extent.entries else Columns()
-        self._at = dict(zip(self._columns.keys, range(extent.entries), strict=True))
-        # Every key there was or is, in order: what was deleted is passed over.
-        self._keys = self._columns.keys
+        self._columns = Columns(extent, data)
+        # What was found of the keys that were read; all of them for those that look for many.
+        self._at: dict[bytes, int] = {}
+        self._keys: list[bytes] | None = None
+        self._singly = extent.entries // _ENTRIES_A_SEARCH
         self._changes: dict[bytes, tuple[bytes, int] | None] = {}
 
     @property
@@ -37,26 +41,26 @@ class Section:
         if key in self._changes:
             change = self._changes[key]
             return None if change is None else change[0]
-        at = self._at.get(key)
-        return None if at is None else self._old(at)
+        at = self._position(key)
+        return None if at is None else self._columns.value(at)
 
     def expiry(self, key: bytes) -> int:
         """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
         if key in self._changes:
             change = self._changes[key]
             return NEVER if change is None else change[1]
-        at = self._at.get(key)
+        at = self._position(key)
         return NEVER if at is None else self._columns.moment(at)
 
     def contains(self, key: bytes) -> bool:
         """Whether there is an entry under ``key``."""
         if key in self._changes:
             return self._changes[key] is not None
-        return key in self._at
+        return self._position(key) is not None
 
     def put(self, key: bytes, value: bytes, expiry: int = NEVER) -> None:
         """Write ``value`` under ``key``; the same value as was read is no change."""
-        at = self._at.get(key)
+        at = self._position(key)
         if at is None:
             if key not in self._changes:
                 self.count += 1
@@ -64,7 +68,7 @@ class Section:
         else:
             if self._changes.get(key, value) is None:
                 self.count += 1
-            if value == self._old(at) and expiry == self._columns.moment(at):
+            if value == self._columns.value(at) and expiry == self._columns.moment(at):
                 self._changes.pop(key, None)
                 return
         self._changes[key] = value, expiry
@@ -74,15 +78,16 @@ class Section:
         if not self.contains(key):
             return
         self.count -= 1
-        if key in self._at:
+        if self._position(key) is not None:
             self._changes[key] = None
         else:
             del self._changes[key]
-            del self._keys[bisect_left(self._keys, key)]
+            if self._keys is not None:
+                del self._keys[bisect_left(self._keys, key)]
 
     def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
         """The entries of the span in its order, as they are now."""
-        keys = self._keys
+        keys = self._ordered()
         first = 0 if span.lower is None else bisect_left(keys, span.lower)
         end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
         found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
@@ -90,35 +95,54 @@ class Section:
 
     def drop_expired(self, now: int) -> None:
         """Remove the entries that were read and have expired."""
-        for key, moment in zip(self._columns.keys, self._columns.moments, strict=False):
-            if is_over(moment, now) and key not in self._changes:
+        for at, moment in enumerate(self._columns.moments):
+            if is_over(moment, now) and (key := self._columns.key(at)) not in self._changes:
                 self.delete(key)
 
     def first(self) -> bytes | None:
         """The first key there is, None where there is none."""
-        return next((key for key in self._keys if self.contains(key)), None)
+        if not self._changes:
+            return self._columns.key(0) if self.count else None
+        return next((key for key in self._ordered() if self.contains(key)), None)
 
     def written(self) -> tuple[Extent, bytes]:
         """The section's bytes: those that were read, unless something was changed."""
         if not self._changes:
             return self._extent, self._data
-        keys, weaving, last = self._columns.keys, Weaving(self._columns), 0
+        columns, weaving, last = self._columns, Weaving(self._columns), 0
         for key in sorted(self._changes):
+            # Whatever was read and changed has been looked for.
             change, at = self._changes[key], self._at.get(key)
-            start = bisect_left(keys, key, last) if at is None else at
+            start = columns.place(key, last) if at is None else at
             if start > last:
                 weaving.take(last, start)
             if change is not None:
                 weaving.add(key, *change)
             last = start if at is None else at + 1
-        weaving.take(last, len(keys))
+        weaving.take(last, columns.count)
         return weaving.woven(self._extent)
 
-    def _old(self, at: int) -> bytes:
-        starts = self._columns.starts
-        return self._columns.data[starts[at] : starts[at + 1]]
+    def _position(self, key: bytes) -> int | None:
+        """Where the key is among those that were read."""
+        at = self._at.get(key)
+        if at is not None or self._singly < 0:
+            return at
+        self._singly -= 1
+        if self._singly < 0:
+            self._at = dict(zip(self._columns.keys, range(self._columns.count), strict=True))
+            return self._at.get(key)
+        at = self._columns.find(key)
+        if at is not None:
+            self._at[key] = at
+        return at
+
+    def _ordered(self) -> list[bytes]:
+        """Every key there was or is, in order: what was deleted is to be passed over."""
+        if self._keys is None:
+            new = [key for key in self._changes if self._position(key) is None]
+            self._keys = sorted([*self._columns.keys, *new])
+        return self._keys
 
     def _add(self, key: bytes) -> None:
-        if self._keys is self._columns.keys:
-            self._keys = self._keys.copy()
-        insort(self._keys, key)
+        if self._keys is not None:
+            insort(self._keys, key)

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from statemigrate.errors import PageError
 from statemigrate.families import Span
 from statemigrate.pages.page import page as pages
+from statemigrate.pages.page import section as sections
 from statemigrate.pages.page.columns import NEVER
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
@@ -76,9 +77,18 @@ def test_what_is_written_is_read_whatever_the_order_of_writing(content: Contents
     assert page.written() == data
 
 
-@given(content=contents, steps=changes, span=spans)
-@example(content={}, steps=[("notes", b"", (b"", 1)), ("notes", b"", None)], span=Span())
-def test_changes_are_what_a_dictionary_does(content: Contents, steps: Any, span: Span) -> None:
+@given(contents, changes, st.one_of(st.none(), spans), st.sampled_from([1, 3, 64]))
+@example({}, [("notes", b"", (b"", 1)), ("notes", b"", None)], Span(), 64)
+def test_changes_are_what_a_dictionary_does(
+    content: Contents, steps: Any, span: Span | None, entries_a_search: int
+) -> None:
+    # Some keys are looked for in the bytes, before all are sliced out; or none.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sections, "_ENTRIES_A_SEARCH", entries_a_search)
+        check_changes(content, steps, span)
+
+
+def check_changes(content: Contents, steps: Any, span: Span | None) -> None:
     before = filled(content).written()
     model = {family: dict(content.get(family, {})) for family in FAMILIES}
     page = Page(PLACE, before)
@@ -93,8 +103,10 @@ def test_changes_are_what_a_dictionary_does(content: Contents, steps: Any, span:
         assert opened.contains(key) is (entry is not None)
         assert (opened.get(key), opened.expiry(key)) == (entry or (None, NEVER))
         assert opened.count == len(model[family])
-        expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.holds(k)]
-        assert opened.scan(span) == (expected[::-1] if span.reverse else expected)
+        assert opened.first() == min(model[family], default=None)
+        if span is not None:
+            expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.holds(k)]
+            assert opened.scan(span) == (expected[::-1] if span.reverse else expected)
     after = page.written()
     assert after == filled(model).written()
     assert page.is_changed is (after != before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 from decimal import Decimal
 from itertools import groupby
 from typing import Any
@@ -11,10 +12,12 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, unpack
+from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
 
 COLUMNS = {
@@ -126,3 +129,16 @@ def test_what_spark_would_not_take_is_not_taken(row: Any) -> None:
         pa.RecordBatch.from_pylist([row.asDict(True)], arrow_schema(output))
     with pytest.raises((pa.ArrowInvalid, pa.ArrowTypeError)):
         Packing(output).packed([row])
+
+
+def test_a_worker_looks_no_further_through_what_it_has_loaded_and_a_user_s_process_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("once"))
+    keep_what_is_loaded("a step")
+    assert not frozen
+    monkeypatch.setattr(TaskContext, "get", object)
+    for _ in range(2):
+        keep_what_is_loaded("a step")
+    assert frozen == ["once"]
