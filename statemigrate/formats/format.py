@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.avro.checks import check_of
-from statemigrate.formats.avro.writing import Unfit, writer_of
+from statemigrate.formats.avro.encoding import encoders_of
+from statemigrate.formats.avro.writing import Unfit
 from statemigrate.formats.schema.bounds import check_bounds
 from statemigrate.formats.schema.fingerprint import fingerprint
 from statemigrate.formats.schema.nodes import Record, type_name
@@ -49,7 +50,7 @@ class Format(ABC):
         self.fingerprint: str = fingerprint(schema)
         self._accepts = check.accepts
         self._prepare = check.prepare
-        self._write = writer_of(schema)
+        self._encode, self._encode_many = encoders_of(schema)
         self._read = reader_of(schema)
 
     @property
@@ -73,21 +74,28 @@ class Format(ABC):
 
         Raises ValueMismatchError, which names the field, if the format cannot hold the value.
         """
-        return self.encode_conformed(value)[0]
+        try:
+            return self._encode(value)
+        except Unfit:
+            return self._encode(self._prepare(value, ""))
 
     def encode_conformed(self, value: Value) -> tuple[bytes, Value]:
         """Write ``value``, and return too what `decode` would make of the bytes; see `conform`.
 
         Costs no more than `encode`: what can be written as it is needs no converting.
         """
-        out = bytearray()
         try:
-            self._write(value, out)
+            return self._encode(value), value
         except Unfit:
             value = self._prepare(value, "")
-            out = bytearray()
-            self._write(value, out)
-        return bytes(out), value
+            return self._encode(value), value
+
+    def encode_many(self, values: Sequence[Value]) -> list[bytes]:
+        """Write values, and raise, as `encode` does."""
+        try:
+            return self._encode_many(values)
+        except Unfit:
+            return list(map(self.encode, values))
 
     def decode(self, data: bytes) -> Value:
         """Read what ``encode`` wrote. Raises FormatError unless all of ``data`` is one value."""
