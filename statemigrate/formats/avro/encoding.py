@@ -1,4 +1,4 @@
-"""The bytes of a value, by the function made for its format; what that refuses goes type by type."""
+"""A value's bytes: by the function made for its format; what that refuses goes type by type."""
 
 from __future__ import annotations
 

@@ -71,9 +71,7 @@ class _Writing:
                 return [self._map(node, value)]
             case Union():
                 return [self._union(node, value)]
-        return (
-            [] if node == NULL and self._is_none(value) else leaf_pieces(self._source, node, value)
-        )
+        return leaf_pieces(self._source, node, value)
 
     @property
     def _inner(self) -> _Writing:
