@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.families import Family, Key, ListFamily, Span
+from statemigrate.families import BlockFamily, Family, Key, ListFamily, Span
 from statemigrate.formats import Value
 from statemigrate.migration import Path
 
@@ -169,6 +169,53 @@ class DualAccess(Generic[V]):
         self._migrate(source, key, self._converted(source, key, value))
         self.counts.backfilled += 1
 
+    def backfill_many(
+        self,
+        source: Source[V],
+        entries: Sequence[tuple[Key, V]],
+        failed: Callable[[Key, TransformError], None],
+    ) -> int:
+        """`backfill` for entries in key order; how many of them went without an error.
+
+        ``failed`` is told of a value that does not migrate, and raises or goes on to the next.
+        """
+        keys = [key for key, _ in entries]
+        if self._backfilled_at_once(source, keys, [value for _, value in entries]):
+            return len(keys)
+        done = 0
+        for key in keys:
+            # Read again: a transform may have changed the value that it was given.
+            value = source.family.get(key)
+            assert value is not None, f"{key!r} was in {source.family.name}"  # noqa: S101
+            try:
+                self.backfill(source, key, value)
+            except TransformError as error:
+                failed(key, error)
+            else:
+                done += 1
+        return done
+
+    def _backfilled_at_once(self, source: Source[V], keys: list[Key], values: list[V]) -> bool:
+        """Migrate a block of entries if nothing is special about any of them."""
+        old, new = source.family, self.target
+        if len(keys) < 2 or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
+            return False
+        others = [each.family for each in self.sources if each is not source]
+        if any(
+            not isinstance(each, BlockFamily) or each.holds_any(keys) for each in (new, *others)
+        ):
+            return False
+        try:
+            new.put_many(keys, self._convert_many(source.way, values))
+        except (TransformError, ValueMismatchError):
+            return False
+        old.delete_many(keys)
+        self._settled = keys[-1]
+        self.counts.backfilled += len(keys)
+        if source.family.is_drained():
+            self._forget_drained()
+        return True
+
     def _is_newer_elsewhere(self, source: Source[V], key: Key) -> bool:
         for each in self.sources:
             if each is source:
@@ -219,6 +266,9 @@ class DualAccess(Generic[V]):
     def _convert(self, path: Path, old: V) -> V:
         return path.apply(old)  # type: ignore[return-value, arg-type]
 
+    def _convert_many(self, path: Path, old: Sequence[V]) -> Sequence[V]:
+        return path.apply_many(old)  # type: ignore[return-value, arg-type]
+
     def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
         path = source.way
         unfit = TransformError(
@@ -267,6 +317,9 @@ class DualList(DualAccess[list[Value]]):
 
     def _convert(self, path: Path, old: list[Value]) -> list[Value]:
         return [path.apply(element) for element in old]
+
+    def _convert_many(self, path: Path, old: Sequence[list[Value]]) -> Sequence[list[Value]]:
+        return [self._convert(path, each) for each in old]
 
 
 _Entry = tuple[Key, Source[V] | None, V]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, Protocol
 
@@ -18,6 +19,8 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Key, Span
 
 OnError = Literal["raise", "quarantine"]
+_BLOCK, _SECONDS = 1_024, 0.02
+"""Entries that are migrated at once, and for how long, at the most; large values are fewer."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +133,26 @@ def run_chunk(
     deadline = began + budget.milliseconds / 1000
     family = source.family.name
     entries = _after(source, ledger.cursor(family))
-    done = failed = 0
-    key: Any = None
-    finished = True
-    for key, value in islice(entries, budget.rows):
-        if _migrate(access, source, key, value, ledger, on_error):
-            done += 1
-        else:
-            failed += 1
-        if clock() >= deadline:
-            finished = False
-            break
-    finished = finished and done + failed < budget.rows
-    if key is not None:
-        ledger.set_cursor(family, key)
-    return Chunk(done, failed, (clock() - began) * 1000, finished)
+    failed = partial(_failed, ledger, family, on_error)
+    seen, done, size, now = 0, 0, 1, began
+    finished = False
+    while not finished and seen < budget.rows and (now < deadline or not seen):
+        wanted = min(size, budget.rows - seen)
+        block = list(islice(entries, wanted))
+        done += access.backfill_many(source, block, failed)
+        seen += len(block)
+        if block:
+            ledger.set_cursor(family, block[-1][0])
+        finished = len(block) < wanted
+        now = clock()
+        size = _next_size(size, seen, now - began, deadline - now)
+    return Chunk(done, seen - done, (now - began) * 1000, finished)
+
+
+def _next_size(size: int, seen: int, elapsed: float, left: float) -> int:
+    """Entries to be taken at once next: no more than there is time for, as fast as so far."""
+    in_time = int(seen / elapsed * min(left, _SECONDS)) if elapsed > 0 else _BLOCK
+    return max(1, min(2 * size, in_time, _BLOCK))
 
 
 def _after(source: Source[Any], cursor: bytes | None) -> Iterator[tuple[Key, Any]]:
@@ -152,19 +160,9 @@ def _after(source: Source[Any], cursor: bytes | None) -> Iterator[tuple[Key, Any
     return source.family.scan(Span(lower=None if cursor is None else cursor + b"\x00"))
 
 
-def _migrate(
-    access: DualAccess[Any],
-    source: Source[Any],
-    key: Key,
-    value: Any,
-    ledger: Ledger,
-    on_error: OnError,
-) -> bool:
-    try:
-        access.backfill(source, key, value)
-    except TransformError as error:
-        if on_error == "raise":
-            raise
-        ledger.quarantine(source.family.name, key, str(error))
-        return False
-    return True
+def _failed(
+    ledger: Ledger, family: str, on_error: OnError, key: Key, error: TransformError
+) -> None:
+    if on_error == "raise":
+        raise error
+    ledger.quarantine(family, key, str(error))

@@ -8,9 +8,9 @@ else. `MemoryFamily` is the plain implementation that tests take as their oracle
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from statemigrate.formats import Format, Value
 
@@ -77,6 +77,23 @@ class Family(Protocol[V]):
 
     def is_drained(self) -> bool:
         """Whether it is certain that no entry is left; asked after deletes, so it is cheap."""
+
+
+@runtime_checkable
+class BlockFamily(Protocol):
+    """A family that does for many keys at once what `Family` does for each, and costs less.
+
+    Keys ascend, and none is there twice.
+    """
+
+    def holds_any(self, keys: Sequence[Key]) -> bool:
+        """Whether any of ``keys`` has an entry."""
+
+    def put_many(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
+        """Write entries; raises `ValueMismatchError` before anything is written."""
+
+    def delete_many(self, keys: Sequence[Key]) -> None:
+        """Remove entries, all of which are there."""
 
 
 class ListFamily(Family[list[Value]], Protocol):

@@ -42,7 +42,9 @@ class Format(ABC):
     kind: ClassVar[str]
 
     def __init__(self, schema: Record) -> None:
-        from statemigrate.formats.avro.reading import reader_of  # imports fastavro, only now needed
+        from statemigrate.formats.avro.reading import (
+            readers_of,
+        )  # imports fastavro, only now needed
 
         check_bounds(schema)
         check = check_of(schema)
@@ -51,7 +53,7 @@ class Format(ABC):
         self._accepts = check.accepts
         self._prepare = check.prepare
         self._encode, self._encode_many = encoders_of(schema)
-        self._read = reader_of(schema)
+        self._read, self._read_many = readers_of(schema)
 
     @property
     @abstractmethod
@@ -103,7 +105,7 @@ class Format(ABC):
 
     def decode_many(self, values: Sequence[bytes]) -> list[Value]:
         """Read values, and raise, as `decode` does."""
-        return list(map(self._read, values))
+        return self._read_many(values)
 
     def conform(self, value: Value) -> Value:
         """Return ``value`` as reading it back would: converted where needed, defaults filled in.

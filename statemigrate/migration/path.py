@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statemigrate.formats import Value
@@ -46,3 +47,12 @@ class Path:
             value = step.run(value)
             step.check(value)
         return self.steps[-1].run(value) if self.steps else value
+
+    def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
+        """`apply` for many values; where it raises, `apply` says of which of them.
+
+        What is no dict may be among what is returned: the target's format refuses it.
+        """
+        if len(self.steps) == 1:
+            return self.steps[0].run_many(values)
+        return [self.apply(value) for value in values]

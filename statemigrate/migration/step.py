@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +80,20 @@ class Step:
         if not isinstance(result, dict):
             raise self.no_dict(result)
         return result
+
+    def run_many(self, values: Sequence[Value]) -> list[Value]:
+        """Transform values one after the other.
+
+        Raises TransformError as soon as one of them does not go as usual; `run` says which and why.
+        """
+        transform = self.transform
+        assert transform is not None, "whoever has no tables refuses the step"  # noqa: S101
+        if self.takes_key:
+            return [self.run(value) for value in values]
+        try:
+            return [transform(value) for value in values]
+        except Exception as cause:
+            raise self.failure("raised", cause) from cause
 
     def check(self, value: Value) -> None:
         """Raise TransformError if this step's format cannot hold ``value``."""

@@ -58,7 +58,12 @@ def emptied(database: Database, make: Any, *, entries: int | None = None) -> Any
     def write(key: bytes, value: bytes | None) -> None:
         column.delete(key) if value is None else column.put(key, value)
 
-    return make("notes", "base", FORMAT, column=column, write=write, entries=entries)
+    def write_many(keys: list[bytes], values: list[bytes | None]) -> None:
+        database.write(("notes", *each) for each in zip(keys, values, strict=True))
+
+    return make(
+        "notes", "base", FORMAT, column=column, write=write, write_many=write_many, entries=entries
+    )
 
 
 class Rereading:

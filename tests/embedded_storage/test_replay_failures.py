@@ -18,7 +18,7 @@ def test_a_disk_that_is_full_while_changelogs_are_replayed_is_named(place, monke
         raise Exception("IO error: No space left on device")  # noqa: TRY002
 
     with monkeypatch.context() as patch:
-        patch.setattr(restore, "_apply", full)
+        patch.setattr(restore.Database, "write", full)
         with pytest.raises(CheckpointError, match="RocksDB failed") as raised:
             contents(place, states[-1])
     assert "No space left" in raised.value.found

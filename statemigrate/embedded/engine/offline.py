@@ -1,27 +1,26 @@
 """What can be done to the state of a stopped query: backfill it to the end, drop what is empty.
 
 The last committed version is followed by one that says the same in fewer old values: a manifest of
-the same version and a new epoch, for a chunk of every partition at a time. Whatever ends the
+the same version and a new epoch for each chunk of a partition. Whatever ends the
 process, the manifest that was published last is whole, and the next run goes on from it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from statemigrate.budget import BackfillOptions, OnError
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.engine.batches import has_worked, tuned, tuner_of
+from statemigrate.embedded.engine.batches import tuner_of
+from statemigrate.embedded.engine.emptying import Emptying, Retiring
 from statemigrate.embedded.engine.ending import release_ended
 from statemigrate.embedded.engine.plan import BatchPlan
+from statemigrate.embedded.engine.processes import Work, cores, shared_out
 from statemigrate.embedded.engine.report import PartitionReport
-from statemigrate.embedded.engine.stores import OpenStores
-from statemigrate.embedded.engine.task import retire_families, working_copy
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.versions.epochs import Epoch, claim
@@ -35,16 +34,12 @@ from statemigrate.embedded.working.directory import (
     private_directory,
     remove_leftovers,
 )
-from statemigrate.embedded.working.partition import PartitionPlace, opened
-from statemigrate.processor.garbage import few_collections
-from statemigrate.processor.keys import KeyCodec
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _CHUNK = BackfillOptions(idle_milliseconds=2_000.0, initial_rows=20_000)
 _LONGEST = 64
 """Changelogs after which a snapshot takes their place: each chunk's manifest names them all."""
+_FEW, _LITTLE = 50_000, 16 << 20
+"""Values to migrate, and bytes to replay, for which no other process is worth its start."""
 Tick = Callable[[int, int], None]
 Plans = Mapping[str, StorePlan]
 
@@ -84,26 +79,19 @@ class StoppedQuery:
         on_error: OnError = "raise",
         tick: Tick = lambda _done, _left: None,
     ) -> StoppedBackfill:
-        """Migrate everything to the plans' targets, a chunk of each partition at a time.
+        """Migrate everything to the plans' targets, in all partitions at once, chunk by chunk.
 
         What was quarantined before is tried again. ``tick`` is told after each chunk how many
         values were migrated, and how many there are to migrate altogether. Raises `TransformError`
         for a value that does not migrate, unless ``on_error`` is "quarantine"; what was published
         before stays.
         """
-        options = replace(_CHUNK, on_error=on_error)
-        tuner = tuner_of(options, {})
-        done, first, worked = 0, True, True
-        while worked:
-            plan = replace(self._plan(plans, options), tuner=tuner, first_of_run=first)
-            reports = self._run(plan, snapshot=self._is_long())
-            done += sum(report.backfilled for report in reports)
-            documents = [asdict(report) for report in reports]
-            worked, first = has_worked(documents), False
-            tuner = tuner_of(options, tuned(plan, documents))
-            tick(done, done + sum(self.left(plans).values()))
-        # What is left of changelogs would be replayed one after the other.
-        self._run(self._plan(plans, options), snapshot=True, backfill=False)
+        plan = replace(self._plan(plans, replace(_CHUNK, on_error=on_error)), first_of_run=True)
+        done = 0
+        for report in self._reports(Emptying(plan, self._manifest.key_schema, _LONGEST), plans):
+            self._publish([report], plan)
+            done += report.backfilled
+            tick(done, done + self._about_left(plans))
         return StoppedBackfill(done, self._quarantined(plans), self.left(plans))
 
     def retire(self, plans: Plans) -> tuple[str, ...]:
@@ -113,11 +101,19 @@ class StoppedQuery:
         if empty:
             kept = {store: plan.without(empty) for store, plan in plans.items()}
             plan = replace(self._plan(kept, _CHUNK), retired=empty)
-            self._run(plan, snapshot=False, backfill=False)
+            # In one manifest: a family is everywhere, or nowhere.
+            retiring = Retiring(plan, self._manifest.key_schema)
+            self._publish(list(self._reports(retiring, kept)), plan)
         return tuple(sorted(empty))
 
-    def _is_long(self) -> bool:
-        return any(len(state.changelogs) >= _LONGEST for state in self._manifest.partitions)
+    def _reports(self, work: Work, plans: Plans) -> Iterator[PartitionReport]:
+        partitions = self._manifest.partitions
+        replayed = sum(each.file.size for state in partitions for each in state.changelogs)
+        is_small = self._about_left(plans) < _FEW and replayed < _LITTLE
+        told = shared_out(work, range(len(partitions)), 1 if is_small else cores())
+        with closing(told):
+            for _, document in told:
+                yield PartitionReport(**document)
 
     def _plan(self, plans: Plans, options: BackfillOptions) -> BatchPlan:
         return BatchPlan(
@@ -135,17 +131,16 @@ class StoppedQuery:
             processing_time=time.time_ns() // 1_000_000,
         )
 
-    def _run(
-        self, plan: BatchPlan, *, snapshot: bool, backfill: bool = True
-    ) -> list[PartitionReport]:
-        numbers = range(len(plan.partitions))
-        with few_collections():
-            reports = [self._partition(plan, n, snapshot, backfill) for n in numbers]
+    def _publish(self, reports: Iterable[PartitionReport], plan: BatchPlan) -> None:
+        before = self._manifest
+        states = list(before.partitions)
+        for report in reports:
+            # Who works on a partition to its end does not know where its changelogs have gone.
+            packs = states[report.partition].packs
+            states[report.partition] = PartitionState.from_json(report.state).packed(packs)
         self._epoch.require_own()
         if self._manifest.epoch >= self._epoch.number:
             self._epoch = self._epoch.following()
-        before = self._manifest
-        states = [PartitionState.from_json(report.state) for report in reports]
         self._manifest = replace(
             before,
             epoch=self._epoch.number,
@@ -157,32 +152,16 @@ class StoppedQuery:
         )
         publish_manifest(self._layout, self._manifest)
         self._epoch.require_newest()
-        return reports
-
-    def _partition(
-        self, plan: BatchPlan, number: int, snapshot: bool, backfill: bool
-    ) -> PartitionReport:
-        report = PartitionReport(number)
-        place = PartitionPlace(
-            number, plan.layout.partition(number), working_copy(plan.working, number)
-        )
-        with opened(place, plan.partitions[number], plan.version) as partition:
-            stores = OpenStores(partition, plan, KeyCodec(self._key()))
-            if backfill:
-                stores.backfill(report)
-            retire_families(partition, plan, number)
-            report.state = partition.commit(snapshot=snapshot).to_json()
-        return report
-
-    def _key(self) -> StructType:
-        from pyspark.sql.types import StructType
-
-        return StructType.fromJson(self._manifest.key_schema)
 
     def left(self, plans: Plans) -> dict[str, int]:
         """By family, the values that are not in their target's format."""
         names = [family.name for plan in plans.values() for family in plan.sources]
         return {name: self._manifest.left(name) or 0 for name in names}
+
+    def _about_left(self, plans: Plans) -> int:
+        """The sum of `left`, also before every partition has counted."""
+        names = [family.name for plan in plans.values() for family in plan.sources]
+        return sum(each.about(name) for each in self._manifest.partitions for name in names)
 
     def _quarantined(self, plans: Plans) -> int:
         names = [family.name for plan in plans.values() for family in plan.sources]

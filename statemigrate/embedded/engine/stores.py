@@ -42,17 +42,20 @@ class OpenStores:
 
     def backfill(self, report: PartitionReport) -> None:
         """Migrate a chunk of what is left, within the budget."""
-        options = self._plan.backfill
-        if not options.enabled:
-            return
-        budget = self._plan.tuner.budget(self._plan.beside(report.rows, report.live_ms))
+        if self._plan.backfill.enabled:
+            beside = self._plan.beside(report.rows, report.live_ms)
+            self.migrate(report, self._plan.tuner.budget(beside))
+
+    def migrate(self, report: PartitionReport, budget: Budget) -> bool:
+        """Migrate as much as the budget allows; whether nothing is left but what cannot migrate."""
         for access in self.accesses:
             for source in access.sources:
                 chunk = self._chunk(access, source, budget)
                 _add(report, chunk)
                 budget = _rest(budget, chunk)
-                if budget.rows <= 0 or budget.milliseconds <= 0:
-                    return
+                if not chunk.finished:
+                    return False
+        return True
 
     def _chunk(self, access: DualAccess[Any], source: Source[Any], budget: Budget) -> Chunk:
         on_error = self._plan.backfill.on_error

@@ -35,13 +35,13 @@ def run_partition(
     report = PartitionReport(number)
     output = OutputRows(schema.output)
     try:
-        yield from _run(batches, plan, schema, processor, report, output)
+        yield from processed(batches, plan, schema, processor, report, output)
     except StatemigrateError as error:
         report.error = error.to_json()
     yield output.report(report)
 
 
-def _run(
+def processed(
     batches: Iterator[Any],
     plan: BatchPlan,
     schema: BatchSchema,
@@ -49,6 +49,7 @@ def _run(
     report: PartitionReport,
     output: OutputRows,
 ) -> Iterator[Any]:
+    """What `run_partition` does of the report's partition, in whichever process."""
     number = report.partition
     place = PartitionPlace(
         number, plan.layout.partition(number), working_copy(plan.working, number)
@@ -60,7 +61,7 @@ def _run(
         handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
         arrivals = Arrivals(batches, schema, stores.read_ahead)
-        for rows in _processed(arrivals, processor, handle, plan, report):
+        for rows in _outputs(arrivals, processor, handle, plan, report):
             if output.add(rows):
                 yield from output.flush()
         processor.close()
@@ -99,7 +100,7 @@ def _snapshot_due(plan: BatchPlan, number: int) -> bool:
     return (plan.version + 1 + number) % plan.snapshot_every == 0
 
 
-def _processed(
+def _outputs(
     arrivals: Arrivals,
     processor: Any,
     handle: EmbeddedHandle,

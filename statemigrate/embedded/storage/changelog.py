@@ -8,10 +8,12 @@ bounded in records and in bytes, so that neither writing nor reading takes memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from statemigrate.embedded.storage.arrow_messages import (
     RECORD_BATCH,
@@ -31,7 +33,7 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _ROWS_A_BLOCK = 16_384
-_BYTES_A_BLOCK = 64 << 20
+_BYTES_A_BLOCK = 32 << 20
 _LARGE = 4_096
 """Bytes from which on a record counts towards a block's; a block of smaller ones is full before."""
 _Columns = tuple[list[str], list[bytes], list[bytes | None]]
@@ -47,10 +49,13 @@ class ChangelogWriter:
     """Collects a batch's writes; the file comes into being with the first block."""
 
     def __init__(self, directory: Path, version: int) -> None:
-        self._path = directory / file_name(version, "changelog")
+        self._directory = directory
+        self._version = version
         self._file: DurableFile | None = None
         self._stream: Any = None
-        self._records: list[tuple[str, bytes, bytes | None]] = []
+        self._families: list[bytes] = []
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
         self._large = 0
         self.records = 0
 
@@ -60,25 +65,41 @@ class ChangelogWriter:
 
     def adding(self, family: str) -> Callable[[bytes, bytes | None], None]:
         """`add` for one family: called for every write, so as short as it can be."""
-        records, append = self._records, self._records.append
+        name, keys = family.encode(), self._keys
+        add_family, add_key = self._families.append, self._keys.append
+        add_value = self._values.append
 
         def add(key: bytes, value: bytes | None) -> None:
-            append((family, key, value))
-            size = len(key) if value is None else len(key) + len(value)
-            if size >= _LARGE:
-                self._large += size
-            if len(records) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
+            add_family(name)
+            add_key(key)
+            add_value(value)
+            if value is not None and len(value) >= _LARGE:
+                self._large += len(value)
+            if len(key) >= _LARGE:
+                self._large += len(key)
+            if len(keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
                 self._write_block()
 
         return add
 
+    def add_many(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """`add` for several keys."""
+        self._families += [family.encode()] * len(keys)
+        self._keys += keys
+        self._values += values
+        self._large += sum(len(each) for each in (*keys, *values) if each and len(each) >= _LARGE)
+        if len(self._keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
+            self._write_block()
+
     def publish(self) -> FileReference | None:
-        """Make the changelog durable; None when nothing was recorded."""
+        """Make the changelog durable; None when nothing was recorded. What follows is another."""
         self._write_block()
         if self._file is None:
             return None
         self._stream.close()
-        return self._file.publish()
+        published = self._file.publish()
+        self._file = None
+        return published
 
     def abandon(self) -> None:
         """Leave nothing behind."""
@@ -88,30 +109,49 @@ class ChangelogWriter:
     def _write_block(self) -> None:
         import pyarrow as pa
 
-        if not self._records:
+        if not self._keys:
             return
         schema = _schema()
-        columns = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*self._records, strict=True), schema, strict=True)
-        ]
-        block = pa.RecordBatch.from_arrays(columns, schema=schema)
-        with unwritable(self._path.parent):
+        columns: tuple[list[Any], ...] = (self._families, self._keys, self._values)
+        arrays = [column_of(each, field.type) for each, field in zip(columns, schema, strict=True)]
+        block = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        with unwritable(self._directory):
             self._open().write_batch(block)
-        self.records += len(self._records)
-        # Cleared, not replaced: whoever adds holds on to this list.
-        self._records.clear()
+        self.records += len(self._keys)
+        # Cleared, not replaced: whoever adds holds on to these lists.
+        for each in columns:
+            each.clear()
         self._large = 0
 
     def _open(self) -> Any:
         import pyarrow as pa
 
         if self._file is None:
-            self._file = DurableFile(self._path)
+            self._file = DurableFile(self._directory / file_name(self._version, "changelog"))
+            self.records = 0
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             sink = pa.PythonFile(self._file.stream, mode="w")
             self._stream = pa.ipc.new_stream(sink, _schema(), options=options)
         return self._stream
+
+
+def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:
+    """An array of bytes or of encoded strings; none of them may be larger than a block.
+
+    Made of its buffers: Arrow converts value by value, and imports pandas before the first one.
+    """
+    import pyarrow as pa
+
+    if None not in values:
+        validity, held = None, cast("Sequence[bytes]", values)
+    else:
+        # The lowest bit is the first value's.
+        text = "".join(["0" if value is None else "1" for value in reversed(values)])
+        validity = pa.py_buffer(int(text, 2).to_bytes((len(values) + 7) // 8, "little"))
+        held = [b"" if value is None else value for value in values]
+    offsets = array("i", accumulate(map(len, held), initial=0))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(b"".join(held))]
+    return pa.Array.from_buffers(data_type, len(values), buffers)
 
 
 def read_changelog(

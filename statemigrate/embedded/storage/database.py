@@ -6,7 +6,7 @@ is worth nothing: `proof` tells which copies may be believed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class Database:
 
         self.path = path
         self._on_close: list[Callable[[], None]] = []
+        self._handles: dict[str, Any] = {}
         # The stub has a method here; the extension has a property.
         options: Any = WriteOptions()
         options.disable_wal = True
@@ -85,8 +86,29 @@ class Database:
                 self._columns[family] = self._column(_PREFIX + family)
         return self._columns[family]
 
+    def write(self, records: Iterable[tuple[str, bytes, bytes | None]]) -> None:
+        """Write many records at once: family, key and value, which is None for a delete."""
+        from rocksdict import WriteBatch
+
+        with translated(self.path):
+            batch = WriteBatch(raw_mode=True)
+            put, delete, handles = batch.put, batch.delete, self._handles
+            for family, key, value in records:
+                if family not in handles:
+                    handles[family] = self._handle(family)
+                if value is None:
+                    delete(key, handles[family])
+                else:
+                    put(key, value, handles[family])
+            self._database.write(batch, self._write_options)
+
+    def _handle(self, family: str) -> Any:
+        self.column(family)
+        return self._database.get_column_family_handle(_stored_name(family))
+
     def drop(self, family: str) -> None:
         """Drop ``family`` with everything in it, on disk and at once."""
+        self._handles.pop(family, None)
         if self._columns.pop(family, None) is not None:
             with translated(self.path):
                 self._database.drop_column_family(_PREFIX + family)
@@ -111,7 +133,7 @@ class Database:
     def close(self, closed: Callable[[Path], None] = lambda _: None) -> None:
         """Close, let ``closed`` look at the files while nobody else can, and release them."""
         # RocksDB refuses to close while handles of column families are alive.
-        self._columns = {}
+        self._columns, self._handles = {}, {}
         try:
             with translated(self.path):
                 self._database.close()
@@ -119,6 +141,10 @@ class Database:
         finally:
             for release in self._on_close:
                 release()
+
+
+def _stored_name(family: str) -> str:
+    return META if family == META else _PREFIX + family
 
 
 @contextmanager

@@ -146,6 +146,14 @@ class PartitionState:
             },
         }
 
+    def about(self, family: str) -> int:
+        """How many records a family has, or where that is not known, may have at the most."""
+        found = self.entries.get(family, 0)
+        if found is not None:
+            return found
+        counted = self.base.snapshot.records if self.base.snapshot else None
+        return (counted or {}).get(family, 0) + self.base.written
+
     @property
     def all_changelogs(self) -> tuple[ChangelogReference, ...]:
         """Those since either snapshot."""
@@ -160,6 +168,11 @@ class PartitionState:
     @property
     def _chains(self) -> tuple[ChangelogReference, ...]:
         return (*self.changelogs, *self.base.changelogs)
+
+    @property
+    def packs(self) -> dict[str, Pack]:
+        """Where changelogs are that are in a pack, by their names."""
+        return {each.file.name: each.pack for each in self._chains if each.pack is not None}
 
     def packed(self, packs: Mapping[str, Pack]) -> PartitionState:
         """The same, some of its changelogs, by name, in a pack."""

@@ -123,6 +123,7 @@ class CommittedPartition:
             family.format,
             column=self._database.column(family.name),
             write=_refuse,
+            write_many=_refuse,
             entries=self._state.entries.get(family.name, 0),
         )
         self._opened.append(opened)
@@ -196,5 +197,5 @@ def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
     )
 
 
-def _refuse(key: bytes, value: bytes | None) -> None:
+def _refuse(key: object, value: object) -> None:
     raise AssertionError(f"a reader writes nothing, yet {key!r} was to become {value!r}")

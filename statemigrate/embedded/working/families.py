@@ -6,7 +6,7 @@ an eight-byte position, so that an append costs the same however long the list i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from statemigrate.families import Span
 from statemigrate.formats import Format, Value
 
 Write = Callable[[bytes, bytes | None], None]
+WriteMany = Callable[[Sequence[bytes], Sequence[bytes | None]], None]
 _POSITION = 8
 _BLOCK = 256
 
@@ -24,9 +25,9 @@ _BLOCK = 256
 class RocksFamily:
     """Values of one revision in a column family.
 
-    ``write`` is the partition's way of writing this family: to the database and the changelog
-    together, None for a delete. ``entries`` is the exact number of records while the family is a
-    source, and None while it is a target, whose size nothing depends on.
+    ``write`` and ``write_many`` are the partition's ways of writing this family: to the database
+    and the changelog together, None for a delete. ``entries`` is the exact number of records while
+    the family is a source, and None while it is a target, whose size nothing depends on.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RocksFamily:
         *,
         column: Any,
         write: Write,
+        write_many: WriteMany,
         entries: int | None = None,
     ) -> None:
         self.name = name
@@ -47,7 +49,9 @@ class RocksFamily:
         self._read = named(column.get, Path(column.path()))
         self._holds = named(column.__contains__, Path(column.path()))
         self._write = write
+        self._write_many = write_many
         self._encode = fmt.encode
+        self._encode_many = fmt.encode_many
         self._decode = fmt.decode
         self._decode_many = fmt.decode_many
         self._ahead: dict[bytes, Value | None] = {}
@@ -68,7 +72,7 @@ class RocksFamily:
 
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
-        del self._column, self._read, self._holds, self._write
+        del self._column, self._read, self._holds, self._write, self._write_many
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -101,6 +105,24 @@ class RocksFamily:
             self._ahead.pop(key, None)
         if self.entries is not None:
             self.entries -= 1
+
+    def holds_any(self, keys: Sequence[bytes]) -> bool:
+        """See `statemigrate.families.BlockFamily.holds_any`."""
+        # Mostly there is nothing at all between the first and the last.
+        first = next(records(self._column, Span(lower=keys[0])), None)
+        return first is not None and first[0] <= keys[-1] and any(map(self._holds, keys))
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
+        """See `statemigrate.families.BlockFamily.put_many`."""
+        self._write_many(keys, self._encode_many(values))
+        self._ahead = {}
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """See `statemigrate.families.BlockFamily.delete_many`."""
+        self._write_many(keys, [None] * len(keys))
+        self._ahead = {}
+        if self.entries is not None:
+            self.entries -= len(keys)
 
     def scan(self, span: Span) -> Iterator[tuple[bytes, Value]]:
         """See `statemigrate.families.Family.scan`."""
@@ -157,6 +179,23 @@ class RocksListFamily(RocksFamily):
         removed = self._remove(key)
         if self.entries is not None:
             self.entries -= removed
+
+    def holds_any(self, keys: Sequence[bytes]) -> bool:
+        """See `statemigrate.families.BlockFamily.holds_any`."""
+        return any(map(self.contains, keys))
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[list[Value]]) -> None:  # type: ignore[override]
+        """See `statemigrate.families.BlockFamily.put_many`."""
+        encoded = [self._encode_many(each) for each in values]
+        for key, elements in zip(keys, encoded, strict=True):
+            self._remove(key)
+            places = [_element(key, position) for position in range(len(elements))]
+            self._write_many(places, elements)
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """See `statemigrate.families.BlockFamily.delete_many`."""
+        for key in keys:
+            self.delete(key)
 
     def scan(self, span: Span) -> Iterator[tuple[bytes, list[Value]]]:  # type: ignore[override]
         """See `statemigrate.families.Family.scan`."""

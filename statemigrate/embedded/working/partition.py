@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,11 @@ class Partition:
         self._meta: Any = self._database.column(META)
         self._meta.put(STATE, UNCOMMITTED)
 
+    @property
+    def changelogs(self) -> int:
+        """How many changelogs there are since the last snapshot."""
+        return len(self._before.changelogs)
+
     def target(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         """Open ``family`` for writing; what was noted of it as a source no longer holds."""
         self._forget(family.name)
@@ -112,9 +118,19 @@ class Partition:
     def commit(self, *, snapshot: bool) -> PartitionState:
         """Publish the batch's changes and close; the state the next batch starts from."""
         with unwritable(self._place.directory):
-            return self._commit(snapshot=snapshot)
+            after = self._published(snapshot=snapshot)
+            self._database.flush()
+            self._close(partial(prove, state=after.state))
+            return after
 
-    def _commit(self, *, snapshot: bool) -> PartitionState:
+    def publish(self, *, snapshot: bool) -> PartitionState:
+        """Publish the changes so far and stay open, for more of them in a file of their own."""
+        with unwritable(self._place.directory):
+            self._before = self._published(snapshot=snapshot)
+            self._meta.put(STATE, UNCOMMITTED)
+            return self._before
+
+    def _published(self, *, snapshot: bool) -> PartitionState:
         for family in self._counted.values():
             self._settle(family)
         file = self._log.publish()
@@ -126,10 +142,7 @@ class Partition:
         if snapshot and (after.changelogs or not after.base.is_counted):
             after = self._stored(after)
             self._remove_unnamed(file, after)
-        after = self._described(after)
-        self._database.flush()
-        self._close(partial(prove, state=after.state))
-        return after
+        return self._described(after)
 
     def _stored(self, after: PartitionState) -> PartitionState:
         directory = self._place.directory
@@ -183,6 +196,7 @@ class Partition:
             family.format,
             column=column,
             write=write,
+            write_many=partial(self._write_many, family.name),
             entries=entries,
         )
         self._opened.append(opened)
@@ -200,6 +214,12 @@ class Partition:
             add(key, value)
 
         return write
+
+    def _write_many(
+        self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> None:
+        self._database.write(zip(repeat(family), keys, values, strict=False))
+        self._log.add_many(family, keys, values)
 
     def _write_meta(self, key: bytes, value: bytes | None) -> None:
         self._writer(META, self._meta)(key, value)

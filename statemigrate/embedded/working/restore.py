@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
 
 from statemigrate.embedded.storage.changelog import read_changelog
 from statemigrate.embedded.storage.database import META, Database, translated
@@ -21,6 +21,7 @@ from statemigrate.embedded.working.proof import proven_state, remove, withdraw
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
+_AT_ONCE = 1_024
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
@@ -140,17 +141,16 @@ def _replay(database: Database, changelog: ChangelogReference, directory: Path) 
     meta = database.column(META)
     meta.put(STATE, UNCOMMITTED)
     path = changelog.file.within(directory)
-    for family, key, value in read_changelog(path, changelog.file):
-        _apply(database, family, key, value)
+    for is_write, records in groupby(read_changelog(path, changelog.file), key=_is_write):
+        if is_write:
+            while block := list(islice(records, _AT_ONCE)):
+                database.write(block)
+        else:
+            for _, name, _ in records:
+                database.drop(name.decode())
     meta.put(STATE, changelog.state.encode())
 
 
-def _apply(database: Database, family: str, key: bytes, value: bytes | None) -> None:
-    if not family:
-        database.drop(key.decode())
-        return
-    column: Any = database.column(family)
-    if value is None:
-        column.delete(key)
-    else:
-        column.put(key, value)
+def _is_write(record: tuple[str, bytes, bytes | None]) -> bool:
+    # A family that is dropped has its name as the key.
+    return record[0] != ""

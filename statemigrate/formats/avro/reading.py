@@ -6,7 +6,7 @@ reads whatever Avro allows, and says what is wrong with all other bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from io import BytesIO
 from typing import Any, cast
@@ -20,13 +20,17 @@ from statemigrate.formats.avro.zero_size import check_items, holds_such_arrays
 from statemigrate.formats.schema.nodes import Record, avro_json, numbered
 
 Read = Callable[[bytes], dict[str, Any]]
+ReadMany = Callable[[Sequence[bytes]], list[dict[str, Any]]]
 
 
-def reader_of(record: Record) -> Read:
-    """Compile the reader of a record. It raises FormatError if it is not exactly one value."""
+def readers_of(record: Record) -> tuple[Read, ReadMany]:
+    """Compile the readers of a record's value, and of many.
+
+    They raise FormatError for bytes that are not exactly one value.
+    """
     strict = strict_reader_of(record)
     if holds_such_arrays(stored_as(record)):
-        return strict
+        return strict, lambda values: list(map(strict, values))
     # Made when it is needed: most formats of a lineage never read a value.
     compiled = cache(lambda: compiled_reader(record))
 
@@ -37,7 +41,14 @@ def reader_of(record: Record) -> Read:
             # Something about these bytes is not as usual: this one reads them, or says what it is.
             return strict(data)
 
-    return read
+    def read_many(values: Sequence[bytes]) -> list[dict[str, Any]]:
+        read_one = compiled()
+        try:
+            return [read_one(data) for data in values]
+        except Exception:
+            return [read(data) for data in values]
+
+    return read, read_many
 
 
 def strict_reader_of(record: Record) -> Read:

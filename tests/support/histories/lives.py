@@ -150,7 +150,12 @@ def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
     revision = revision or "base"
     kind = STORES[store]
     opened = family_class(kind)(
-        family, revision, FORMATS[revision], column=column, write=lambda _key, _value: None
+        family,
+        revision,
+        FORMATS[revision],
+        column=column,
+        write=lambda _key, _value: None,
+        write_many=lambda _keys, _values: None,
     )
     found = []
     for data, value in opened.scan(Span()):
