@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         ForeignFileError,
         FormatError,
         LineageError,
+        MissingPackageError,
         PageError,
         RewriteError,
         ScriptError,
@@ -110,8 +111,9 @@ _NAMES = {
     "statemigrate.embedded.progress": "BatchProgress",
     "statemigrate.errors": (
         "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
-        "FormatError LineageError PageError RewriteError ScriptError StartupError "
-        "StatemigrateError StorageError TransformError UnsupportedError ValueMismatchError"
+        "FormatError LineageError MissingPackageError PageError RewriteError ScriptError "
+        "StartupError StatemigrateError StorageError TransformError UnsupportedError "
+        "ValueMismatchError"
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
     "statemigrate.inspect.checking.report": "CheckReport Finding",
@@ -171,6 +173,7 @@ __all__ = [
     "Lineage",
     "LineageError",
     "Migration",
+    "MissingPackageError",
     "NativeMetrics",
     "NewCode",
     "NewScript",
@@ -234,9 +237,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'statemigrate' has no attribute {name!r}")
+    try:
         return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'statemigrate' has no attribute {name!r}")
+    except ImportError as error:
+        from statemigrate.errors import without_pyspark
+
+        raise without_pyspark(error) or error from error
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any, Self
 
 from statemigrate.typed_json import typed, untyped
@@ -197,5 +198,25 @@ class CheckpointInUseError(CheckpointError):
     """Another query holds the checkpoint or its working directory."""
 
 
+class MissingPackageError(StatemigrateError, ImportError):
+    """A package that is needed for this is not installed. Data: ``package``."""
+
+
 class UnsupportedError(StatemigrateError):
     """Something this engine does not do; asking for it is an error, never ignored."""
+
+
+def without_pyspark(error: ImportError) -> MissingPackageError | None:
+    """What to say of an import that failed for want of PySpark; None if it was something else.
+
+    statemigrate does not bring PySpark, so that it never replaces the one of a platform.
+    """
+    if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        return None
+    return MissingPackageError(
+        "PySpark is not installed, which this needs",
+        expected="PySpark 4.0 or newer, the platform's or one of your own",
+        found=f"this Python without it ({sys.executable})",
+        next_action="run this with the Python of your Spark; or pip install 'statemigrate[spark]'",
+        package="pyspark",
+    )

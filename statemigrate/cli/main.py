@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import print_error, print_line, print_unexpected
-from statemigrate.errors import StatemigrateError
+from statemigrate.errors import StatemigrateError, without_pyspark
 
 VERBS = {
     "init": ("scripts", "Make a folder for migration scripts."),
@@ -54,6 +55,15 @@ class Verbs(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb; of one that is not there, say which it may have been."""
+        close = get_close_matches(args[0], VERBS, n=1)
+        if close and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002
@@ -81,9 +91,10 @@ class Verbs(click.Group):
             if _is_interrupted(error):
                 print_line("Interrupted.", stderr=True)
                 ctx.exit(128 + SIGINT)
-            if isinstance(error, BrokenPipeError) or not isinstance(error, _EXPECTED):
+            expected = (isinstance(error, ImportError) and without_pyspark(error)) or error
+            if isinstance(error, BrokenPipeError) or not isinstance(expected, _EXPECTED):
                 raise
-            print_error(error, ctx.ensure_object(Settings))
+            print_error(expected, ctx.ensure_object(Settings))
             ctx.exit(1)
 
 

@@ -6,6 +6,7 @@ from function_deployments import Deployments
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
+from support.sessions import spark_version
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, NESTED, NESTED_SCRIPT, batch
 from tally_functions import Tally, envelopes
 
@@ -115,6 +116,7 @@ class Taken(StatefulProcessor):
         pass
 
 
+@pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
 def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployments, scripts):
     pipeline, spark = deployments.pipeline, deployments.pipeline.spark
     first, second = batch("first", range(6)), batch("second", range(3, 9))
@@ -142,6 +144,7 @@ def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployme
     assert pipeline.state("tally") == deployments.expected.stored(CENTS)["tally"]
 
 
+@pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
 def test_a_checkpoint_of_another_kind_is_refused(deployments, pipeline):
     pipeline.feed(batch("first", range(3)))
     pipeline.deploy_natively(Taken())

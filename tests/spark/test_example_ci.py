@@ -20,7 +20,7 @@ BIDS = [[(1, "lamp", "12.50"), (2, "vase", "7.25")], [(1, "lamp", "0.75"), (3, N
 
 def commands(job):
     found = [step["run"] for step in WORKFLOW["jobs"][job]["steps"] if "run" in step]
-    assert found[0].startswith("pip install statemigrate==")
+    assert found[0].startswith('pip install "statemigrate[spark]==')
     return found[1:]
 
 

@@ -16,6 +16,7 @@ from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
+from statemigrate.native.spark_state.versions import REWRITING, check_spark_version
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.lineages import StoreScripts
@@ -117,6 +118,7 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     if not apply:
         return rewriting
     require_answers(plan)
+    check_spark_version(REWRITING, "rewrite a checkpoint")
     session = session_of(spark, str(old))
     check_stopped(old_files, session)
     origin = OldCheckpoint(old_files, shape.query_id)

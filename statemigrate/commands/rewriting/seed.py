@@ -17,6 +17,7 @@ from statemigrate.commands.rewriting.rewrite import counted, require_answers
 from statemigrate.errors import RewriteError
 from statemigrate.files.opening import open_files
 from statemigrate.native.spark_state.session import session_of
+from statemigrate.native.spark_state.versions import REWRITING, check_spark_version
 from statemigrate.rewrite.plan.asking.ask import OF_TABLES
 from statemigrate.rewrite.plan.asking.expiring import EXPIRES
 from statemigrate.rewrite.plan.asking.questions import Question, RewriteAnswers
@@ -106,6 +107,7 @@ def seed(  # noqa: PLR0913 - all but two by name
     ``apply``.
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
+    check_spark_version(REWRITING, "rewrite a checkpoint")
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)

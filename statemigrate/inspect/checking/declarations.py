@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from statemigrate.deployment import Declared, Settings, plan_store
 from statemigrate.errors import LineageError, StatemigrateError
-from statemigrate.inspect.checking.code import Code, code_in
 from statemigrate.inspect.checking.report import Finding
 from statemigrate.scripts.survey import Survey
+
+if TYPE_CHECKING:
+    from statemigrate.inspect.checking.code import Code
 
 
 def target_findings(found: Survey, targets: Mapping[str, str]) -> Iterator[Finding]:
@@ -43,6 +46,9 @@ def code_findings(
     without scripts, with broken ones, or ``without_target`` have nothing to compare with.
     """
     for reference in references:
+        # Scripts alone are checked where there is no PySpark.
+        from statemigrate.inspect.checking.code import code_in
+
         try:
             code = code_in(reference)
         except StatemigrateError as error:

@@ -19,6 +19,7 @@ from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.live.control import MARKER
 from statemigrate.native.spark_state.patience import patiently
+from statemigrate.native.spark_state.placing import placed
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class _Keys:
 
         marker = functions.lit(query).alias(MARKER)
         numbered = self._distinct().select("key", self._chunk(chunks).alias("chunk"))
-        split = numbered.repartitionById(chunks, "chunk").select("key.*", marker)
+        split = placed(numbered, chunks, "chunk").select("key.*", marker)
         # A file appears when it is complete: Spark writes it elsewhere and renames it.
         split.write.option("maxRecordsPerFile", 0).parquet(location)
 

@@ -22,6 +22,7 @@ from statemigrate.native.live.families import (
     NativeValueFamily,
 )
 from statemigrate.native.live.rows_within import taking_rows
+from statemigrate.native.spark_state.versions import check_kind
 from statemigrate.processor.handle import DualAccessHandle
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
@@ -119,6 +120,7 @@ class NativeHandle(DualAccessHandle):
         target = self._state(declared, plan.target.name, declared.schema)
         if not plan.sources:
             return taking_rows(target, pyspark.__version__)
+        check_kind(declared.kind, declared.store)
         access = self._access(declared, plan, target)
         self._accesses.append(access)
         if plan.migrates_unasked:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from statemigrate.errors import UnsupportedError
 
-OLDEST = (4, 1)
+OLDEST = (4, 0)
+REWRITING = (4, 1)
+"""The first that rewrites are tried on."""
+_LISTS = (4, 1)
 
 
 def release_line(version: str) -> tuple[int, int]:
@@ -13,15 +16,36 @@ def release_line(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def check_spark_version() -> None:
-    """Raise `UnsupportedError` for a PySpark that is too old for what is done here."""
+def check_spark_version(
+    oldest: tuple[int, int] = OLDEST, purpose: str = "migrate Spark's own state"
+) -> None:
+    """Raise `UnsupportedError` for a PySpark that is too old for a purpose."""
     import pyspark
 
-    if release_line(pyspark.__version__) < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    if release_line(pyspark.__version__) < oldest:
+        needed = ".".join(map(str, oldest))
         raise UnsupportedError(
-            "this PySpark is too old to migrate Spark's own state",
-            expected=f"PySpark {needed} or newer, the first with transformWithState over Rows",
+            f"this PySpark is too old to {purpose}",
+            expected=f"PySpark {needed} or newer",
             found=f"PySpark {pyspark.__version__}",
             next_action=f"pip install 'pyspark>={needed},<5'; Spark reads older checkpoints",
+        )
+
+
+def check_kind(kind: str, store: str) -> None:
+    """Raise `UnsupportedError` for state that this PySpark does not give as it was written.
+
+    PySpark 4.0 hands lists to Python through pandas: integers beside a null become floats.
+    """
+    import pyspark
+
+    if kind == "list" and release_line(pyspark.__version__) < _LISTS:
+        needed = ".".join(map(str, _LISTS))
+        raise UnsupportedError(
+            f"this PySpark does not give the elements of a list as they are (state {store})",
+            expected=f"PySpark {needed} or newer for list state that migrates",
+            found=f"PySpark {pyspark.__version__}, which hands integers beside a null as floats",
+            next_action=f"migrate {store} after Spark was upgraded, or by `statemigrate rewrite`; "
+            "value and map state migrate here",
+            store=store,
         )

@@ -26,6 +26,7 @@ from statemigrate.native.live.deployed import Deployed
 from statemigrate.native.seen.record import StoreRecord, read_record
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.spark_state.versions import check_kind
 from statemigrate.native.startup.stored import CommittedState, read_stores
 from statemigrate.processor.handle import Listening, declared_variables
 
@@ -57,6 +58,8 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
         return replace(unseen, records=_records(plans, {}, {}, seen, settings))
     record = read_record(files)
     migrating = {each.store: each for each in declared if each.store in lineages}
+    for each in migrating.values():
+        check_kind(each.kind, each.store)
     state = read_stores(checkpoint, migrating, lineages, record, settings.accept_edited)
     for each in declared:
         if each.store not in migrating:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.formats import Format, Value
+from statemigrate.formats.arrow_values import plain_values
 from statemigrate.processor.rows import RowCodec
 
 if TYPE_CHECKING:
@@ -86,18 +87,6 @@ def _equals(column: Any, value: Any) -> Any:
 
 def arrow_rows(batch: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow record batch as dictionaries, maps as dictionaries too."""
-    # Asking for maps costs three times as much, whether there are any or not.
-    options = {"maps_as_pydicts": "strict"} if _holds_maps(batch.schema) else {}
-    columns = [column.to_pylist(**options) for column in batch.columns]
+    columns = [plain_values(column) for column in batch.columns]
     for values in zip(*columns, strict=True):
         yield dict(zip(batch.schema.names, values, strict=True))
-
-
-def _holds_maps(fields: Iterable[Any]) -> bool:
-    from pyarrow import types
-
-    return any(
-        types.is_map(field.type)
-        or _holds_maps(field.type.field(place) for place in range(field.type.num_fields))
-        for field in fields
-    )

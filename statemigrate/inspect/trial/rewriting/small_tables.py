@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.formats import Format, Struct, Value
+from statemigrate.formats.arrow_values import plain_values
 from statemigrate.migration import Entry, Step
 from statemigrate.migration.tables import upgraded_table
 
@@ -25,8 +26,9 @@ def through_a_table(
     ]
     found = upgraded_table(step, pa.Table.from_arrays(columns, names=list(fields)))
     new_key = step.key or key_format
-    rows = found.to_pylist(maps_as_pydicts="strict")
-    return [(new_key.conform(row["key"]), step.conformed(row["value"])) for row in rows]
+    keys, values = (plain_values(found.column(name)) for name in ("key", "value"))
+    pairs = zip(keys, values, strict=True)
+    return [(new_key.conform(key), step.conformed(value)) for key, value in pairs]
 
 
 def _arrow(format: Format) -> Any:
