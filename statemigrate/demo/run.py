@@ -74,11 +74,13 @@ class _Demo:
         if self._options.engine == "embedded":
             yield from self._deployment("second deployment", "after", story.second_deployment())
             return
-        yield ActBegun(*story.adoption())
-        with self._times.timed("adoption"):
-            _adopted(str(self._folder.checkpoint))
+        if self._options.engine == "native":
+            yield ActBegun(*story.adoption())
+            with self._times.timed("adoption"):
+                _adopted(str(self._folder.checkpoint))
         last = self._deployment("restart", "retire", story.retirement())
-        second = story.second_deployment()
+        paged = self._options.engine == "paged"
+        second = story.second_deployment_on_pages() if paged else story.second_deployment()
         yield from self._deployment("second deployment", "after", second, FILES - FIRST_FILES - 1)
         yield from last
 
@@ -95,7 +97,7 @@ class _Demo:
 
     def _written(self, batch: int) -> int:
         count = self._options.partitions
-        if self._options.engine == "native":
+        if self._options.engine != "embedded":
             return native_job.partitions_written(self._folder.checkpoint, count, batch)
         return changelogs_written(self._folder.checkpoint, count, batch)
 

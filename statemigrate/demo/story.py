@@ -39,6 +39,17 @@ def second_deployment() -> Text:
     )
 
 
+def second_deployment_on_pages() -> Text:
+    """The new processor, where many keys are in one page."""
+    return (
+        "Act 2: the second deployment, migrating",
+        "The new processor groups fields into structs and keeps money as decimals; one script says "
+        "how a value gets from one format to the other. It starts on the same checkpoint, runs the "
+        "interrupted batch again and goes on. A page is migrated whole when an event of any of its "
+        "keys comes; a backfill touches the other pages, some a batch.",
+    )
+
+
 def adoption() -> Text:
     """Making room for the control source."""
     return (

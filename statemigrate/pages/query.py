@@ -11,6 +11,7 @@ from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import WATERMARK, with_control
+from statemigrate.native.live.deployed import COUNTED
 from statemigrate.pages.handle import TimeMode
 from statemigrate.pages.initial import initial_state, with_bucket
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
@@ -83,6 +84,8 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
         output=made,
         time_mode=mode,
     )
+    # For `migration_counts`; what travels to the workers has them anyway.
+    vars(processor)[COUNTED] = deployment.counts
     arriving = with_bucket(stream, columns, pages)
     if mode != "eventtime":
         arriving = arriving.mapInArrow(pack, PACKED)

@@ -25,12 +25,13 @@ def kill_while_migrating(cluster, folder, killed):
         time.sleep(0.02)
 
 
-def test_every_key_is_right_though_an_executor_was_killed(tmp_path):
+@pytest.mark.parametrize("engine", ["native", "paged"])
+def test_every_key_is_right_though_an_executor_was_killed(tmp_path, engine):
     folder, killed = tmp_path / "demo", threading.Event()
     with Cluster(tmp_path / "cluster") as cluster:
         watching = threading.Thread(target=kill_while_migrating, args=(cluster, folder, killed))
         watching.start()
-        arguments = ["demo", "--json", "--engine", "native", "--master", cluster.master]
+        arguments = ["demo", "--json", "--engine", engine, "--master", cluster.master]
         arguments += ["--directory", str(folder), "--partitions", "2"]
         arguments += ["--events", str(EVENTS), "--keys", str(KEYS)]
         try:

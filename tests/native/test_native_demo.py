@@ -12,14 +12,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 EVENTS, KEYS = 6_000, 2_000
 
 
-def test_every_key_is_right_on_sparks_own_state(tmp_path):
-    arguments = ["demo", "--json", "--engine", "native", "--directory", str(tmp_path / "demo")]
+@pytest.mark.parametrize("engine", ["native", "paged"])
+def test_every_key_is_right_on_sparks_own_state(tmp_path, engine):
+    arguments = ["demo", "--json", "--engine", engine, "--directory", str(tmp_path / "demo")]
     arguments += ["--partitions", "2", "--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
     assert figures["equal"] is True
-    assert figures["engine"] == "native"
+    assert figures["engine"] == engine
     right = {"missing": 0, "unexpected": 0, "differing": 0, "counted_twice": 0}
     assert figures["state"] == {"keys": KEYS, **right, "examples": [], "equal": True}
     assert figures["output"] == figures["state"]

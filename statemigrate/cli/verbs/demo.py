@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from statemigrate.demo.verdict.rewritten import RewriteFigures
 
 _LIVE = (300_000, 100_000, 4)
-_SIZES = {"embedded": _LIVE, "native": _LIVE, "rewrite": (120_000, 40_000, 2)}
+_SIZES = {"embedded": _LIVE, "native": _LIVE, "paged": _LIVE, "rewrite": (120_000, 40_000, 2)}
 """By engine: events, keys and partitions where they are not said."""
 
 
@@ -49,11 +49,11 @@ _SIZES = {"embedded": _LIVE, "native": _LIVE, "rewrite": (120_000, 40_000, 2)}
 )
 @click.option(
     "--engine",
-    type=click.Choice(["embedded", "native", "rewrite"]),
+    type=click.Choice(["embedded", "native", "paged", "rewrite"]),
     default="embedded",
     show_default=True,
-    help="Where the state lives: in the embedded engine or in Spark's own store, where it migrates "
-    "live, or is rewritten.",
+    help="Where the state lives: in the embedded engine, in Spark's own store, or there with many "
+    "keys in a page, where it migrates live; or is rewritten.",
 )
 @click.option(
     "--master",

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from statemigrate.demo.jobs.embedded import run_embedded
 from statemigrate.demo.jobs.expected import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.native import run_native, state_rows
+from statemigrate.demo.jobs.paged import paged_state_rows, run_paged
 from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.session import spark_session
@@ -37,8 +38,11 @@ def run_job(folder: DemoFolder, role: str) -> None:
     _DEPLOYMENTS[engine](spark, folder, role)
 
 
-_DEPLOYMENTS = {"embedded": run_embedded, "native": run_native, "rewrite": run_rewriting}
-_STATES = {"native": state_rows, "rewrite": rewritten_rows}
+_DEPLOYMENTS = {
+    **{"embedded": run_embedded, "native": run_native},
+    **{"paged": run_paged, "rewrite": run_rewriting},
+}
+_STATES = {"native": state_rows, "paged": paged_state_rows, "rewrite": rewritten_rows}
 
 
 def _end_with_parent() -> None:

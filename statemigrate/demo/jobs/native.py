@@ -42,13 +42,13 @@ def run_native(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     """Run a deployment until input and backfill are both done."""
     processor = _processor(folder, role)
     left = 0
-    stream = _stream(spark, folder)
+    stream = event_stream(spark, folder)
     if role != "before":
         stream = with_backfill(stream, by="entity", checkpoint=folder.checkpoint)
     if role == "after":
         left = _plan(spark, folder)
-    query = _started(stream, processor, folder)
-    batches = _Batches(query, processor, left, _dropped(processor))
+    query = started(_transformed(stream, processor), folder)
+    batches = Batches(query, processor, left, _dropped(processor))
     with reported(batches.so_far, folder.progress(role)):
         query.processAllAvailable()
     query.stop()
@@ -82,24 +82,34 @@ def _processor(folder: DemoFolder, role: str) -> Any:
     )
 
 
-def _stream(spark: SparkSession, folder: DemoFolder) -> DataFrame:
+def event_stream(spark: SparkSession, folder: DemoFolder) -> DataFrame:
+    """The events that have arrived, a file a batch."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder.events))
 
 
+def chunk_of(keys: int) -> int:
+    """How many keys, or pages, a batch of the backfill takes."""
+    return max(1, keys // _CHUNKS)
+
+
 def _plan(spark: SparkSession, folder: DemoFolder) -> int:
-    chunk = max(1_000, folder.options.auctions // _CHUNKS)
+    chunk = max(1_000, chunk_of(folder.options.auctions))
     scripts = ScriptFolder(example_migrations()).survey()
     return plan_backfill(str(folder.checkpoint), scripts, {}, chunk, spark=spark).keys
 
 
-def _started(stream: DataFrame, processor: Any, folder: DemoFolder) -> Any:
-    result = stream.groupBy("entity").transformWithState(
+def _transformed(stream: DataFrame, processor: Any) -> DataFrame:
+    return stream.groupBy("entity").transformWithState(
         statefulProcessor=processor,
         outputStructType=OUTPUT,
         outputMode="Update",
         timeMode="None",
     )
+
+
+def started(result: DataFrame, folder: DemoFolder) -> Any:
+    """Start the query that gives ``result`` to the sink."""
     writer = result.writeStream.outputMode("update").foreachBatch(output_files(folder.output))
     return writer.option("checkpointLocation", str(folder.checkpoint)).start()
 
@@ -112,7 +122,7 @@ def _dropped(processor: Any) -> tuple[str, ...]:
     return tuple(family.name for families in drained.values() for family in families)
 
 
-class _Batches:
+class Batches:
     """The batches of a query so far, with what its workers counted."""
 
     def __init__(self, query: Any, processor: Any, left: int, dropped: tuple[str, ...]) -> None:

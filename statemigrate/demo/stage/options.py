@@ -8,7 +8,7 @@ from typing import Literal
 from statemigrate.errors import StatemigrateError
 
 MINIMUM_KEYS = 100
-Engine = Literal["embedded", "native", "rewrite"]
+Engine = Literal["embedded", "native", "paged", "rewrite"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class DemoOptions:
                 f"the embedded engine keeps its state on one machine, not on {self.master}",
                 expected="a local master",
                 found=self.master,
-                next_action="--engine native, or leave --master out",
+                next_action="--engine native or paged, or leave --master out",
             )
         if self.partitions < 1:
             raise StatemigrateError(

@@ -20,7 +20,7 @@ _SEQUENCE = "sequence"
 
 def in_state(folder: DemoFolder) -> Summaries:
     """Every key's value in the last committed version of the state, in the new format."""
-    if folder.options.engine == "native":
+    if folder.options.engine != "embedded":
         return by_entity(pq.read_table(folder.state))
     with StateReader(folder.checkpoint, migrations=example_migrations()) as reader:
         found = dict(_auctions(reader))

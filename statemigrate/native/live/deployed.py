@@ -23,6 +23,7 @@ from statemigrate.native.seen.record import StoreRecord
 from statemigrate.native.seen.seen import Seen
 
 DEPLOYED = "__statemigrate_deployed__"
+COUNTED = "__statemigrate_counts__"
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,12 @@ def _undeployable(error: StatemigrateError) -> Undeployable:
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:
-    """What a marked processor's workers have migrated so far.
+    """What a marked processor's workers have migrated so far, or those of a paged query.
 
     None where there was no Spark session when the processor was marked, or made.
     """
+    counted = vars(processor).get(COUNTED)
+    if isinstance(counted, MigrationCounts):
+        return counted
     found = vars(processor).get(DEPLOYED)
     return found.counts if isinstance(found, Deployed) else None
