@@ -18,6 +18,8 @@ RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint."""
 VARIABLE = "statemigrate_pages"
 """The state variable that has the pages, as ``page``."""
+LARGE = "statemigrate_large"
+"""The map that has the values too large for a page, by family and key."""
 _FORMAT = 1
 
 

@@ -16,6 +16,7 @@ from statemigrate.native.live.control import Arrived
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import FINGERPRINT
 from statemigrate.pages.handle import PagedHandle
+from statemigrate.pages.large import LargeValues
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
@@ -62,6 +63,7 @@ class PagedProcessor(StatefulProcessor):
         self._task.enter_context(few_collections())
         self._spark = handle
         self._state = handle.getValueState(VARIABLE, SCHEMA)
+        self._large = LargeValues(handle)
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(deployment.plans, deployment.settings, keys)
@@ -123,7 +125,7 @@ class PagedProcessor(StatefulProcessor):
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
         stored = self._state.get()
         place = Place(self._deployment.pages, number, self._fingerprint)
-        page = Page(place, None if stored is None else bytes(stored[0]))
+        page = Page(place, None if stored is None else bytes(stored[0]), self._large)
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
@@ -189,6 +191,7 @@ class PagedProcessor(StatefulProcessor):
     def _write(self, page: Page) -> None:
         if not page.is_changed:
             return
+        page.write_outside()
         data = page.written()
         if data is None:
             self._state.clear()

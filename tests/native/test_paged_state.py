@@ -64,7 +64,7 @@ def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
             pipeline.deploy_natively(Everything())
     assert by_batch(paged) == by_batch(plain)
     assert sum(map(len, paged.handed_by_batch.values())) == 5 + 5 + 6 + 5 + 2
-    assert paged.variables() == {"statemigrate_pages"}
+    assert paged.variables() == {"statemigrate_pages", "statemigrate_large"}
 
 
 def test_a_touched_page_migrates_whole_and_the_others_stay(paged, scripts):
@@ -132,6 +132,66 @@ def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path)
     updated = [json.loads(each.json) for each in query.recentProgress]
     assert sum(each["stateOperators"][0]["numRowsUpdated"] for each in updated) == 0
     assert copied.stored_pages() == stopped.stored_pages()
+
+
+class Texts(StatefulProcessor):
+    """Keeps a text of the length that a row says, and tells what it kept before; below 0, none."""
+
+    def init(self, handle):
+        self.text = handle.getValueState("text", "letters STRING")
+
+    def handleInputRows(self, key, rows, timerValues):
+        before = self.text.get()
+        for row in rows:
+            if row.length < 0:
+                self.text.clear()
+            else:
+                self.text.update((row.letter * row.length,))
+        yield Row(key=key[0], before=before and before[0])
+
+    def close(self):
+        pass
+
+
+LARGE = 200_000
+TEXTS = {
+    "rows": "key STRING, letter STRING, length INT",
+    "output": "key STRING, before STRING",
+}
+
+
+def test_large_values_lie_beside_the_page_and_verbs_read_them_there(spark, tmp_path, scripts):
+    lives = [
+        [[("a", "x", LARGE), ("b", "y", LARGE), ("c", "z", 3), ("d", "w", LARGE)]],
+        [[("c", "z", 4)], [("a", "x", LARGE), ("b", "v", LARGE + 1), ("d", "", -1)]],
+        [
+            [(key, "u", 2) for key in "abcd"],
+            [("a", "t", LARGE)],
+            [("a", "s", 1), ("b", "r", LARGE)],
+        ],
+    ]
+    plain = NativePipeline(spark, tmp_path / "plain", **TEXTS)
+    paged = PagedPipeline(spark, tmp_path / "paged", pages=1, **TEXTS)
+    beside = []
+    for batches in lives:
+        for pipeline in (plain, paged):
+            pipeline.feed(*batches)
+            pipeline.deploy_natively(Texts())
+        beside.append({key: len(each["value"]) for key, each in large_values(paged).items()})
+        (page,) = paged.stored_pages().values()
+        assert len(page) < 300
+    assert by_batch(paged) == by_batch(plain)
+    assert [sorted(each.values()) for each in beside] == [
+        [LARGE + 4] * 3,
+        [LARGE + 4, LARGE + 5],
+        [LARGE + 4],
+    ]
+    found = statemigrate.get("text", paged.checkpoint, "b", migrations=scripts.write())
+    assert found == {"letters": "r" * LARGE}
+
+
+def large_values(pipeline):
+    return pipeline.state("statemigrate_large", "map")[0]
 
 
 def copy_of(stopped, tmp_path, **parts):

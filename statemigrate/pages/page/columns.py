@@ -12,10 +12,13 @@ from itertools import accumulate, pairwise
 from operator import lt
 
 from statemigrate.pages.page.layout import Extent, damaged
+from statemigrate.pages.page.outside import REFERENCE_SIZE
 
 NEVER = 0
 """The expiry of an entry that does not expire; others are milliseconds since the epoch."""
 _LENGTH = 4
+_OUTSIDE = 1 << 31
+"""Of a value's length: it is the one of a reference, and the value lies outside of the page."""
 
 
 def is_over(moment: int, now: int) -> bool:
@@ -25,6 +28,8 @@ def is_over(moment: int, now: int) -> bool:
 
 class Columns:
     """Entries in order of their keys; ``moments`` is when each expires, empty where none does.
+
+    ``outside`` has the places of those whose values are references to what lies outside.
 
     Raises `PageError` where lengths and bytes do not fit together.
     """
@@ -39,6 +44,7 @@ class Columns:
         "key_lengths",
         "lengths",
         "moments",
+        "outside",
     )
 
     def __init__(self, extent: Extent, data: bytes) -> None:
@@ -48,14 +54,24 @@ class Columns:
         self.lengths = struct.unpack_from(f"<{count}I", data, _LENGTH * count)
         position = 2 * _LENGTH * count
         self.moments: tuple[int, ...] = ()
+        self.outside: frozenset[int] = frozenset()
         if extent.expires:
             self.moments = struct.unpack_from(f"<{count}q", data, position)
             position += 8 * count
         self._key_starts = list(accumulate(self.key_lengths, initial=position))
-        self._starts = list(accumulate(self.lengths, initial=position + extent.key_bytes))
+        lengths = self._plain_lengths(extent) if extent.outside else self.lengths
+        self._starts = list(accumulate(lengths, initial=position + extent.key_bytes))
         if self._key_starts[-1] != self._starts[0] or self._starts[-1] != len(data):
             raise damaged(f"entries of {extent.name} that are longer or shorter than announced")
         self._keys: list[bytes] | None = None
+
+    def _plain_lengths(self, extent: Extent) -> list[int]:
+        marked = [at for at, length in enumerate(self.lengths) if length & _OUTSIDE]
+        lengths = [length & ~_OUTSIDE for length in self.lengths]
+        if not marked or any(lengths[at] != REFERENCE_SIZE for at in marked):
+            raise damaged(f"values of {extent.name} outside of the page without a reference")
+        self.outside = frozenset(marked)
+        return lengths
 
     @property
     def keys(self) -> list[bytes]:
@@ -120,10 +136,10 @@ class Weaving:
         self._keys.append(old.joined_keys(first, end))
         self._values.append(old.joined_values(first, end))
 
-    def add(self, key: bytes, value: bytes, moment: int) -> None:
+    def add(self, key: bytes, value: bytes, moment: int, *, is_reference: bool = False) -> None:
         """Put one entry behind what is there."""
         self._key_lengths.append(len(key))
-        self._lengths.append(len(value))
+        self._lengths.append(len(value) | (_OUTSIDE if is_reference else 0))
         self._moments.append(moment)
         self._keys.append(key)
         self._values.append(value)
@@ -142,5 +158,6 @@ class Weaving:
                 values,
             )
         )
-        made = Extent(extent.name, extent.format, count, len(keys), len(values), bool(moments))
+        flags = bool(moments), max(self._lengths, default=0) >= _OUTSIDE
+        made = Extent(extent.name, extent.format, count, len(keys), len(values), *flags)
         return made, data

@@ -20,7 +20,7 @@ _PLACE = struct.Struct("<II16sH")
 """The number of pages, this page's number, the keys' fingerprint, how many families follow."""
 _FAMILY = struct.Struct("<16sBIIIH")
 """The format's fingerprint, flags, entries, bytes of keys, bytes of values, bytes of the name."""
-_EXPIRES = 1
+_EXPIRES, _OUTSIDE = 1, 2
 _LENGTH, _MOMENT = 4, 8
 
 
@@ -43,6 +43,8 @@ class Extent:
     key_bytes: int
     value_bytes: int
     expires: bool
+    outside: bool = False
+    """Whether any value lies outside of the page."""
 
     @property
     def size(self) -> int:
@@ -56,7 +58,7 @@ def written(place: Place, sections: Sequence[tuple[Extent, bytes]]) -> bytes:
     parts = [_PLACE.pack(place.pages, place.number, place.keys, len(sections))]
     for extent, _ in sections:
         name = extent.name.encode()
-        flags = _EXPIRES if extent.expires else 0
+        flags = _EXPIRES * extent.expires | _OUTSIDE * extent.outside
         numbers = (extent.entries, extent.key_bytes, extent.value_bytes, len(name))
         parts += [_FAMILY.pack(extent.format, flags, *numbers), name]
     parts += [section for _, section in sections]
@@ -104,9 +106,11 @@ def _families(data: bytes, position: int, count: int) -> tuple[list[Extent], int
         position += _FAMILY.size
         name = data[position : position + length]
         position += length
-        if len(name) != length or flags not in (0, _EXPIRES) or not entries:
+        if len(name) != length or flags > (_EXPIRES | _OUTSIDE) or not entries:
             raise damaged(f"a family of {entries} entries, flags {flags}, {length} bytes of name")
-        extents.append(Extent(name.decode(), fingerprint, entries, keys, values, bool(flags)))
+        expires, outside = bool(flags & _EXPIRES), bool(flags & _OUTSIDE)
+        numbers = entries, keys, values
+        extents.append(Extent(name.decode(), fingerprint, *numbers, expires, outside))
     return extents, position
 
 

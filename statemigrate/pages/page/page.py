@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statemigrate.errors import PageError
 from statemigrate.pages.page.layout import Extent, Place, read, written
+from statemigrate.pages.page.outside import Outside
 from statemigrate.pages.page.section import Section
 
 LARGEST = 64 << 20
@@ -13,12 +14,16 @@ LARGEST = 64 << 20
 class Page:
     """The sections of one page, each opened when it is asked for.
 
-    ``data`` is what is stored, None for a page without an entry. Raises `PageError` for what is
-    damaged, of a newer format, or of another place than ``place``.
+    ``data`` is what is stored, None for a page without an entry, and ``outside`` where its large
+    values lie. Raises `PageError` for what is damaged, of a newer format, or of another place than
+    ``place``.
     """
 
-    def __init__(self, place: Place, data: bytes | None = None) -> None:
+    def __init__(
+        self, place: Place, data: bytes | None = None, outside: Outside | None = None
+    ) -> None:
         self._place = place
+        self._outside = outside
         self._stored: dict[str, tuple[Extent, bytes]] = {}
         self._open: dict[str, Section] = {}
         if data is not None:
@@ -38,7 +43,7 @@ class Page:
             extent, data = self._stored.get(family, nothing)
             if extent.format != format_fingerprint:
                 raise _reformatted(family, format_fingerprint, extent.format)
-            opened = self._open[family] = Section(extent, data)
+            opened = self._open[family] = Section(extent, data, self._outside)
         return opened
 
     @property
@@ -67,6 +72,14 @@ class Page:
         stored = {name: extent.entries for name, (extent, _) in self._stored.items()}
         found = stored | {name: section.count for name, section in self._open.items()}
         return {name: count for name, count in found.items() if count}
+
+    def write_outside(self) -> None:
+        """Write what was changed of the large values, which are not in `written`.
+
+        Raises `PageError` for one that is larger than a value may be.
+        """
+        for section in self._open.values():
+            section.write_outside()
 
     def written(self) -> bytes | None:
         """The bytes to store, the same for equal entries; None for a page without one.

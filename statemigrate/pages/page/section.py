@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from statemigrate.families import Span
+from statemigrate.pages.page import outside as outsides
 from statemigrate.pages.page.columns import NEVER, Columns, Weaving, is_over
 from statemigrate.pages.page.layout import Extent
 
@@ -15,12 +16,26 @@ _ENTRIES_A_SEARCH = 64
 class Section:
     """The entries as they were read, and what was changed since.
 
-    ``count`` is how many there are now. Raises `PageError` for columns that do not fit together.
+    ``count`` is how many there are now, and ``outside`` where large values lie; without it, all
+    that is put lies in the page. Raises `PageError` for columns that do not fit together.
     """
 
-    __slots__ = ("_at", "_changes", "_columns", "_data", "_extent", "_keys", "_singly", "count")
+    __slots__ = (
+        "_at",
+        "_changes",
+        "_columns",
+        "_data",
+        "_extent",
+        "_fetched",
+        "_keys",
+        "_outside",
+        "_singly",
+        "count",
+    )
 
-    def __init__(self, extent: Extent, data: bytes = b"") -> None:
+    def __init__(
+        self, extent: Extent, data: bytes = b"", outside: outsides.Outside | None = None
+    ) -> None:
         self.count = extent.entries
         self._extent = extent
         self._data = data
@@ -30,6 +45,8 @@ class Section:
         self._keys: list[bytes] | None = None
         self._singly = extent.entries // _ENTRIES_A_SEARCH
         self._changes: dict[bytes, tuple[bytes, int] | None] = {}
+        self._outside = outside
+        self._fetched: dict[int, bytes] = {}
 
     @property
     def is_changed(self) -> bool:
@@ -42,7 +59,7 @@ class Section:
             change = self._changes[key]
             return None if change is None else change[0]
         at = self._position(key)
-        return None if at is None else self._columns.value(at)
+        return None if at is None else self._old(at)
 
     def expiry(self, key: bytes) -> int:
         """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
@@ -68,7 +85,7 @@ class Section:
         else:
             if self._changes.get(key, value) is None:
                 self.count += 1
-            if value == self._columns.value(at) and expiry == self._columns.moment(at):
+            if value == self._old(at) and expiry == self._columns.moment(at):
                 self._changes.pop(key, None)
                 return
         self._changes[key] = value, expiry
@@ -117,10 +134,44 @@ class Section:
             if start > last:
                 weaving.take(last, start)
             if change is not None:
-                weaving.add(key, *change)
+                self._weave(weaving, key, *change)
             last = start if at is None else at + 1
         weaving.take(last, columns.count)
         return weaving.woven(self._extent)
+
+    def write_outside(self) -> None:
+        """Write the large values that were changed, and remove those that are none any more.
+
+        Raises `PageError` for one that is larger than a value may be.
+        """
+        if self._outside is None:
+            return
+        for key, change in self._changes.items():
+            at = self._at.get(key)
+            if change is not None and self._is_large(change[0]):
+                outsides.check_size(self._extent.name, key, change[0])
+                self._outside.put(self._extent.name, key, change[0])
+            elif at in self._columns.outside:
+                self._outside.delete(self._extent.name, key)
+
+    def _weave(self, weaving: Weaving, key: bytes, value: bytes, moment: int) -> None:
+        if self._is_large(value):
+            weaving.add(key, outsides.reference(value), moment, is_reference=True)
+        else:
+            weaving.add(key, value, moment)
+
+    def _is_large(self, value: bytes) -> bool:
+        return len(value) > outsides.LARGEST_INSIDE and self._outside is not None
+
+    def _old(self, at: int) -> bytes:
+        kept = self._columns.value(at)
+        if at not in self._columns.outside:
+            return kept
+        value = self._fetched.get(at)
+        if value is None:
+            name, key = self._extent.name, self._columns.key(at)
+            value = self._fetched[at] = outsides.referred(self._outside, name, key, kept)
+        return value
 
     def _position(self, key: bytes) -> int | None:
         """Where the key is among those that were read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from statemigrate.pages.elements import elements_of
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page.columns import is_over
 from statemigrate.pages.page.layout import Place
+from statemigrate.pages.page.outside import ReadOutside
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.startup import check_recorded
@@ -22,8 +23,10 @@ from statemigrate.state.paged.columns import Element, KeyColumns
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-PAGES = ("number", "page", "partition_id")
+PAGES = ("number", "page", "large", "partition_id")
 """The columns of the frames that tasks of this room are run over."""
+LARGE_VALUES = "ARRAY<STRUCT<family: STRING, key: BINARY, value: BINARY>>"
+"""The type of ``large``, the values that lie outside of the page; null where none does."""
 COUNTS = "family STRING, partition_id INT, entries BIGINT"
 
 
@@ -45,14 +48,15 @@ class StoredPages:
 
         return StructType.fromJson(dict(self.record.key))
 
-    def opened(self, number: int, data: bytes) -> Page:
-        """One page.
+    def opened(self, number: int, data: bytes, large: Iterable[Mapping[str, Any]] | None) -> Page:
+        """One page, with the large values that lie outside of it.
 
         Raises `PageError` for what is no page of this checkpoint, and `CorruptFileError` for one
         with what the record does not know.
         """
         place = Place(self.record.pages, number, self._fingerprint)
-        page = Page(place, data)
+        values = {(each["family"], each["key"]): each["value"] for each in large or ()}
+        page = Page(place, data, ReadOutside(values))
         check_recorded(self.record, {n: {each} for n, each in page.formats.items()}, self.path)
         return page
 
@@ -93,8 +97,8 @@ class Counting:
         for batch in batches:
             rows = [
                 (family.name, partition, count)
-                for number, data, partition in _rows(batch)
-                for family, count in self._counts(self.pages.opened(number, data), families)
+                for *stored, partition in _rows(batch)
+                for family, count in self._counts(self.pages.opened(*stored), families)
             ]
             columns = zip(*rows, strict=True) if rows else ((), (), ())
             arrays = map(pa.array, columns, (pa.string(), pa.int32(), pa.int64()))
@@ -137,8 +141,8 @@ class Entries:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The entries of each page together."""
         for batch in batches:
-            for number, data, partition in _rows(batch):
-                found = self._of(self.pages.opened(number, data))
+            for *stored, partition in _rows(batch):
+                found = self._of(self.pages.opened(*stored))
                 if found:
                     yield self._batch(found, partition)
 
@@ -158,5 +162,5 @@ class Entries:
         return pa.RecordBatch.from_arrays(columns, self.schema.names)
 
 
-def _rows(batch: Any) -> Iterator[tuple[int, bytes, int]]:
+def _rows(batch: Any) -> Iterator[tuple[Any, ...]]:
     return zip(*(batch.column(name).to_pylist() for name in PAGES), strict=True)

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.record import LARGE, VARIABLE
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import record_of
 from statemigrate.state.logical import arranged, in_target
@@ -18,7 +18,14 @@ from statemigrate.state.native.reading import Reading
 from statemigrate.state.native.rows import EnvelopeValues, Keys
 from statemigrate.state.native.state import Kept, SparkState
 from statemigrate.state.paged.columns import KeyColumns
-from statemigrate.state.paged.reading import COUNTS, PAGES, Counting, Entries, StoredPages
+from statemigrate.state.paged.reading import (
+    COUNTS,
+    LARGE_VALUES,
+    PAGES,
+    Counting,
+    Entries,
+    StoredPages,
+)
 from statemigrate.state.protocol import Entry
 from statemigrate.state.telling import Telling, told
 
@@ -87,7 +94,25 @@ class Pages:
     @property
     def _pages(self) -> DataFrame:
         frame = self._reader.frame(VARIABLE)
-        return frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", PAGES[-1])
+        pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", PAGES[-1])
+        large = self._large
+        if large is None:
+            return pages.selectExpr(
+                "number", "page", f"CAST(NULL AS {LARGE_VALUES}) AS large", PAGES[-1]
+            )
+        return pages.join(large, "number", "left")
+
+    @cached_property
+    def _large(self) -> DataFrame | None:
+        """The values outside of each page, None where no page has any."""
+        if LARGE not in self._reader.variables():
+            return None
+        frame = self._reader.frame(LARGE)
+        if frame.isEmpty():
+            return None
+        value = "struct(user_map_key.family, user_map_key.key, user_map_value.value) AS value"
+        values = frame.selectExpr(f"key.{BUCKET} AS number", value)
+        return values.groupBy("number").agg({"value": "collect_list"}).toDF("number", "large")
 
     def _page_of(self, key: tuple[Any, ...]) -> int:
         """The number of a key's page, by Spark's own hash of its columns."""

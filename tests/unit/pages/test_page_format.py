@@ -12,6 +12,7 @@ from hypothesis import example, given
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
+from statemigrate.pages.page import outside
 from statemigrate.pages.page import page as pages
 from statemigrate.pages.page import section as sections
 from statemigrate.pages.page.columns import NEVER
@@ -38,8 +39,24 @@ def section(page: Page, family: str) -> Any:
     return page.section(family, FAMILIES[family])
 
 
-def filled(content: Contents, *, reverse: bool = False) -> Page:
-    page = Page(PLACE)
+class Beside:
+    """What lies outside of a page, in a dictionary."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, bytes], bytes] = {}
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        return self.held.get((family, key))
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self.held[family, key] = value
+
+    def delete(self, family: str, key: bytes) -> None:
+        del self.held[family, key]
+
+
+def filled(content: Contents, *, reverse: bool = False, beside: Beside | None = None) -> Page:
+    page = Page(PLACE, None, beside)
     for family in sorted(content, reverse=reverse):
         for key in sorted(content[family], reverse=reverse):
             section(page, family).put(key, *content[family][key])
@@ -88,10 +105,14 @@ def test_changes_are_what_a_dictionary_does(
         check_changes(content, steps, span)
 
 
-def check_changes(content: Contents, steps: Any, span: Span | None) -> None:
-    before = filled(content).written()
+def check_changes(
+    content: Contents, steps: Any, span: Span | None, beside: Beside | None = None
+) -> None:
+    begun = filled(content, beside=beside)
+    begun.write_outside()
+    before = begun.written()
     model = {family: dict(content.get(family, {})) for family in FAMILIES}
-    page = Page(PLACE, before)
+    page = Page(PLACE, before, beside)
     for family, key, entry in steps:
         opened = section(page, family)
         if entry is None:
@@ -108,9 +129,77 @@ def check_changes(content: Contents, steps: Any, span: Span | None) -> None:
             expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.holds(k)]
             assert opened.scan(span) == (expected[::-1] if span.reverse else expected)
     after = page.written()
-    assert after == filled(model).written()
+    page.write_outside()
+    assert after == filled(model, beside=beside).written()
     assert page.is_changed is (after != before)
-    assert held(Page(PLACE, after)) == without_empty(model)
+    assert held(Page(PLACE, after, beside)) == without_empty(model)
+
+
+@given(contents, changes, st.sampled_from([1, 64]))
+def test_large_values_lie_outside_of_the_page_and_no_others_do(
+    content: Contents, steps: Any, entries_a_search: int
+) -> None:
+    beside = Beside()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outside, "LARGEST_INSIDE", 1)
+        patch.setattr(sections, "_ENTRIES_A_SEARCH", entries_a_search)
+        check_changes(content, steps, Span(), beside)
+    last = {family: dict(entries) for family, entries in content.items()}
+    for family, key, entry in steps:
+        last.setdefault(family, {})[key] = entry
+    assert beside.held == {
+        (family, key): entry[0]
+        for family, entries in last.items()
+        for key, entry in entries.items()
+        if entry is not None and len(entry[0]) > 1
+    }
+
+
+LONG = {"notes": {b"a": (b"x" * (outside.LARGEST_INSIDE + 1), 0), b"b": (b"short", 0)}}
+
+
+def test_the_bytes_of_a_page_with_a_value_outside_stay_what_they_are() -> None:
+    beside = Beside()
+    page = filled(LONG, beside=beside)
+    page.write_outside()
+    data, value = page.written(), LONG["notes"][b"a"][0]
+    body = (
+        struct.pack("<II16sH", 8, 3, b"k" * 16, 1)
+        + struct.pack("<16sBIIIH", b"n" * 16, 2, 2, 2, 13, 5) + b"notes"
+        + struct.pack("<IIII", 1, 1, 8 | 1 << 31, 5) + b"ab"
+        + struct.pack("<II", len(value), zlib.crc32(value)) + b"short"
+    )  # fmt: skip
+    assert data == b"SMPG" + struct.pack("<HI", 1, zlib.crc32(body)) + body
+    assert beside.held == {("notes", b"a"): value}
+
+
+def test_a_large_value_that_is_not_there_as_it_was_is_never_empty() -> None:
+    beside = Beside()
+    page = filled(LONG, beside=beside)
+    page.write_outside()
+    data = page.written()
+    assert section(Page(PLACE, data), "notes").get(b"b") == b"short"
+    with pytest.raises(PageError, match="not read from here"):
+        section(Page(PLACE, data), "notes").get(b"a")
+    beside.held["notes", b"a"] = b"x"
+    with pytest.raises(PageError, match="not there as it was written") as raised:
+        section(Page(PLACE, data, beside), "notes").get(b"a")
+    assert (raised.value.expected, raised.value.found) == (
+        "65,537 bytes with their checksum",
+        "1 other bytes",
+    )
+    beside.held.clear()
+    with pytest.raises(PageError, match="not there as it was written"):
+        section(Page(PLACE, data, beside), "notes").scan(Span())
+
+
+def test_a_value_that_is_larger_than_one_may_be_is_refused_with_its_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outside, "LARGEST_OUTSIDE", outside.LARGEST_INSIDE)
+    with pytest.raises(PageError, match="larger than one may be") as raised:
+        filled(LONG, beside=Beside()).write_outside()
+    assert "65,537 bytes under the key 61" in str(raised.value.found)
 
 
 def test_a_section_nobody_asked_for_is_copied_as_it_is() -> None:
