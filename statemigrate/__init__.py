@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.backfill import backfill, backfill_status, pause_backfill
     from statemigrate.commands.check import check
     from statemigrate.commands.dry_run import dry_run, dry_run_file
+    from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
     from statemigrate.commands.following.status import Status, status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
@@ -101,6 +102,7 @@ _NAMES = {
     "statemigrate.commands.rewriting.seed": "Seeding seed",
     "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "heads history init show",
+    "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
@@ -166,12 +168,14 @@ __all__ = [
     "Exported",
     "FamilyStatus",
     "Finding",
+    "Fleet",
     "ForeignFileError",
     "Fork",
     "Format",
     "FormatError",
     "Lineage",
     "LineageError",
+    "Look",
     "Migration",
     "MissingPackageError",
     "NativeMetrics",
@@ -230,6 +234,7 @@ __all__ = [
     "seed",
     "show",
     "status",
+    "status_of_all",
     "undo_adoption",
     "verify",
     "with_backfill",

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
-from statemigrate.configuration import Configuration, ConfigurationError, configured
+from statemigrate.configuration import (
+    Configuration,
+    ConfigurationError,
+    NamedCheckpoint,
+    configured,
+)
 from statemigrate.errors import NO_VALUES, values_hidden
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 CHECKPOINT = "STATEMIGRATE_CHECKPOINT"
 """The environment variable that names the checkpoint."""
 _CHECKPOINT_HELP = (
-    f"Checkpoint directory of the query.  [default: {CHECKPOINT}, else `checkpoint` in "
-    "[tool.statemigrate] of pyproject.toml]"
+    "Checkpoint directory of the query, or its name in pyproject.toml.  "
+    f"[default: {CHECKPOINT}, else `checkpoint` in [tool.statemigrate] of pyproject.toml]"
 )
 _PLACE = "statemigrate.place"
+ALL = "statemigrate.all"
+"""In a context of which the checkpoints are all that have a name."""
+_TARGETS = "statemigrate.targets"
 
 
 @dataclass
@@ -53,7 +61,20 @@ def checkpoint_option(command: Command) -> Command:
     option = click.option(
         "--checkpoint", metavar="PATH", callback=_some_checkpoint, help=_CHECKPOINT_HELP
     )
-    return option(command)
+    return option(as_configured(command))
+
+
+def checkpoint_or(other: str) -> Callable[[Command], Command]:
+    """Give a command --checkpoint; nothing is said of it where the eager option ``other`` is."""
+
+    def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
+        return option or (None if ctx.params.get(other) else configured_checkpoint())
+
+    def decorate(command: Command) -> Command:
+        option = click.option("--checkpoint", metavar="PATH", callback=named, help=_CHECKPOINT_HELP)
+        return option(as_configured(command))
+
+    return decorate
 
 
 def _some_checkpoint(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str:
@@ -76,7 +97,31 @@ def checkpoint_named(command: Command) -> Command:
     option = click.option(
         "--checkpoint", metavar="PATH", callback=_one_checkpoint, help=_CHECKPOINT_HELP
     )
-    return argument(option(command))
+    return argument(option(as_configured(command)))
+
+
+def as_configured(command: Command) -> Command:
+    """Give a command the path of a checkpoint that was named, and what is said of it."""
+
+    @wraps(command)
+    def call(*arguments: Any, **given: Any) -> Any:
+        named = configuration().checkpoints.get(given["checkpoint"] or "")
+        if named is not None:
+            given |= _said_of(named, given)
+        return command(*arguments, **given)
+
+    return cast("Command", call)
+
+
+def _said_of(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[str, Any]:
+    settings = click.get_current_context().find_object(Settings)
+    if settings is not None and settings.operator is None:
+        settings.operator = named.operator
+    found: dict[str, Any] = {"checkpoint": named.path}
+    if "targets" in given:
+        options = click.get_current_context().meta.get(_TARGETS, {})
+        found["targets"] = {**given["targets"], **named.targets, **options}
+    return found
 
 
 def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:  # noqa: ARG001
@@ -89,6 +134,8 @@ def _one_checkpoint(
     option: str | None,
 ) -> str:
     argument = ctx.meta.get(_PLACE)
+    if ALL in ctx.meta and not (argument or option):
+        return ""
     found = argument or option or configured_checkpoint()
     if found is None or (argument and option):
         raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
@@ -98,6 +145,29 @@ def _one_checkpoint(
 def configured_checkpoint() -> str | None:
     """The checkpoint that commands are about where none is named."""
     return os.environ.get(CHECKPOINT) or configuration().checkpoint
+
+
+def all_option(command: Command) -> Command:
+    """Give a command --all, for every checkpoint that has a name; the function takes ``every``."""
+    option = click.option(
+        "--all",
+        "every",
+        is_flag=True,
+        is_eager=True,
+        callback=_every,
+        help="Every checkpoint that has a name in pyproject.toml.",
+    )
+    return option(command)
+
+
+def _every(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:  # noqa: ARG001
+    if value:
+        ctx.meta[ALL] = True
+        if not configuration().checkpoints:
+            raise click.UsageError(
+                "--all needs names: [tool.statemigrate.checkpoints] of pyproject.toml has none."
+            )
+    return value
 
 
 def accept_edited_option(command: Command) -> Command:
@@ -139,7 +209,7 @@ def target_option(command: Command) -> Command:
 
 
 def _targets(
-    ctx: click.Context,  # noqa: ARG001
+    ctx: click.Context,
     parameter: click.Parameter,  # noqa: ARG001
     pairs: tuple[str, ...],
 ) -> dict[str, str]:
@@ -147,7 +217,8 @@ def _targets(
     for store, _, revision in split:
         if not store or not revision:
             raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
-    return {**configuration().targets, **{store: revision for store, _, revision in split}}
+    ctx.meta[_TARGETS] = options = {store: revision for store, _, revision in split}
+    return {**configuration().targets, **options}
 
 
 def _options(envvar: str | None) -> list[Callable[[Command], Command]]:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    as_configured,
+    configuration,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -20,7 +26,8 @@ if TYPE_CHECKING:
     metavar="MODULE:OBJECT",
     multiple=True,
     help="A processor whose declared schemas are to be compared, or a function for "
-    "applyInPandasWithState; may be repeated.",
+    "applyInPandasWithState; may be repeated.  [default: all that is named with checkpoints "
+    "in pyproject.toml]",
 )
 @target_option
 @click.option(
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     help="Try each script on values made up from its formats.",
 )
 @shared_options()
+@as_configured
 @click.pass_obj
 def check(
     settings: Settings,
@@ -67,7 +75,7 @@ def check(
         if not settings.json:
             console().print(f"Wrote what was applied to {path}")
     report = check_scripts(
-        code=code,
+        code=code or _configured_code(),
         checkpoint=checkpoint,
         made_up=made_up,
         migrations=settings.migrations,
@@ -76,6 +84,11 @@ def check(
     _print(settings, report)
     if not report.passed:
         raise click.exceptions.Exit(1)
+
+
+def _configured_code() -> tuple[str, ...]:
+    named = configuration().checkpoints.values()
+    return tuple(dict.fromkeys(code for each in named for code in each.code))
 
 
 def _print(settings: Settings, report: CheckReport) -> None:

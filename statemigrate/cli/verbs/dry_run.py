@@ -11,8 +11,8 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    checkpoint_or,
     configuration,
-    configured_checkpoint,
     file_to_write,
     operator_option,
     shared_options,
@@ -31,11 +31,12 @@ if TYPE_CHECKING:
     epilog="Example: statemigrate dry-run auctions --checkpoint /data/cp --html report.html",
 )
 @click.argument("store")
-@click.option("--checkpoint", metavar="PATH", help="Checkpoint directory of the query.")
+@checkpoint_or("file")
 @click.option(
     "--from-file",
     "file",
     metavar="FILE",
+    is_eager=True,
     help="Values to try instead of a checkpoint's: .avro or .jsonl, as `export` writes them.",
 )
 @click.option(
@@ -99,8 +100,6 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.inspect.trial.estimate import Pace
 
-    if file is None:
-        checkpoint = checkpoint or configured_checkpoint()
     if (checkpoint is None) == (file is None):
         raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
     shared: dict[str, Any] = {

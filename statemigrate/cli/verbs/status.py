@@ -13,6 +13,7 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
+    all_option,
     checkpoint_named,
     configuration,
     operator_option,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
 @checkpoint_named
+@all_option
 @click.option("--watch", is_flag=True, help="Look again and again until nothing is left.")
 @click.option(
     "--interval",
@@ -48,13 +50,23 @@ if TYPE_CHECKING:
 @shared_options()
 @click.pass_obj
 def status(
-    settings: Settings, checkpoint: str, interval: float, targets: dict[str, str], *, watch: bool
+    settings: Settings,
+    checkpoint: str,
+    interval: float,
+    targets: dict[str, str],
+    *,
+    watch: bool,
+    every: bool,
 ) -> None:
     """Show what is left to migrate, where, how fast it goes, and what to do next.
 
     Counts are exact, as of the last committed batch; the query may be running. With --watch the
-    rate and the time left are reckoned from one look to the next; Ctrl-C ends it.
+    rate and the time left are reckoned from one look to the next; Ctrl-C ends it. --all has a line
+    for each store of all checkpoints, and exit code 1 if one of them cannot be read.
     """
+    if every:
+        _print_all(settings, checkpoint, targets, watch=watch)
+        return
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.following.status import status as look
 
@@ -73,6 +85,31 @@ def status(
         if watch:
             with suppress(KeyboardInterrupt):
                 _watch(settings, first, interval, look_again)
+
+
+def _print_all(
+    settings: Settings, checkpoint: str, targets: dict[str, str], *, watch: bool
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.cli.views.fleet import print_fleet
+    from statemigrate.commands.following.fleet import status_of_all
+
+    if checkpoint or watch:
+        raise click.UsageError("--all is every checkpoint, looked at once.")
+    with spark_when_needed() as spark:
+        found = status_of_all(
+            configuration().checkpoints.values(),
+            migrations=settings.migrations,
+            targets=targets,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_fleet(found)
+    if not found.is_whole:
+        click.get_current_context().exit(1)
 
 
 def _watch(

@@ -1,5 +1,6 @@
 """`[tool.statemigrate]` in pyproject.toml says once what commands are about."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,55 @@ def test_the_checkpoint_and_the_targets(run, tmp_path, monkeypatch):
     assert "batch 0" in run("status", "--checkpoint", "checkpoint").stdout
 
 
+def test_a_checkpoint_has_a_name_with_its_own_targets(run, tmp_path, monkeypatch):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    named = '{path = "checkpoint", targets = {items = "base"}}'
+    project(f'checkpoints = {{shop = {named}, other = "nowhere"}}')
+    assert "checkpoint: embedded, batch 0" in run("status", "shop").stdout
+    assert "checkpoint: embedded, batch 0" in run("status", "--checkpoint", "shop").stdout
+    assert '"cents": 9' in run("get", "items", "3", "--checkpoint", "shop").stdout
+    head = ["get", "items", "3", "--target", "items=head"]
+    assert '"amount": "0.09"' in run(*head, "--checkpoint", "shop").stdout
+    assert '"amount": "0.09"' in run("get", "items", "3", "--checkpoint", "checkpoint").stdout
+    monkeypatch.setenv("STATEMIGRATE_CHECKPOINT", "shop")
+    assert '"cents": 9' in run("get", "items", "3").stdout
+    assert "./shop is not the checkpoint" in run("status", "./shop", code=1).stderr
+
+
+def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    project('checkpoints = {gone = "nowhere", shop = "checkpoint"}')
+    shown = run("status", "--all", code=1).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["gone", "cannot", "be", "read"] in rows
+    head = ["base,", "head", checkpoints.REVISION]
+    assert ["shop", "embedded", "0", "items", *head, "0", "-"] in rows
+    assert "shop, items: statemigrate dry-run items" in shown
+    assert "nowhere is not the checkpoint of a stateful query" in shown
+    found = json.loads(run("status", "--all", "--json", code=1).stdout)
+    assert [each["name"] for each in found["checkpoints"]] == ["gone", "shop"]
+    assert found["left"] == 0
+    assert found["is_whole"] is False
+    assert found["checkpoints"][0]["status"] is None
+    assert found["checkpoints"][1]["status"]["stores"][0]["store"] == "items"
+    project('checkpoints = {shop = "checkpoint"}')
+    assert "cannot be read" not in run("status", "--all").stdout
+    for words in (["checkpoint"], ["--watch"]):
+        assert "--all is every checkpoint" in run("status", "--all", *words, code=2).stderr
+    project("")
+    assert "has none" in run("status", "--all", code=2).stderr
+
+
+def test_the_code_of_all_checkpoints_is_checked(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    project('checkpoints = {shop = {path = "checkpoint", code = ["nobodys_module:Shop"]}}')
+    assert "nobodys_module" in run("check", code=1).stdout
+    project('checkpoints = {shop = "checkpoint"}')
+    run("check")
+
+
 @pytest.mark.parametrize("verb", ["status", "retire", "backfill", "adopt"])
 def test_a_checkpoint_is_an_option_or_the_one_argument(run, verb):
     for words in (["nowhere"], ["--checkpoint", "nowhere"]):
@@ -60,11 +110,19 @@ def test_a_checkpoint_is_an_option_or_the_one_argument(run, verb):
 
 
 WRONG = {
-    'migration = "x"': "has no setting migration: it has migrations, checkpoint, targets",
+    'migration = "x"': "has no setting migration: it has migrations, checkpoint, checkpoints",
     "migrations = 3": "migrations of [tool.statemigrate] in pyproject.toml is the path of a folder",
     'targets = "head"': "targets of [tool.statemigrate] in pyproject.toml is a table",
     "targets = {a = 1}": "targets of [tool.statemigrate] in pyproject.toml is a table",
     'stores = {a = "join-0.left", b = "join-0.left"}': "two names for one operator",
+    "checkpoints = 3": "checkpoints of [tool.statemigrate] in pyproject.toml is a table",
+    "checkpoints = {a = 3}": "checkpoints.a of [tool.statemigrate] in pyproject.toml is a path",
+    'checkpoints = {a = {code = ["x:y"]}}': "is a path, or a table with one",
+    'checkpoints = {a = {path = "x", place = "y"}}': "has no place: it has path, code, targets",
+    'checkpoints = {a = {path = "x", code = "x:y"}}': "is a list of MODULE:OBJECT",
+    'checkpoints = {a = {path = "x", operator = true}}': "is the number of a stateful operator",
+    'checkpoints = {a = "x", b = "x"}': "checkpoints.a and b of [tool.statemigrate]",
+    'checkpoints = {a = "x"}\ncheckpoints = {a = "y"}': "pyproject.toml cannot be read",
     "truncate_slug_length = true": "is a number",
     'post_write_hooks = [{name = "ruff"}]': "a list of tables, each with a name and a type",
 }
