@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_named, shared_options
+from statemigrate.cli.checkpoints import checkpoint_named
+from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from statemigrate.cli.checkpoints import checkpoint_named
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
-    checkpoint_named,
     operator_option,
     shared_options,
     target_option,

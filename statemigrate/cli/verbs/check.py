@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import (
-    Settings,
-    as_configured,
-    configuration,
-    shared_options,
-    target_option,
-)
+from statemigrate.cli.checkpoints import as_configured
+from statemigrate.cli.options import Settings, configuration, shared_options, target_option
 from statemigrate.cli.output import console, print_json
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statemigrate.budget import BackfillOptions
+from statemigrate.cli.checkpoints import checkpoint_or
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
-    checkpoint_or,
     configuration,
     file_to_write,
     operator_option,

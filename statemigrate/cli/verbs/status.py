@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from statemigrate.cli.checkpoints import all_option, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
-    all_option,
-    checkpoint_named,
     configuration,
     operator_option,
     shared_options,

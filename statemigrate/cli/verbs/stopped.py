@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from statemigrate.cli.checkpoints import checkpoint_named, checkpoint_option
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
-    checkpoint_named,
-    checkpoint_option,
     file_to_write,
     operator_option,
     require_values,

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from statemigrate.cli.checkpoints import checkpoint_option
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
-    checkpoint_option,
     configuration,
     operator_option,
     require_values,
