@@ -1,6 +1,6 @@
 """A migrating deployment in a process of its own.
 
-``python killed_deployment.py ROOT FOLDER [pages]``, the last where the state is in pages.
+``python killed_deployment.py ROOT FOLDER [pages [stuck]]``; with ``pages`` the state is in them.
 """
 
 import sys
@@ -28,11 +28,12 @@ class StuckTally(AmountsTally):
         return super().handleInputRows(key, iter(held), timer_values)
 
 
-def main(root: Path, folder: str, where: str = "") -> None:
+def main(root: Path, folder: str, where: str = "", how: str = "") -> None:
     spark = local_session(root / "warehouse")
     if where == "pages":
         pages = PagedPipeline(spark, root / "pipeline", pages=PAGES)
-        pages.deploy_natively(migrated(StuckTally(), migrations=folder))
+        processor = StuckTally() if how == "stuck" else AmountsTally()
+        pages.deploy_natively(migrated(processor, migrations=folder))
         return
     pipeline = NativePipeline(spark, root / "pipeline")
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)

@@ -1,8 +1,9 @@
-"""The corner cases of every type: plain Spark, a migrated state and the embedded engine agree."""
+"""The corner cases of every type: plain Spark, a migrated state, pages and the embedded engine."""
 
 import pytest
 from corner_cases import STORES, CornerCases
 from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
 from pipelines import Pipeline
 from tally import Scripts
 
@@ -45,25 +46,27 @@ def told(pipeline):
     return {batch: sorted(rows) for batch, rows in pipeline.handed_by_batch.items() if rows}
 
 
-def test_a_migrated_state_and_the_embedded_engine_tell_what_plain_spark_tells(
+def test_a_migrated_state_pages_and_the_embedded_engine_tell_what_plain_spark_tells(
     spark, tmp_path, folder
 ):
     plain, ours = (NativePipeline(spark, tmp_path / name, **PARTS) for name in ("plain", "ours"))
     embedded = Pipeline(spark, tmp_path / "embedded", **PARTS)
-    for pipeline in (plain, ours):
+    paged = PagedPipeline(spark, tmp_path / "paged", pages=2, **PARTS)
+    for pipeline in (plain, ours, paged):
         pipeline.feed(*BATCHES[:1])
         pipeline.deploy_natively(CornerCases())
         pipeline.feed(*BATCHES[1:])
     plain.deploy_natively(CornerCases())
     ours.deploy_natively(migrated(CornerCases(), migrations=folder, checkpoint=ours.checkpoint))
+    paged.deploy_natively(migrated(CornerCases(), migrations=folder))
     embedded.feed(*BATCHES)
     embedded.deploy(CornerCases())
     assert [len(rows) for rows in told(plain).values()] == [4, 4, 5]
     for batch, rows in told(plain).items():
-        for wanted, migrated_row, embedded_row in zip(
-            rows, told(ours)[batch], told(embedded)[batch], strict=True
-        ):
+        others = (told(each)[batch] for each in (ours, paged, embedded))
+        for wanted, migrated_row, paged_row, embedded_row in zip(rows, *others, strict=True):
             assert migrated_row == wanted
+            assert paged_row == wanted
             assert embedded_row == wanted
     # All keys were touched, so all values are migrated; the store without scripts is as it was.
     assert ours.state("value") == {}

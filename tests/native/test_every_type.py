@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from everything import OUTPUT, PROFILE, ROWS, Everything, event, shown
 from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
 from tally import Scripts
 
 from statemigrate import migrated
@@ -57,14 +58,17 @@ def test_a_query_that_migrates_tells_the_same_as_one_that_does_not(spark, tmp_pa
         (scripts.folder.versions / f"{store}.py").write_text(text)
     parts = {"rows": ROWS, "output": OUTPUT, "by": ("name", "number")}
     plain, ours = (NativePipeline(spark, tmp_path / name, **parts) for name in ("plain", "ours"))
-    for pipeline in (plain, ours):
+    paged = PagedPipeline(spark, tmp_path / "paged", pages=2, **parts)
+    for pipeline in (plain, ours, paged):
         pipeline.feed(*BEFORE)
         pipeline.deploy_natively(Everything())
         pipeline.feed(*AFTER)
     plain.deploy_natively(Everything())
     ours.deploy_natively(migrated(Everything(), migrations=folder))
+    paged.deploy_natively(migrated(Everything(), migrations=folder))
     assert len(by_batch(plain)) == 4
     assert by_batch(ours) == by_batch(plain)
+    assert by_batch(paged) == by_batch(plain)
     # The keys of the later batches are migrated, to the values Spark itself would have.
     assert ours.state("profile") == {}
     assert ours.state("profile@cccc00000000") == plain.state("profile")

@@ -1,6 +1,9 @@
 """A migrating query ended by SIGKILL in the middle of a batch goes on as if it had not been."""
 
+import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,18 +70,67 @@ def deployed_and_killed(pipeline, root, *arguments):
         session.kill()
 
 
-def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path):
+@pytest.fixture
+def pages(spark, scripts, tmp_path):
+    """A query on pages that was stopped after its first batch, with a backfill planned."""
     pipeline = PagedPipeline(spark, tmp_path / "pipeline", pages=PAGES)
-    folder, expected = scripts.write(), Expected()
     pipeline.feed(FIRST)
     pipeline.deploy_natively(CentsTally())
-    expected.process(FIRST, CENTS)
     pipeline.feed(*LATER)
-    plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=4)
+    plan = backfill(pipeline.checkpoint, migrations=scripts.write(), keys_per_chunk=4)
     assert (plan.keys, plan.chunks) == (PAGES, 3)
-    killed = deployed_and_killed(pipeline, tmp_path, str(folder), "pages")
-    pipeline.deploy_natively(migrated(AmountsTally(), migrations=folder))
-    assert min(dict(pipeline.handed)) <= killed
+    return pipeline
+
+
+def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scripts, tmp_path):
+    folder = scripts.write()
+    killed = deployed_and_killed(pages, tmp_path, str(folder), "pages", "stuck")
+    pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    assert min(dict(pages.handed)) <= killed
+    check_pages(pages)
+
+
+VISITS, RECORD = "statemigrate.pages.visits", "statemigrate.pages.record"
+POINTS = {
+    "before the record of the pages": (RECORD, "write_record", "before", 1),
+    "after the record of the pages": (RECORD, "write_record", "after", 1),
+    "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
+    "in the migration of a page": ("statemigrate.access", "DualAccess.backfill", "after", 37),
+    "before a page is written": (VISITS, "PagedProcessor._write", "before", 5),
+    "after a page was written": (VISITS, "PagedProcessor._write", "after", PAGES + 3),
+    "before a task's end": (VISITS, "PagedProcessor.close", "before", 4),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", POINTS)
+def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path, point):
+    folder, marker = scripts.write(), tmp_path / "killed"
+    module, function, when, call = POINTS[point]
+    order = {"module": module, "function": function, "when": when, "call": call}
+    order |= {"argument": "", "marker": str(marker)}
+    killing = str(Path(__file__).parents[1] / "spark" / "killing")
+    paths = os.pathsep.join([killing, os.environ["PYTHONPATH"]])
+    process = subprocess.run(
+        [sys.executable, str(PROGRAM), str(tmp_path), str(folder), "pages"],
+        env={**os.environ, "KILL_AT": json.dumps(order), "PYTHONPATH": paths},
+        # The point ends its whole session.
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert marker.exists(), process.stderr[-3000:]
+    assert process.returncode == -signal.SIGKILL
+    pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    check_pages(pages)
+
+
+def check_pages(pipeline):
+    """Whether every key has what all batches make of it, in the new format, once."""
+    expected = Expected()
+    expected.process(FIRST, CENTS)
     for rows in LATER:
         expected.process(rows, AMOUNTS)
     expected.drain(AMOUNTS)
