@@ -47,7 +47,7 @@ def older(
     names = [
         name
         for store in stores
-        for name in _of_store(lineages[store], targets.get(store, "head"), sorted(held))
+        for name in _of_store(lineages[store], targets.get(store, "head"), sorted(held.families))
     ]
     return {name: _pages_with(frame, name) for name in names}
 

@@ -36,7 +36,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     processor: StatefulProcessor,
     output: StructType | str,
     checkpoint: str | Path,
-    pages: int,
+    pages: int | None = None,
     outputMode: str = "Update",
     timeMode: str = "None",
     initialState: GroupedData | None = None,
@@ -52,9 +52,10 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
 
     ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
-    StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint. Take so
-    many that a batch touches ten keys or more of a page, and a page stays below some hundred
-    kilobytes: 200 pages for 50,000 keys.
+    StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint; it may be
+    left out where the checkpoint has pages already. Take so many that a batch touches ten keys or
+    more of a page, and a page stays below some hundred kilobytes: 200 pages for 50,000 keys. The
+    logger ``statemigrate.pages`` warns at a start where they turn out to be too few or too many.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
     given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``;
@@ -86,12 +87,16 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     )
     # For `migration_counts`; what travels to the workers has them anyway.
     vars(processor)[COUNTED] = deployment.counts
-    arriving = with_bucket(stream, columns, pages)
+    arriving = with_bucket(stream, columns, deployment.pages)
     if mode != "eventtime":
         arriving = arriving.mapInArrow(pack, PACKED)
     rows, control = with_control(arriving, (BUCKET,), ChunkFiles(str(checkpoint)))
     grouped = rows.union(control).groupBy(BUCKET)
-    began = None if initialState is None else initial_state(initialState, deployment.key, pages)
+    began = (
+        None
+        if initialState is None
+        else initial_state(initialState, deployment.key, deployment.pages)
+    )
     visited = grouped.transformWithState(
         PagedProcessor(
             processor,
@@ -159,6 +164,8 @@ def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:
 
 
 def _check_pages(pages: Any) -> None:
+    if pages is None:
+        return
     if type(pages) is not int or not 0 < pages <= _MOST_PAGES:
         raise StartupError(
             "the number of pages cannot be used",

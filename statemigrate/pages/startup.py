@@ -29,8 +29,9 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.handle import PagedHandle, TimeMode
-from statemigrate.pages.held import Held, held_in
+from statemigrate.pages.held import held_in
 from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
+from statemigrate.pages.sizing import tell_of_size, unsaid
 from statemigrate.pages.visits import key_fingerprint
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.workers import check_workers
@@ -45,13 +46,16 @@ def checked(
     *,
     spark: SparkSession,
     checkpoint: str,
-    pages: int,
+    pages: int | None,
     key: StructType,
     key_columns: tuple[int, ...],
     output: StructType,
     time_mode: TimeMode,
 ) -> PagedDeployment:
-    """The deployment of a processor. Raises `StartupError` where code, scripts and state differ."""
+    """The deployment of a processor; without ``pages`` of as many as the checkpoint was begun with.
+
+    Raises `StartupError` where code, scripts and state differ.
+    """
     settings: Settings = getattr(processor, SETTINGS, Settings())
     files = Remembered(open_files(checkpoint, spark))
     seen = Seen.at(checkpoint, files)
@@ -61,13 +65,14 @@ def checked(
     declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared)
-    record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
+    left = record_of(state) if seen.is_something else None
+    record = PagesRecord(_number(pages, left, state), key.jsonValue(), {}, seen.deployment)
     stored: Mapping[str, StoredStore] = {}
-    if seen.is_something:
-        left = record_of(state)
-        _check_place(left, pages, key, state.path)
-        held = held_in(state.frame(VARIABLE), pages, key_fingerprint(key))
-        stored = _stored(left, held, state.path)
+    if left is not None:
+        _check_place(left, record.pages, key, state.path)
+        held = held_in(state.frame(VARIABLE), record.pages, key_fingerprint(key))
+        tell_of_size(held, record.pages, state.path)
+        stored = _stored(left, held.families, state.path)
         _check_expiry(declared, stored, left)
         record = replace(record, stores=left.stores, expiring=left.expiring)
     plans = {
@@ -84,6 +89,16 @@ def checked(
     counts = MigrationCounts.of_session()
     parts = key, key_columns, output, plans, settings, seen, record
     return PagedDeployment(*parts, time_mode, counts)
+
+
+def _number(pages: int | None, left: PagesRecord | None, state: SparkCheckpoint) -> int:
+    if pages is not None:
+        return pages
+    # There may have been a start, and no batch.
+    known = left or read_record(state.files)
+    if known is None:
+        raise unsaid(state.path)
+    return known.pages
 
 
 def _lineages(
@@ -158,7 +173,9 @@ def _check_expiry(
             check_expiry(each, StoreFacts(expires=families))
 
 
-def _stored(record: PagesRecord, held: Held, path: str) -> dict[str, StoredStore]:
+def _stored(
+    record: PagesRecord, held: Mapping[str, set[bytes]], path: str
+) -> dict[str, StoredStore]:
     """By store, the families that pages have entries of; a store of which none has is left out."""
     check_recorded(record, held, path)
     found = {}
@@ -170,7 +187,7 @@ def _stored(record: PagesRecord, held: Held, path: str) -> dict[str, StoredStore
     return found
 
 
-def check_recorded(record: PagesRecord, held: Held, path: str) -> None:
+def check_recorded(record: PagesRecord, held: Mapping[str, set[bytes]], path: str) -> None:
     """Raise `CorruptFileError` where pages have entries that the record of them does not know."""
     known = {each.name: each for store in record.stores.values() for each in store.families}
     for name in sorted(held):

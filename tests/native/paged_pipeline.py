@@ -26,7 +26,7 @@ from statemigrate.processor.keys import KeyCodec
 class PagedPipeline(NativePipeline):
     """`NativePipeline` with the state in pages."""
 
-    pages: int = 4
+    pages: int | None = 4
     more: ClassVar[dict[str, Any]] = {}
     """What else `paged` gets."""
 

@@ -126,7 +126,8 @@ def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path)
             self.state.update(self.state.get())
             return iter(())
 
-    copied = copy_of(stopped, tmp_path)
+    # As many pages as there are already, which is known.
+    copied = copy_of(stopped, tmp_path, pages=None)
     copied.feed(batch("second", range(30)))
     query = copied.deploy_natively(Looking())
     updated = [json.loads(each.json) for each in query.recentProgress]
@@ -350,11 +351,12 @@ class WithTimeToLive(CentsTally):
         ({"by": ()}, StartupError, "grouped by no column"),
         ({"pages": 0}, StartupError, "number of pages cannot be used"),
         ({"pages": True}, StartupError, "number of pages cannot be used"),
+        ({"pages": None}, StartupError, "number of its pages has to be said"),
         ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
         ({"timeMode": "WallTime"}, UnsupportedError, "no time mode WallTime"),
         ({"processor": WithTimeToLive()}, UnsupportedError, "counts in processing time"),
     ],
-    ids=["column", "columns", "zero", "truth", "class", "time mode", "time to live"],
+    ids=["column", "columns", "zero", "truth", "nothing", "class", "time mode", "time to live"],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error, problem):
     given = {
