@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     from statemigrate.scripts.survey import Survey
 
-_COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT"
+_COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT, entries BIGINT"
 
 
 def older(
     checkpoint: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
 ) -> dict[str, DataFrame]:
     """As `older_families`; on pages a key is the number of a page that has the family.
+
+    ``entries`` is how many of the family it has.
 
     Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
     """
@@ -71,7 +73,7 @@ def _pages_with(frame: DataFrame, family: str) -> DataFrame:
 
     pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", "partition_id")
     found = pages.mapInArrow(_families, _COLUMNS).where(functions.col("family") == family)
-    return found.selectExpr(f"struct({BUCKET}) AS key", "partition_id")
+    return found.selectExpr(f"struct({BUCKET}) AS key", "partition_id", "entries")
 
 
 def _families(batches: Iterator[Any]) -> Iterator[Any]:
@@ -79,17 +81,14 @@ def _families(batches: Iterator[Any]) -> Iterator[Any]:
 
     for batch in batches:
         rows = [
-            (extent.name, number, partition)
+            (extent.name, number, partition, extent.entries)
             for number, data, partition in zip(*(c.to_pylist() for c in batch.columns), strict=True)
             for extent, _ in read(data)[1]
         ]
-        names, numbers, partitions = zip(*rows, strict=True) if rows else ((), (), ())
-        columns = [
-            pa.array(names, pa.string()),
-            pa.array(numbers, pa.int32()),
-            pa.array(partitions, pa.int32()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=["family", BUCKET, "partition_id"])
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        types = pa.string(), pa.int32(), pa.int32(), pa.int64()
+        names = ["family", BUCKET, "partition_id", "entries"]
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), names=names)
 
 
 def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -> StartupError:

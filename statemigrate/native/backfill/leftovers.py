@@ -30,7 +30,8 @@ def older_families(
 ) -> dict[str, DataFrame]:
     """By name the families of every store with scripts but those of the stores' targets.
 
-    A frame has the columns ``key`` and ``partition_id``, a row or more for each key. Raises
+    A frame has the columns ``key`` and ``partition_id``, a row or more for each key; or one row for
+    each, and how many ``entries`` are under it. Raises
     `StartupError` for a checkpoint none of whose stores has a script, and for a family of an
     unknown revision; `LineageError` for an unknown target, and for a family with values that no
     way leads from.

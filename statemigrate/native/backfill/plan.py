@@ -36,7 +36,8 @@ class BackfillPlan:
     """What was planned: ``keys`` in ``chunks`` files.
 
     ``families`` has the number of keys of each older family that the plan covers; a key that is in
-    several stores is in several of them. ``withdrawn`` counts the files of the plan before that the
+    several stores is in several of them. Of state in pages ``keys`` are pages, and ``families`` has
+    the number of their entries. ``withdrawn`` counts the files of the plan before that the
     query had not taken.
     """
 
@@ -148,12 +149,13 @@ class _Keys:
         if not families:
             return
         entries = [
-            frame.withColumn("family", functions.lit(name)) for name, frame in families.items()
+            _with_entries(frame).withColumn("family", functions.lit(name))
+            for name, frame in families.items()
         ]
         # Lists and maps give several rows a key.
         kept = reduce(lambda left, right: left.union(right), entries).distinct().persist()
         self._kept = kept
-        self.counts |= _counted(kept, "family")
+        self.counts |= dict(map(tuple, kept.groupBy("family").sum("entries").collect()))
         self._partitions = _counted(self._distinct(), "partition_id")
 
     def _distinct(self) -> DataFrame:
@@ -184,6 +186,13 @@ class _Keys:
         share = (place + shift) / functions.count("*").over(mine)
         chunk = functions.floor(share * chunks)
         return functions.least(chunk, functions.lit(chunks - 1)).cast("int")
+
+
+def _with_entries(frame: DataFrame) -> DataFrame:
+    # What has many entries under a key, as a page does, says how many.
+    from pyspark.sql import functions
+
+    return frame if "entries" in frame.columns else frame.withColumn("entries", functions.lit(1))
 
 
 def _counted(frame: DataFrame, column: str) -> dict[Any, int]:

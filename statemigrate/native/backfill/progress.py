@@ -29,7 +29,8 @@ class BackfillStatus:
     are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
     processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
     taken. ``quarantined`` are the keys left after every chunk was processed: their transforms
-    failed, and the originals stay.
+    failed, and the originals stay. Of state in pages keys are pages, and ``families`` has the
+    number of entries.
     """
 
     keys_left: int
