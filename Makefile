@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint docs bench compat java \
+.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint docs bench peers compat java \
 	chromium compiler postgres clean
 
 demo: $(STAMP) java
@@ -66,6 +66,15 @@ docs: $(STAMP)
 
 bench: $(STAMP) java
 	$(BIN)/python -m benchmarks
+
+# What the embedded engine is compared with by `python -m benchmarks peers`, and nothing else needs.
+peers: .venv-peers/.installed
+
+.venv-peers/.installed: benchmarks/peers/requirements.txt
+	$(PYTHON) scripts/check_python.py
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 # PySpark before 4.3 leaves its sockets to the garbage collector.
 LEAKS := -W default::pytest.PytestUnraisableExceptionWarning

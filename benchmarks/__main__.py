@@ -14,7 +14,9 @@ from benchmarks import (
     engines,
     native,
     pages,
+    peers,
     rewrites,
+    sharing,
     state_rows,
 )
 from benchmarks.measuring import Result, as_json, table
@@ -29,7 +31,10 @@ _FULL = {
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
     "rewrites": rewrites.measure,
+    "share": sharing.measure,
 }
+# What needs an environment of its own is measured when it is named.
+_NAMED = {"peers": peers.measure}
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
     "dual_access": lambda: dual_access.measure(10_000, 3),
@@ -40,21 +45,24 @@ _QUICK = {
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
+    "share": lambda: sharing.measure(100_000, 5_000, 3),
 }
+_NAMED_QUICK = {"peers": lambda: peers.measure(20_000, 50_000, 1)}
 
 
 def main() -> int:
     """Print the table; exit 1 if a ratio is outside its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(_FULL))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*_FULL, *_NAMED]))
     parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     arguments = parser.parse_args()
     chosen = _QUICK if arguments.quick else _FULL
     results: list[Result] = []
+    known = {**chosen, **(_NAMED_QUICK if arguments.quick else _NAMED)}
     for name in arguments.names or chosen:
         print(f"measuring {name} ...", file=sys.stderr)
-        results += chosen[name]()
+        results += known[name]()
     print(table(results))
     if arguments.json:
         arguments.json.write_text(as_json(results) + "\n")

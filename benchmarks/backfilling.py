@@ -43,7 +43,7 @@ def _speed(records: int, rounds: int) -> Result:
     }
     ratio = median_ratio(bare, ours)
     compared = "records/s against iterate-decode-transform-encode-write"
-    return Result("backfill speed", compared, ratio, "at least", 0.6, figures)
+    return Result("backfill speed", compared, ratio, "at least", 0.9, figures)
 
 
 def backfill_all(at: PartitionPlace, state: PartitionState, records: int) -> None:

@@ -84,6 +84,11 @@ class Query:
 
     def batch(self, keys: range) -> float:
         """Milliseconds of the batch that processes one row for each of ``keys``."""
+        self.write(keys)
+        return sum(self.process())
+
+    def write(self, keys: range) -> None:
+        """A file with one row for each of ``keys``."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -99,7 +104,6 @@ class Query:
         self._fed += 1
         pq.write_table(table, self._folder / f"{name}.new")
         (self._folder / f"{name}.new").rename(self._folder / "input" / name)
-        return sum(self.process())
 
     def process(self) -> list[float]:
         """Process everything there is; milliseconds of each batch that had rows."""
@@ -125,13 +129,13 @@ def native_checkpoint(spark: Any, keys: int) -> Iterator[Path]:
     """A stopped query's checkpoint with a value for each key and, beside it, the script."""
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
         query = Query(spark, Path(folder))
-        _write_script(Path(folder))
+        write_script(Path(folder))
         with query.running(Totals()):
             query.batch(range(keys))
         yield Path(folder)
 
 
-def _write_script(folder: Path) -> None:
+def write_script(folder: Path) -> None:
     from statemigrate.scripts import ScriptFolder
 
     (ScriptFolder.create(folder / "migrations").versions / "rename.py").write_text(_SCRIPT)
@@ -143,7 +147,7 @@ class _Native:
         self._folder = folder
         self._keys = range(keys)
         self._rounds = rounds
-        _write_script(folder)
+        write_script(folder)
 
     def results(self) -> list[Result]:
         plain = self._filled("plain", RenamedTotals(), self._keys)

@@ -5,11 +5,13 @@ import pytest
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.embedded.engine.batches import without_backfill
 from statemigrate.embedded.engine.plan import BatchPlan
+from statemigrate.embedded.engine.report import PartitionReport
 
 
-def plan(batch_ms: float) -> BatchPlan:
+def plan(batch_ms: float, after_rows: bool = False) -> BatchPlan:
     made = BatchPlan.__new__(BatchPlan)
     object.__setattr__(made, "batch_ms", batch_ms)
+    object.__setattr__(made, "after_rows", after_rows)
     return made
 
 
@@ -25,6 +27,22 @@ def plan(batch_ms: float) -> BatchPlan:
 def test_the_share_is_one_of_the_whole_batch(rows, live_ms, batch_ms, expected) -> None:
     tuner = Tuner.start(BackfillOptions(share=0.25, idle_milliseconds=1000.0))
     assert tuner.budget(plan(batch_ms).beside(rows, live_ms)).milliseconds == expected
+
+
+@pytest.mark.parametrize(("after_rows", "expected"), [(True, 1000.0), (False, 5.0)])
+def test_a_partition_without_rows_is_idle_only_where_the_others_are_too(
+    after_rows, expected
+) -> None:
+    tuner = Tuner.start(BackfillOptions(share=0.25, idle_milliseconds=5.0))
+    assert tuner.budget(plan(3000.0, after_rows).beside(0, 0.0)).milliseconds == expected
+
+
+def test_the_backfill_is_charged_with_its_part_of_the_commit() -> None:
+    report = PartitionReport(0, backfill_ms=30.0, commit_ms=100.0, chunk={"milliseconds": 20.0})
+    report.charge(60.0)
+    assert (report.backfill_ms, report.commit_ms) == (90.0, 40.0)
+    assert report.chunk == {"milliseconds": 80.0}
+    PartitionReport(0).charge(0.0)
 
 
 @pytest.mark.parametrize(

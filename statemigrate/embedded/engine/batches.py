@@ -64,6 +64,7 @@ class Batches:
         self._mirror = Mirror(engine.layout)
         self._first = True
         self._batch_ms = 0.0
+        self._had_rows = False
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
         self.error: BaseException | None = None
 
@@ -99,6 +100,7 @@ class Batches:
         elapsed = (time.monotonic() - began) * 1000
         cores = rows.sparkSession.sparkContext.defaultParallelism
         self._batch_ms = without_backfill(elapsed, reports, cores)
+        self._had_rows = any(report["rows"] for report in reports)
         self._after(before, manifest, plan, reports, elapsed)
 
     def _continued(self, batch: int) -> Manifest | None:
@@ -128,6 +130,7 @@ class Batches:
             first_of_run=self._first,
             processing_time=batch_time(self._engine.layout, batch),
             batch_ms=self._batch_ms,
+            after_rows=self._had_rows,
         )
 
     def _retirable(self, before: Manifest) -> frozenset[str]:

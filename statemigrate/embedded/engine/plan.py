@@ -30,13 +30,16 @@ class BatchPlan:
     """Milliseconds since the epoch: when Spark began the batch for the first time."""
     batch_ms: float = 0.0
     """A partition's part of what the batch before took without backfill; 0 for a run's first."""
+    after_rows: bool = False
+    """Whether the batch before had live rows, so that those of this one are probably elsewhere."""
 
     def beside(self, rows: int, live_ms: float) -> float:
         """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.
 
-        A few rows take a partition next to nothing, while their batch takes Spark a second.
+        A few rows take a partition next to nothing, while their batch takes Spark a second; and a
+        partition without a row is part of a batch with some.
         """
-        return max(live_ms, self.batch_ms) if rows else 0.0
+        return max(live_ms, self.batch_ms) if rows or self.after_rows else 0.0
 
 
 @dataclass(frozen=True)

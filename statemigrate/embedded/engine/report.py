@@ -32,6 +32,13 @@ class PartitionReport:
     chunk: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
 
+    def charge(self, milliseconds: float) -> None:
+        """Count this much of the commit as the backfill's, by what each of the two has written."""
+        self.commit_ms -= milliseconds
+        self.backfill_ms += milliseconds
+        if self.chunk is not None:
+            self.chunk["milliseconds"] += milliseconds
+
     def to_json(self) -> str:
         """The form the report column carries."""
         return json.dumps(asdict(self), default=str)

@@ -67,13 +67,16 @@ def processed(
         processor.close()
         yield from output.flush()
         report.live_ms = watch.lap()
+        live = partition.written
         stores.backfill(report)
         report.backfill_ms = watch.lap()
+        of_backfill = 1 - live / partition.written if partition.written else 0.0
         report.touched = sum(access.counts.touched for access in stores.accesses)
         retire_families(partition, plan, number)
         report.state = partition.commit(snapshot=_snapshot_due(plan, number)).to_json()
         report.changelog_bytes = partition.changelog_bytes
         report.commit_ms = watch.lap()
+        report.charge(report.commit_ms * of_backfill)
 
 
 def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:

@@ -91,6 +91,11 @@ class ChangelogWriter:
         if len(self._keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
             self._write_block()
 
+    @property
+    def pending(self) -> int:
+        """The records of the file to be published so far, those in it and those not yet."""
+        return len(self._keys) + (0 if self._file is None else self.records)
+
     def publish(self) -> FileReference | None:
         """Make the changelog durable; None when nothing was recorded. What follows is another."""
         self._write_block()

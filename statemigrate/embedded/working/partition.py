@@ -71,6 +71,11 @@ class Partition:
         self._meta.put(STATE, UNCOMMITTED)
 
     @property
+    def written(self) -> int:
+        """How many records there are to be committed so far."""
+        return self._log.pending
+
+    @property
     def changelogs(self) -> int:
         """How many changelogs there are since the last snapshot."""
         return len(self._before.changelogs)

@@ -1,0 +1,86 @@
+"""The embedded engine beside other stream processors' state, each by an interpreter of its own."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.dry_runs import checkpoint
+from benchmarks.measuring import Result
+from benchmarks.peers.counting import counting
+
+_PYTHON = Path(".venv-peers/bin/python")
+_PEER = Path(__file__).with_name("quix.py")
+_CORES = 2
+Round = dict[str, float]
+
+
+def measure(keys: int = 200_000, records: int = 1_000_000, rounds: int = 5) -> list[Result]:
+    """One partition's loop, and a stopped backfill, against Quix Streams in one process."""
+    if not _PYTHON.exists():
+        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    return [*_loop(keys, rounds), *_backfill(records, rounds)]
+
+
+def _loop(keys: int, rounds: int) -> list[Result]:
+    ours: list[Round] = []
+    theirs: list[Round] = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+            # The first batch writes every key for the first time.
+            ours += counting(Path(folder), keys, 2)[1:]
+        theirs += _quix("counting", keys, 2)[1:]
+    compared = "keys/s of a partition, rows in and out, durable, against Quix get and put"
+    return _results("embedded, one partition's loop", compared, 1.0, ours, theirs, 1, keys)
+
+
+def _backfill(records: int, rounds: int) -> list[Result]:
+    ours: list[Round] = []
+    theirs: list[Round] = []
+    for _ in range(rounds):
+        with checkpoint(records) as folder:
+            command = [sys.executable, "-m", "benchmarks.peers.stopped", str(folder)]
+            ours += _figures(command)
+        theirs += _quix("migrating", records, 1)
+    compared = "records/s on two cores, durable, against Quix by hand, eager, one process"
+    return _results("stopped backfill", compared, 1.5, ours, theirs, _CORES, records)
+
+
+def _results(
+    name: str,
+    compared: str,
+    limit: float,
+    ours: list[Round],
+    theirs: list[Round],
+    cores: int,
+    number: int,
+) -> list[Result]:
+    """By the clock, and by processors: so many cores' worth of ours against one of theirs."""
+    figures: dict[str, Any] = {"number": number, "ours": ours, "theirs": theirs}
+    found = []
+    for title, kind, width in (
+        (name, "seconds", 1),
+        (f"{name}, processor time", "processor", cores),
+    ):
+        ratio = width * _median(theirs, kind) / _median(ours, kind)
+        found.append(Result(title, compared, ratio, "at least", limit, figures))
+    return found
+
+
+def _median(rounds: list[Round], kind: str) -> float:
+    return statistics.median(each[kind] for each in rounds)
+
+
+def _quix(what: str, number: int, rounds: int) -> list[Round]:
+    command = [str(_PYTHON), "-W", "ignore", str(_PEER), what, str(number), str(rounds)]
+    return _figures(command)
+
+
+def _figures(command: list[str]) -> list[Round]:
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,0 +1,76 @@
+"""One partition's process loop without Spark: rows in Arrow, processor, commit, rows in Arrow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.processor import OUTPUT, STATE, Totals
+from statemigrate.budget import BackfillOptions, Tuner
+from statemigrate.deployment import Declared, Settings, plan_store
+from statemigrate.embedded.engine.output import OutputRows
+from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.report import PartitionReport
+from statemigrate.embedded.engine.task import processed
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.versions.manifest import PartitionState
+from statemigrate.processor.handle import struct_of
+
+_KEY, _ROWS = "key STRING", "key STRING, amount BIGINT, name STRING"
+_ROWS_A_BATCH = 10_000
+
+
+def counting(folder: Path, keys: int, rounds: int) -> list[dict[str, float]]:
+    """Seconds, of the clock and of processors, of each batch that touches every key once."""
+    schema = BatchSchema(struct_of(_ROWS), struct_of(_KEY), (0,), struct_of(OUTPUT))
+    declared = Declared("totals", "value", struct_of(STATE))
+    stores = {"totals": plan_store(declared, None, None, Settings())}
+    layout, state = Layout.of(folder / "checkpoint"), PartitionState()
+    found = []
+    for version in range(rounds):
+        plan = _plan(layout, folder, version, state, stores)
+        batches = list(_input(keys, version))
+        began, processor = time.perf_counter(), time.process_time()
+        report, output = PartitionReport(0), OutputRows(schema.output)
+        rows = processed(iter(batches), plan, schema, Totals(), report, output)
+        assert sum(batch.num_rows for batch in rows) == keys
+        passed = time.perf_counter() - began
+        found.append({"seconds": passed, "processor": time.process_time() - processor})
+        state = PartitionState.from_json(report.state)
+    return found
+
+
+def _plan(
+    layout: Layout, folder: Path, version: int, state: PartitionState, stores: dict[str, Any]
+) -> BatchPlan:
+    options = BackfillOptions()
+    return BatchPlan(
+        version=version,
+        layout=layout,
+        working=str(folder / "working"),
+        partitions=(state,),
+        stores=stores,
+        retired=frozenset(),
+        write_on_read=True,
+        backfill=options,
+        tuner=Tuner.start(options),
+        snapshot_every=10,
+        first_of_run=version == 0,
+        processing_time=0,
+    )
+
+
+def _input(keys: int, amount: int) -> Iterator[Any]:
+    import pyarrow as pa
+
+    numbers = sorted(range(keys), key=str)
+    for start in range(0, keys, _ROWS_A_BATCH):
+        part = numbers[start : start + _ROWS_A_BATCH]
+        columns = {
+            "key": [f"key-{number}" for number in part],
+            "amount": pa.array([amount] * len(part), pa.int64()),
+            "name": [f"name {number % 1000}" for number in part],
+        }
+        yield pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,96 @@
+"""The peer's side, run by the peer's own interpreter: ``python quix.py WHAT NUMBER ROUNDS``.
+
+Quix Streams' RocksDB store by its public classes, one partition in one process, without a changelog
+topic. ``counting`` gets and sets the state of each key once a round, all in one transaction.
+``migrating`` is the loop that a user writes by hand: every value is read, changed, written and the
+old one deleted, eagerly, a transaction each 10,000. A line of JSON for each round.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from quixstreams.state.rocksdb.partition import RocksDBStorePartition
+
+_A_TRANSACTION = 10_000
+logging.disable(logging.CRITICAL)
+
+
+def counting(number: int, rounds: int) -> None:
+    """A count, a sum and the last name of each key."""
+    keys = [f"key-{each}".encode() for each in range(number)]
+    with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+        partition = RocksDBStorePartition(f"{folder}/state")
+        for each in range(rounds):
+            timed(lambda each=each: count(partition, keys, each))
+        partition.close()
+
+
+def count(partition: Any, keys: list[bytes], amount: int) -> None:
+    transaction = partition.begin()
+    for key in keys:
+        state = transaction.as_state(key)
+        totals = state.get("totals") or {"n": 0, "total": 0, "name": None}
+        name = f"name {len(key)}"
+        state.set("totals", {"n": totals["n"] + 1, "total": totals["total"] + amount, "name": name})
+    transaction.prepare()
+    transaction.flush()
+
+
+def migrating(number: int, rounds: int) -> None:
+    """The records of ``benchmarks.states``, as JSON, from one name in the state to another."""
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+            partition = RocksDBStorePartition(f"{folder}/state")
+            fill(partition, number)
+            timed(lambda partition=partition: migrate(partition))
+            assert sum(1 for _ in partition.iter_items(b"", b"\xff")) == number
+            partition.close()
+
+
+def fill(partition: Any, number: int) -> None:
+    for start in range(0, number, _A_TRANSACTION):
+        transaction = partition.begin()
+        for each in range(start, min(start + _A_TRANSACTION, number)):
+            value = {"name": f"item {each}", "amount": each * 7, "tags": ["a", "bc", "def"]}
+            transaction.as_state(b"%09d" % each).set("item", value)
+        transaction.prepare()
+        transaction.flush()
+
+
+def migrate(partition: Any) -> None:
+    transaction = partition.begin()
+    for done, (stored, data) in enumerate(partition.iter_items(b"", b"\xff"), 1):
+        prefix = stored.partition(b"|")[0]
+        value = orjson.loads(data)
+        units, cents = divmod(value["amount"], 100)
+        price = {"units": units, "cents": cents}
+        new = {"title": value["name"], "price": price, "tags": value["tags"]}
+        transaction.set("item-2", new, prefix)
+        transaction.delete("item", prefix)
+        if done % _A_TRANSACTION == 0:
+            transaction.prepare()
+            transaction.flush()
+            transaction = partition.begin()
+    transaction.prepare()
+    transaction.flush()
+
+
+def timed(action: Callable[[], None]) -> None:
+    """Print the seconds that passed, and those of processors."""
+    began, processor = time.perf_counter(), time.process_time()
+    action()
+    passed = time.perf_counter() - began
+    figures = {"seconds": passed, "processor": time.process_time() - processor}
+    print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    {"counting": counting, "migrating": migrating}[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
