@@ -13,7 +13,7 @@ from statemigrate.inspect.trial.estimate import Pace
 from statemigrate.inspect.trial.file import dry_run_file
 from statemigrate.inspect.trial.run import check_sample, read_lineages, tried
 from statemigrate.native.spark_state.session import session_of
-from statemigrate.state.opening import open_state, require_store
+from statemigrate.state.opening import is_embedded, open_state, require_store
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
     may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
-    several could be; ``stores`` has the names that operators' stores get. The work is done on
-    ``spark``, the active session unless given, or a function that makes one; ``progress`` is told
+    several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
+    on ``spark``, the active session unless given, or a function that makes one; that of the
+    embedded engine by processes of this machine, without Spark. ``progress`` is told
     from time to time how many values were read, and of how many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
@@ -55,7 +56,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     lineages = read_lineages(migrations, store)
     lineages[store].resolve((targets or {}).get(store, "head"))
     require_store(path, store)
-    session = session_of(spark, path)
+    session = None if is_embedded(path) else session_of(spark, path)
     with closing(
         open_state(path, lineages, targets=targets, operator=operator, stores=stores, spark=session)
     ) as state:

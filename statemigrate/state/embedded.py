@@ -18,7 +18,6 @@ from statemigrate.state.embedded_values import Partitions, PartitionValues
 from statemigrate.state.protocol import Collisions, Entry, Suspect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 _BATCHES = 20
@@ -26,14 +25,13 @@ _BATCHES = 20
 
 
 class EmbeddedState:
-    """See `statemigrate.state.protocol.State`. Only `values` needs ``spark``."""
+    """See `statemigrate.state.protocol.State`. Nothing of it needs Spark's Java."""
 
     engine = "embedded"
 
-    def __init__(self, checkpoint: str, spark: SparkSession | None = None) -> None:
+    def __init__(self, checkpoint: str) -> None:
         layout = Layout.of(checkpoint)
         self.checkpoint = layout.files.location
-        self._spark = spark
         self.held = hold(layout)
         self._open = ExitStack()
         self._partitions: dict[int, CommittedPartition] = {}
@@ -96,8 +94,7 @@ class EmbeddedState:
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> PartitionValues:
         """See `State`."""
-        assert self._spark is not None  # noqa: S101 - whoever asks opens it with a session
-        return PartitionValues(self.partitions(plan, families), self._spark)
+        return PartitionValues(self.partitions(plan, families))
 
     def partitions(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Partitions:
         """The partitions with these families, which can travel to workers."""

@@ -1,26 +1,27 @@
-"""Values of embedded partitions, read in the tasks of a Spark job, each with a copy of its own."""
+"""Values of embedded partitions, read by several processes, each with a copy of its own."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemigrate.deployment import StoredFamily
+from statemigrate.embedded.engine.processes import cores, shared_out
 from statemigrate.embedded.working.committed import CommittedPartition, CommittedState
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.ticks import Ticks, ticking
 from statemigrate.state.values import ALL, Document, Part, Share, Shares, Task, Tick, no_tick
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 # Ticks come every 8,192 values and are asked for at the end of a block: a power of two meets them.
 _AT_ONCE = 256
+_FEW = 30_000
+"""Values for which no other process is worth its start."""
 
 
 @dataclass(frozen=True)
@@ -57,36 +58,36 @@ class Partitions:
 
 @dataclass(frozen=True)
 class PartitionValues:
-    """See `Values`: a Spark task a partition, which sees to all of the families."""
+    """See `Values`: work for as many processes as there are processors, a partition at a time."""
 
     partitions: Partitions
-    spark: SparkSession
 
     def map(
         self, task: Task, *, shares: Shares | None = None, tick: Tick = no_tick
     ) -> Iterator[tuple[str, Document]]:
-        """See `Values`."""
-        number = len(self.partitions.held.manifest.partitions)
+        """See `Values`; without Spark."""
         with ticking(tick) as ticks:
-            run = partial(
-                _run, partitions=self.partitions, task=task, shares=shares or {}, ticks=ticks
+            work = partial(
+                _worked, partitions=self.partitions, task=task, shares=shares or {}, ticks=ticks
             )
-            tasks = self.spark.range(0, number, 1, number)
-            rows = tasks.mapInArrow(run, "documents string").collect()
-        for row in rows:
-            yield from json.loads(row.documents).items()
+            numbers = range(len(self.partitions.held.manifest.partitions))
+            told = shared_out(work, numbers, 1 if self._is_small else cores())
+            with closing(told):
+                for _, documents in told:
+                    yield from documents.items()
+
+    @property
+    def _is_small(self) -> bool:
+        states = self.partitions.held.manifest.partitions
+        names = [family.name for family in self.partitions.families]
+        return sum(state.about(name) for state in states for name in names) < _FEW
 
 
-def _run(
-    batches: Iterator[Any], *, partitions: Partitions, task: Task, shares: Shares, ticks: Ticks
-) -> Iterator[Any]:
-    """What one Spark task does with the partitions whose numbers its rows have."""
-    import pyarrow as pa
-
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            documents = partitions.work(number, task, shares, ticks)
-            yield pa.RecordBatch.from_pydict({"documents": [json.dumps(documents)]})
+def _worked(
+    number: int, *, partitions: Partitions, task: Task, shares: Shares, ticks: Ticks
+) -> Iterator[dict[str, Document]]:
+    # As it comes from another process, also where it does not.
+    yield json.loads(json.dumps(partitions.work(number, task, shares, ticks)))
 
 
 def _picked(

@@ -67,7 +67,7 @@ def open_state(
     Raises `CheckpointError` where there is nothing to read.
     """
     if engine_of(checkpoint) == "embedded":
-        return EmbeddedState(checkpoint, None if callable(spark) else spark)
+        return EmbeddedState(checkpoint)
     from statemigrate.native.spark_state.session import session_of
     from statemigrate.state.opening_spark import open_spark_state
 
