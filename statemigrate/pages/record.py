@@ -44,13 +44,13 @@ class PagesRecord:
         return {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
 
 
-def read_record(files: Files) -> PagesRecord | None:
+def read_record(files: Files, name: str = RECORD) -> PagesRecord | None:
     """The record, None where there is none. Raises `CorruptFileError` for one that was altered."""
     try:
-        data = files.get(RECORD)
+        data = files.get(name)
     except FileNotFoundError:
         return None
-    place = f"{files.location}/{RECORD}"
+    place = f"{files.location}/{name}"
     document = unsealed(data, place)
     return understood(place, f"a record of pages of format {_FORMAT}", lambda: _made(document))
 

@@ -11,7 +11,8 @@ from statemigrate.pages.page.section import Section
 
 FAMILY = "@timers"
 """A name that no store can have."""
-_FORMAT = b"timers".ljust(16, b"\x00")
+FORMAT = b"timers".ljust(16, b"\x00")
+"""In place of the fingerprint of a format."""
 _MOMENT = 8
 _OFFSET = 1 << 63
 _LAST = _OFFSET - 1
@@ -31,12 +32,12 @@ class PageTimers:
 
     def register(self, key: bytes, moment: int) -> None:
         """Let a key's timer expire after ``moment``."""
-        self._opened().put(_entry(key, moment), b"")
+        self._opened().put(timer_entry(key, moment), b"")
         self._moments().setdefault(key, set()).add(moment)
 
     def delete(self, key: bytes, moment: int) -> None:
         """Remove a key's timer, if there is one."""
-        self._opened().delete(_entry(key, moment))
+        self._opened().delete(timer_entry(key, moment))
         self._moments().get(key, set()).discard(moment)
 
     def of(self, key: bytes) -> list[int]:
@@ -48,14 +49,14 @@ class PageTimers:
         if not self._holds_any():
             return None
         first = self._opened().first()
-        return None if first is None else _read(first)[0]
+        return None if first is None else read_timer(first)[0]
 
     def expired(self, now: int) -> list[tuple[int, bytes]]:
         """The timers up to ``now`` with their keys, earliest first, as Spark takes them."""
         if not self._holds_any():
             return []
-        span = Span(upper=None if now == _LAST else _entry(b"", now + 1))
-        return [_read(entry) for entry, _ in self._opened().scan(span)]
+        span = Span(upper=None if now == _LAST else timer_entry(b"", now + 1))
+        return [read_timer(entry) for entry, _ in self._opened().scan(span)]
 
     def _holds_any(self) -> bool:
         return self._page is not None and self._page.holds(FAMILY)
@@ -63,22 +64,24 @@ class PageTimers:
     def _opened(self) -> Section:
         if self._section is None:
             assert self._page is not None, "no page was turned to"  # noqa: S101
-            self._section = self._page.section(FAMILY, _FORMAT)
+            self._section = self._page.section(FAMILY, FORMAT)
         return self._section
 
     def _moments(self) -> dict[bytes, set[int]]:
         if self._by_key is None:
             self._by_key = {}
             for entry, _ in self._opened().scan(Span()):
-                moment, key = _read(entry)
+                moment, key = read_timer(entry)
                 self._by_key.setdefault(key, set()).add(moment)
         return self._by_key
 
 
-def _entry(key: bytes, moment: int) -> bytes:
+def timer_entry(key: bytes, moment: int) -> bytes:
+    """The key of a timer's entry, from the grouping key's bytes."""
     # So that moments before 1970 sort before the others.
     return (moment + _OFFSET).to_bytes(_MOMENT, "big") + key
 
 
-def _read(entry: bytes) -> tuple[int, bytes]:
+def read_timer(entry: bytes) -> tuple[int, bytes]:
+    """The moment and the grouping key's bytes, of an entry's key."""
     return int.from_bytes(entry[:_MOMENT], "big") - _OFFSET, entry[_MOMENT:]

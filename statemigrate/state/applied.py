@@ -8,6 +8,7 @@ from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.seen.seen import directory_of
+from statemigrate.pages.record import read_record as read_pages
 from statemigrate.scripts.applied import Applied
 
 
@@ -22,7 +23,8 @@ def applied_by(checkpoint: str) -> Applied:
 
         manifest = last_committed(Layout.of(checkpoint))
         return _checksums(manifest.stores if manifest else {})
-    record = read_record(checkpoint)
+    pages = read_pages(directory.files)
+    record: Any = read_record(checkpoint) if pages is None else pages.stores
     if not (record or directory.has("offsets") or directory.has("commits")):
         raise CheckpointError(
             f"{checkpoint} is not the checkpoint of a streaming query",

@@ -108,6 +108,13 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
     multiple=True,
     help="Which operator an old one becomes, by Spark's numbers; OLD=gone for none.",
 )
+@click.option(
+    "--pages",
+    metavar="N",
+    type=click.IntRange(min=1, max=1_000_000),
+    help="Keep the variables of transformWithState in N pages, as `paged` does.",
+)
+@click.option("--no-pages", is_flag=True, help="Keep what is in pages in variables of Spark's.")
 @said_options
 @target_option
 @shared_options()
@@ -123,7 +130,7 @@ def rewrite(
 
     What the new code keeps is seen by running it on empty streams (--code), or in a checkpoint that
     it made elsewhere (--like). Without either it keeps what the old code did, as for another number
-    of partitions or another state store.
+    of partitions, pages (--pages, --no-pages) or another state store.
     """
     from statemigrate.cli.views.rewrite import print_rewriting
     from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
@@ -210,6 +217,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
             given["watermark"],
             _sources(given.get("sources", ())),
             _pairs("--taken", given["taken"]),
+            _pages(given),
         ),
         "answers": RewriteAnswers(
             frozenset(given["accept"]),
@@ -239,6 +247,14 @@ def _json(option: str, given: Iterable[str]) -> dict[str, Any]:
         except ValueError as error:
             raise click.UsageError(f"{option} {name}: {text} is no JSON: {error}") from error
     return found
+
+
+def _pages(given: dict[str, Any]) -> int | None:
+    """The number of pages that is asked for, 0 for none of them."""
+    if given.get("pages") and given.get("no_pages"):
+        raise click.UsageError("--pages and --no-pages say two things.")
+    pages: int | None = 0 if given.get("no_pages") else given.get("pages")
+    return pages
 
 
 def _sources(given: Iterable[str]) -> dict[str, str | None]:

@@ -31,6 +31,7 @@ _CHANGES = {
     "keys": "its keys change",
     "kind": "becomes state of another kind",
     "joined": "several of its states become one",
+    "paged": "its entries go into pages",
     "new": "new, and empty",
     "gone": "gone",
 }

@@ -12,6 +12,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.rewriting.new_code import NewCode, probed
 from statemigrate.errors import RewriteError
+from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
@@ -104,13 +105,15 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
     shape = describe(old_files)
-    found = probed(wanted, options.pinned(shape.conf), spark, str(old))
-    take, names = answers.take if answers else {}, stores or {}
-    lineages = _lineages(migrations, shape, names, take)
-    told = StoreScripts(shape, lineages, read_record(old_files), targets or {}, names)
-    scripts = Scripts(told.of_old(), told.of_new(take))
-    kept, read = (found.shape.operators, found.sources) if found else (None, None)
-    plan = make_plan(shape, kept, options, answers, scripts, read)
+    if options.pages is None:
+        reading = _Reading(migrations, targets or {}, stores or {}, spark)
+        plan = _plan(old_files, shape, wanted, options, answers, reading)
+    else:
+        from statemigrate.commands.rewriting.pages import paging_plan
+
+        session = session_of(spark, str(old))
+        lineages = _lineages(migrations, shape, stores or {}, {})
+        plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
     check_offsets(plan, old_files)
     place = Target(new_files, plan.fingerprint, old_files.location)
     place.check()
@@ -124,6 +127,33 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     origin = OldCheckpoint(old_files, shape.query_id)
     report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Where scripts are and what they are to lead to, how stores are called, and what reads."""
+
+    migrations: str | Path | None
+    targets: Mapping[str, str]
+    names: Mapping[str, str]
+    spark: Spark
+
+
+def _plan(
+    old: Files,
+    shape: CheckpointShape,
+    wanted: NewCode,
+    options: RewriteOptions,
+    answers: RewriteAnswers | None,
+    reading: _Reading,
+) -> RewritePlan:
+    found = probed(wanted, options.pinned(shape.conf), reading.spark, old.location)
+    take, names = answers.take if answers else {}, reading.names
+    lineages = _lineages(reading.migrations, shape, names, take)
+    told = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
+    scripts = Scripts(told.of_old(), told.of_new(take))
+    kept, read = (found.shape.operators, found.sources) if found else (None, None)
+    return make_plan(shape, kept, options, answers, scripts, read)
 
 
 def _lineages(

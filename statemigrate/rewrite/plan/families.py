@@ -10,6 +10,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.pages.record import PagesRecord
 from statemigrate.rewrite.plan.pairing.fields import StructChange
 from statemigrate.rewrite.plan.pairing.places import (
     Place,
@@ -17,11 +18,11 @@ from statemigrate.rewrite.plan.pairing.places import (
 )
 from statemigrate.rewrite.plan.scripts import Scripted
 
-Change = Literal["kept", "values", "keys", "kind", "joined", "new", "derived"]
-Way = Literal["rows", "entries", "counts", "timers", "joined"]
+Change = Literal["kept", "values", "keys", "kind", "joined", "paged", "new", "derived"]
+Way = Literal["rows", "entries", "counts", "timers", "joined", "pages", "page timers"]
 """How old rows become new ones: each by itself; taken apart into single entries, which are put
-together again; as the numbers of rows of a join's side; as timers, of what times out; or as entries
-of several families, which meet."""
+together again; as the numbers of rows of a join's side; as timers, of what times out; as entries of
+several families, which meet; or as pages with the entries of all, and the timers of pages."""
 Expiry = Literal["never", "kept", "told", "ends"]
 """When new values expire: as the old ones do, or as the author says; or they do not any more."""
 
@@ -49,6 +50,7 @@ class FamilyPlan:
     counts: str = ""
     is_numbered: bool = False
     parts: tuple[FamilyPlan, ...] = ()
+    record: PagesRecord | None = None
 
     @property
     def sources(self) -> tuple[Place, ...]:
@@ -60,7 +62,8 @@ class FamilyPlan:
     def change(self) -> Change:
         """In a word, what becomes of its rows."""
         if self.is_derived or self.parts:
-            return "joined" if self.parts else "derived"
+            together: Change = "joined" if self.record is None else "paged"
+            return together if self.parts else "derived"
         if self.old is None:
             return "new"
         if self.way in ("counts", "timers"):
@@ -93,6 +96,8 @@ class FamilyPlan:
     @property
     def expiry(self) -> Expiry:
         """What becomes of the moments at which values expire."""
+        if self.record is not None:
+            return "never"
         if self.parts:
             return self._joined_expiry
         if self.old is None:

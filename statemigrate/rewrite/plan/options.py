@@ -28,7 +28,8 @@ class RewriteOptions:
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
     number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.
     ``sources`` has the new source of an old one, None for one that goes; ``taken`` a path, by the
-    source that is new, with the files that it is not to take.
+    source that is new, with the files that it is not to take. ``pages`` is the number of pages that
+    variables go into, 0 for none: then Spark keeps each by itself.
     """
 
     partitions: int | None = None
@@ -37,6 +38,7 @@ class RewriteOptions:
     watermark: int | None = None
     sources: Mapping[str, str | None] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
+    pages: int | None = None
 
     @property
     def of_sources(self) -> AskedOfSources:

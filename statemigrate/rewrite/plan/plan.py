@@ -19,6 +19,7 @@ from statemigrate.rewrite.plan.families import FamilyPlan, families_left
 from statemigrate.rewrite.plan.file_ids import with_file_ids
 from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
+from statemigrate.rewrite.plan.paging import Layout
 from statemigrate.rewrite.plan.pairing.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.refusals import (
@@ -57,7 +58,7 @@ class OperatorPlan:
         if self.new is None:
             return "gone"
         changes = [each.change for each in self.families if not each.is_derived]
-        words = ("joined", "kind", "keys", "values")
+        words = ("paged", "joined", "kind", "keys", "values")
         return next((word for word in words if word in changes), "kept")
 
 
@@ -67,6 +68,7 @@ class RewritePlan:
 
     ``new`` is the shape of the new checkpoint with its logs; ``starts`` has the plain value of each
     field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not.
+    Where state goes into pages, or out of them, ``layout`` says it.
     """
 
     old: CheckpointShape
@@ -77,6 +79,7 @@ class RewritePlan:
     answered: tuple[Answered, ...]
     sources: SourcesPlan
     scripts: Scripts = field(default_factory=Scripts)
+    layout: Layout | None = None
 
     @property
     def changed_conf(self) -> dict[str, tuple[str | None, str]]:

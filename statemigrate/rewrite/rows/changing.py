@@ -17,6 +17,7 @@ from statemigrate.rewrite.rows.kinds.expiring import with_expirations
 from statemigrate.rewrite.rows.kinds.joined import entries_together
 from statemigrate.rewrite.rows.kinds.timeouts import timers_of
 from statemigrate.rewrite.rows.kinds.together import counts_of, rows_of
+from statemigrate.rewrite.rows.paged.packing import page_timers, pages_of
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.rows.scripted import along, one_of_each, upgraded
 from statemigrate.rewrite.rows.wrapping import unwrapped, wrapped_again
@@ -50,11 +51,17 @@ class Changes:
                 return rows_of(entries_together(found, plan), plan)
             case "timers":
                 return timers_of(self._read(plan), plan)
+            case "pages" | "page timers":
+                return self._paged(plan)
             case "counts":
                 return counts_of(self._entries(self._counted(plan)), plan)
-        if plan.script is not None:
-            return upgraded(self._read(plan), plan)
-        return self._matched(plan)
+        scripted = plan.script is not None
+        return upgraded(self._read(plan), plan) if scripted else self._matched(plan)
+
+    def _paged(self, plan: FamilyPlan) -> DataFrame:
+        parts = [(each, self._read(each)) for each in plan.parts]
+        paged = pages_of if plan.way == "pages" else page_timers
+        return paged(self.old, parts, plan)
 
     def _read(self, plan: FamilyPlan) -> DataFrame:
         assert plan.old is not None, "only what has old rows is changed"  # noqa: S101

@@ -12,7 +12,9 @@ from statemigrate.files import Files
 from statemigrate.native.seen.record import RECORD, read_record, record_document
 from statemigrate.rewrite.forking.own_files import own_files
 from statemigrate.rewrite.plan.lineages import noted_stores
+from statemigrate.rewrite.plan.paging import WRITTEN
 from statemigrate.rewrite.plan.plan import RewritePlan
+from statemigrate.rewrite.rows.paged.opening import reader_of
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.run.keeping import Copies, kept_operators
@@ -85,8 +87,9 @@ class OldCheckpoint:
         return self.files.get("metadata")
 
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:
-        """Spark's own state reader."""
-        return StateReader(self.files, plan.old.batch, rewriting_session(spark, plan.old))
+        """Spark's own state reader, and what is in pages read from these."""
+        reader = StateReader(self.files, plan.old.batch, rewriting_session(spark, plan.old))
+        return reader if plan.layout is None else reader_of(plan.layout.old, reader)
 
     def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
         """Those whose files are where tasks reach them, in a form that they know."""
@@ -97,7 +100,10 @@ class OldCheckpoint:
 
     def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those in which nothing changes."""
-        return kept_operators(plan, self.files)
+        kept = kept_operators(plan, self.files)
+        # Of one that was in pages, or is to be, other files are there than the plan's shapes say.
+        laid_out = None if plan.layout is None else plan.layout.number
+        return {number: each for number, each in kept.items() if number != laid_out}
 
     def beside(
         self, plan: RewritePlan, new: Files, spark: SparkSession
@@ -111,10 +117,13 @@ class OldCheckpoint:
         yield from taken_logs(plan, spark)
         own = own_files(self.files, plan.new.batch, is_last=True)
         noted = noted_stores(plan.scripts, plan.new.batch)
+        layout = plan.layout
         for name in own.copied:
-            if not _is_of_a_rewrite(name) and not (noted and name == RECORD):
+            is_left = layout is not None and name.startswith(layout.left)
+            if not (_is_of_a_rewrite(name) or is_left or (noted and name == RECORD)):
                 yield name, self.files.get(name, most=_LARGEST)
         yield from own.written.items()
+        yield from layout.files.items() if layout is not None else ()
         if noted:
             yield RECORD, record_document({**read_record(self.files), **noted})
 
@@ -134,4 +143,4 @@ class OldCheckpoint:
 
 def _is_of_a_rewrite(name: str) -> bool:
     """Whether a file says of the old checkpoint alone how it was made, and whether to the end."""
-    return name in (REPORT, MARK) or name.startswith(f"{DONE}/")
+    return name in (REPORT, MARK, WRITTEN) or name.startswith(f"{DONE}/")

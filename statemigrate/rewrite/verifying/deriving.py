@@ -10,17 +10,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.errors import StatemigrateError
+from statemigrate.pages.record import VARIABLE, PagesRecord
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
+from statemigrate.rewrite.plan.paging import paged_families
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.rows.changing import Changes
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
-from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.scripts import ScriptsAgain
@@ -34,13 +37,17 @@ Pair = tuple[OperatorShape, OperatorShape, list[FamilyReport]]
 
 @dataclass(frozen=True)
 class Derivation:
-    """Makes the rows again that a ``report`` says were written, from the rows of ``reader``."""
+    """Makes the rows again that a ``report`` says were written, from the rows of ``reader``.
+
+    ``pages`` is the record of those that the rewrite made, None where it made none.
+    """
 
     report: RewriteReport
     before: CheckpointShape
     after: CheckpointShape
-    reader: StateReader
+    reader: RowReader
     scripts: ScriptsAgain
+    pages: PagesRecord | None = None
 
     def found(self) -> Iterator[Found]:
         """What comes out of each family that has old rows, beside what was written of it."""
@@ -81,7 +88,7 @@ class Derivation:
             {name: each for name, each in found.new.items() if name in families},
         )
         try:
-            plans = list(plan_families(old, new, self.report.states, self._takes, scripts))
+            plans = self._plans(old, new, scripts)
         except StatemigrateError as error:
             yield self._failed(", ".join(families), error)
             return
@@ -90,6 +97,12 @@ class Derivation:
         for plan in plans:
             if plan.name in families and plan.sources:
                 yield self._of_family(changes, plan, families[plan.name])
+
+    def _plans(self, old: OperatorShape, new: OperatorShape, scripts: Scripts) -> list[FamilyPlan]:
+        if self.pages is None or VARIABLE not in user_stores(new):
+            return list(plan_families(old, new, self.report.states, self._takes, scripts))
+        kept = tuple(plan_families(old, old, {}, {}, Scripts()))
+        return list(paged_families(kept, new, self.pages))
 
     def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
         try:

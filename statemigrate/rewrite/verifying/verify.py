@@ -14,13 +14,14 @@ from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
 from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.rows.checksums import Checksum
-from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.rows.surveying import Survey, survey
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport, read_report
 from statemigrate.rewrite.verifying.deriving import Derivation
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.joins import join_problems
+from statemigrate.rewrite.verifying.pages import made_pages, viewed
 from statemigrate.rewrite.verifying.scripts import scripts_again
 
 if TYPE_CHECKING:
@@ -65,10 +66,11 @@ def verify_files(
     _check_query(before, after, report, old)
     old_reader = StateReader(old, report.batch, rewriting_session(spark, before))
     scripts = scripts_again(report, before, lineages, read_record(old))
+    before, rows = viewed(old, new, before, old_reader, spark)
     found = [
-        *_compared("old", before, old_reader, _expected_of_old(report)),
+        *_compared("old", before, rows, _expected_of_old(report)),
         *_of_new(after, reader, report),
-        *Derivation(report, before, after, old_reader, scripts).found(),
+        *Derivation(report, before, after, rows, scripts, made_pages(new)).found(),
     ]
     return _verified(report, found)
 
@@ -133,7 +135,7 @@ def _expected_of_new(report: RewriteReport) -> dict[str, Checksum]:
 
 
 def _compared(
-    which: str, shape: CheckpointShape, reader: StateReader, expected: dict[str, Checksum]
+    which: str, shape: CheckpointShape, reader: RowReader, expected: dict[str, Checksum]
 ) -> Iterator[Found]:
     for operator in shape.operators:
         for name, place in families_of(operator):
@@ -152,7 +154,7 @@ def _compared(
             yield Found.of(f"{which} {name}: {said}{other}", is_fine=is_same)
 
 
-def _survey(reader: StateReader, operator: OperatorShape, place: Place, name: str) -> Survey:
+def _survey(reader: RowReader, operator: OperatorShape, place: Place, name: str) -> Survey:
     return survey(reader.rows(operator, place), operator, place, name)
 
 

@@ -1,0 +1,1 @@
+"""Rows of state taken out of pages, and put into pages."""
