@@ -233,7 +233,7 @@ class Held:
         temporary = self._root / "temporary"
         temporary.mkdir()
         process = subprocess.Popen(
-            [sys.executable, "-m", "statemigrate.cli", *self._arguments],
+            [sys.executable, "-m", "statemigrate", *self._arguments],
             cwd=self._root,
             env={**os.environ, "TMPDIR": str(temporary), "PYTHONFAULTHANDLER": "1"},
             stdout=subprocess.PIPE,

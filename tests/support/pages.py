@@ -28,7 +28,7 @@ START = re.compile(r"\A---\n(?:.*\n)*?start: (\S+)\n(?:.*\n)*?---\n")
 REVISION = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
 PROGRAMS = {
     "python": [sys.executable],
-    "statemigrate": [sys.executable, "-m", "statemigrate.cli"],
+    "statemigrate": [sys.executable, "-m", "statemigrate"],
 }
 
 
