@@ -57,8 +57,11 @@ def paged_families(
             yield plan
         elif place.family.name == VARIABLE:
             yield replace(plan, way="pages", parts=tuple(p for p in kept if _is_in_pages(p)))
-        else:
+        elif is_timers(place.family.name):
             yield replace(plan, way="page timers", parts=tuple(_timers(kept, place)))
+        else:
+            # Where large values lie beside their pages: those of a rewrite are in them.
+            yield plan
 
 
 def _is_in_pages(plan: FamilyPlan) -> bool:

@@ -14,6 +14,7 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files.opening import open_files
 from statemigrate.formats.struct.words import quoted
+from statemigrate.pages.large import LargeValues
 from statemigrate.pages.record import VARIABLE, PagesRecord
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.visits import SCHEMA
@@ -54,6 +55,22 @@ class Having(StatefulProcessor):
         """Nothing is open."""
 
 
+class HavingPages(StatefulProcessor):
+    """Has what a paged query has in Spark's state."""
+
+    def init(self, handle: Any) -> None:
+        """Declare it."""
+        handle.getValueState(VARIABLE, SCHEMA)
+        LargeValues(handle)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002
+        """Nothing comes of rows."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def operator_with(
     record: PagesRecord, like: OperatorShape, conf: Mapping[str, str], spark: SparkSession
 ) -> OperatorShape:
@@ -81,12 +98,11 @@ def operator_with_pages(
     """An operator that has pages."""
     from pyspark.sql.types import StructType
 
-    having = Having(((VARIABLE, "value", SCHEMA, None, None),))
-    return _probed(having, StructType().add(BUCKET, "integer"), like, conf, spark)
+    return _probed(HavingPages(), StructType().add(BUCKET, "integer"), like, conf, spark)
 
 
 def _probed(
-    having: Having,
+    having: StatefulProcessor,
     key: StructType,
     like: OperatorShape,
     conf: Mapping[str, str],

@@ -18,7 +18,8 @@ from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page.columns import NEVER
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.page.section import Section
-from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.record import LARGE, VARIABLE
+from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.timers import FAMILY, FORMAT, read_timer
 from statemigrate.rewrite.plan.pairing.places import Place, all_places
 from statemigrate.rewrite.rows.arrow.structs import (
@@ -34,7 +35,7 @@ from statemigrate.rewrite.rows.paged.encoding import stored_family
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.surveying import astray
 from statemigrate.state.paged.columns import KeyColumns
-from statemigrate.state.paged.reading import StoredPages
+from statemigrate.state.paged.reading import LARGE_VALUES, StoredPages
 from statemigrate.state.telling import Telling
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class PagesReader:
         held = next(each for each in all_places(self.operator) if each.family.name == VARIABLE)
         found = self.states.rows(self.operator, held)
         expected = partition_of(self.operator, held).alias("expected")
-        pages = found.select("key.*", "value.*", "partition", expected)
+        pages = self._with_large(found.select("key.*", "value.*", "partition", expected))
         family = place.family
         schema = StructType().add("key", row_type(family.key))
         if is_timers(family.name):
@@ -81,6 +82,22 @@ class PagesReader:
             rows = pages.mapInArrow(Telling(ValuesOut(self.pages, family)), schema)
         return rows.withColumn("partition", partition_of(operator, place))
 
+    def _with_large(self, pages: DataFrame) -> DataFrame:
+        """The pages, each with its large values, which lie beside it."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        places = (each for each in all_places(self.operator) if each.family.name == LARGE)
+        place = next(places, None)
+        if place is None:
+            return pages.withColumn("large", F.lit(None).cast(LARGE_VALUES))
+        rows = self.states.rows(self.operator, place)
+        keys: Any = rows.schema["key"].dataType
+        number, own = keys.names
+        values = rows.select(f"key.{number}.*", F.struct(f"key.{own}.*", "value.*").alias("value"))
+        listed = F.collect_list("value").cast(LARGE_VALUES).alias("large")
+        large = values.groupBy(BUCKET).agg(listed)
+        return pages.join(large, BUCKET, "left").select(*pages.columns, "large")
+
 
 @dataclass(frozen=True)
 class _Out:
@@ -90,12 +107,12 @@ class _Out:
     def opened(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Page]]:
         """The pages, each with its number, where Spark's hash puts it."""
         for batch in batches:
-            for number, data, partition, expected in zip(
+            for number, data, partition, expected, large in zip(
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
                 if partition != expected:
                     raise astray(VARIABLE, partition, 1, (str(number), expected))
-                yield number, self.pages.opened(number, data)
+                yield number, self.pages.opened(number, data, large)
 
     def keys(self, number: int, keys: KeyColumns, data: Sequence[bytes]) -> list[pa.Array]:
         """The keys as structs, all of which belong into the page of that number."""
