@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.backfill import backfill, backfill_status, pause_backfill
     from statemigrate.commands.check import check
     from statemigrate.commands.dry_run import dry_run, dry_run_file
+    from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
     from statemigrate.commands.following.status import Status, status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
@@ -93,6 +94,7 @@ _NAMES = {
     "statemigrate.commands.writing.likeness": "autogenerate_like",
     "statemigrate.commands.check": "check",
     "statemigrate.commands.dry_run": "dry_run dry_run_file",
+    "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
     "statemigrate.commands.writing.new": "NewScript new",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.retire": "Retirement retire",
@@ -203,6 +205,8 @@ __all__ = [
     "StoreStatus",
     "Struct",
     "TransformError",
+    "Trial",
+    "Trials",
     "UnsupportedError",
     "Value",
     "ValueMismatchError",
@@ -215,6 +219,7 @@ __all__ = [
     "baseline",
     "check",
     "dry_run",
+    "dry_run_all",
     "dry_run_file",
     "export",
     "fork",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statemigrate.budget import BackfillOptions
-from statemigrate.cli.checkpoints import checkpoint_or
+from statemigrate.cli.checkpoints import all_option, checkpoint_or
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     "dry-run",
     epilog="Example: statemigrate dry-run auctions --checkpoint /data/cp --html report.html",
 )
-@click.argument("store")
+@click.argument("store", required=False)
+@all_option
 @checkpoint_or("file")
 @click.option(
     "--from-file",
@@ -75,8 +76,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def dry_run(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
-    store: str,
+    store: str | None,
     *,
+    every: bool,
     checkpoint: str | None,
     file: str | None,
     from_revision: str | None,
@@ -93,20 +95,28 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     Reads the last committed batch of a query that may be running, runs what the query would run on
     every value, or on a sample, and reports what fails and why, what does not come back by the way
     back, what changes, and how long the backfill will take. Exit code 1 if a value fails, or if a
-    field that had values keeps none and the script does not name it in `drops`.
+    field that had values keeps none and the script does not name it in `drops`. --all takes every
+    store with scripts of all checkpoints that have a name.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.dry_run import dry_run as try_out
     from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.inspect.trial.estimate import Pace
 
-    if (checkpoint is None) == (file is None):
-        raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
     shared: dict[str, Any] = {
         "migrations": settings.migrations,
         "targets": targets,
         "sample": sample,
     }
+    if every:
+        if store or file or html:
+            raise click.UsageError("--all is every store of every checkpoint, without --html.")
+        _try_all(settings, junit, accept_edited=accept_edited, **shared)
+        return
+    if store is None:
+        raise click.UsageError("Missing argument 'STORE', or --all.")
+    if (checkpoint is None) == (file is None):
+        raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
     if file is not None:
         report = dry_run_file(store, file, revision=from_revision, **shared)
     else:
@@ -127,6 +137,26 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     _write(report, junit, html)
     _print(settings, report)
     if not report.in_order:
+        click.get_current_context().exit(1)
+
+
+def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.cli.views.dry_run import print_trials
+    from statemigrate.commands.dry_run_all import dry_run_all
+
+    with spark_when_needed() as spark:
+        checkpoints = configuration().checkpoints.values()
+        found = dry_run_all(checkpoints, stores=configuration().stores, spark=spark, **shared)
+    if junit is not None:
+        from statemigrate.inspect.report.junit import junit_of
+
+        _write_private(junit, junit_of({each.name: each.found for each in found.trials}))
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_trials(found)
+    if not found.in_order:
         click.get_current_context().exit(1)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from statemigrate.cli.output import console, print_rows
+from statemigrate.cli.output import console, print_rows, print_sentence
+from statemigrate.commands.dry_run_all import Trials
 from statemigrate.errors import values_hidden
 from statemigrate.inspect.report.dry_run import DryRunReport, Example, Failure, FamilyTrial
 from statemigrate.inspect.report.sentences import (
@@ -44,6 +45,19 @@ def print_report(report: DryRunReport) -> None:
         _print_family(family)
     _print_costs(report)
     _print_verdict(report)
+
+
+def print_trials(found: Trials) -> None:
+    """Print every store's report, below its checkpoint's name, and each error in its place."""
+    for trial in found.trials:
+        _say(visible(trial.name), "bold magenta")
+        if isinstance(trial.found, DryRunReport):
+            print_report(trial.found)
+        else:
+            print_sentence(str(trial.found), mark="Error: ", style="bold red")
+        _say()
+    if not found.trials:
+        _say("No store of any checkpoint has scripts.")
 
 
 def _print_family(family: FamilyTrial) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
+from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report.dry_run import DryRunReport, Failure, FamilyTrial
 from statemigrate.inspect.report.sentences import headline, keep, listed, loss, round_trips
 from statemigrate.inspect.report.text import counted, visible, visible_lines
@@ -28,25 +30,49 @@ def junit_xml(report: DryRunReport) -> str:
     run is shared out to the families by the number of values tried. Characters that XML forbids
     are shown as escapes.
     """
-    cases = _cases(report)
+    return junit_of({report.store: report})
+
+
+def junit_of(reports: Mapping[str, DryRunReport | StatemigrateError]) -> str:
+    """A suite, as `junit_xml` has it, for each report by its name; an error is a case."""
+    root = ET.Element("testsuites", {"name": "statemigrate dry-run"})
+    written = [_suite(root, name, found) for name, found in reports.items()]
+    for count in ("tests", "failures", "errors"):
+        root.set(count, str(sum(int(suite.get(count, "0")) for suite in written)))
+    root.set("time", f"{sum(float(suite.get('time', '0')) for suite in written):.3f}")
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+
+
+def _suite(root: ET.Element, name: str, found: DryRunReport | StatemigrateError) -> ET.Element:
+    if isinstance(found, StatemigrateError):
+        return _broken(root, name, found)
+    cases = _cases(found)
     counts = {
         "tests": str(len(cases)),
         "failures": str(sum(1 for case in cases if case.failure)),
         "errors": "0",
     }
     time = _seconds(sum(case.milliseconds for case in cases))
-    root = ET.Element("testsuites", {"name": "statemigrate dry-run", **counts, "time": time})
     skipped = str(sum(1 for case in cases if case.skipped))
-    named = {"name": visible(report.store), **counts, "skipped": skipped, "time": time}
+    named = {"name": visible(name), **counts, "skipped": skipped, "time": time}
     suite = ET.SubElement(root, "testsuite", named)
     properties = ET.SubElement(suite, "properties")
-    for name, value in _properties(report).items():
-        ET.SubElement(properties, "property", name=name, value=visible(value))
+    for each, value in _properties(found).items():
+        ET.SubElement(properties, "property", name=each, value=visible(value))
     for case in cases:
-        _write(suite, case, f"statemigrate.{visible(report.store)}")
-    ET.SubElement(suite, "system-out").text = headline(report)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, "unicode") + "\n"
+        _write(suite, case, f"statemigrate.{visible(name)}")
+    ET.SubElement(suite, "system-out").text = headline(found)
+    return suite
+
+
+def _broken(root: ET.Element, name: str, error: StatemigrateError) -> ET.Element:
+    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0", "time": "0.000"}
+    suite = ET.SubElement(root, "testsuite", {"name": visible(name), **counts})
+    place = {"classname": f"statemigrate.{visible(name)}", "name": "could be tried"}
+    case = ET.SubElement(suite, "testcase", {**place, "time": "0.000"})
+    ET.SubElement(case, "error", message=visible(error.summary)).text = visible(str(error))
+    return suite
 
 
 def _cases(report: DryRunReport) -> list[_Case]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from support import checkpoints
@@ -90,6 +91,31 @@ def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
         assert "--all is every checkpoint" in run("status", "--all", *words, code=2).stderr
     project("")
     assert "has none" in run("status", "--all", code=2).stderr
+
+
+def test_all_stores_of_all_checkpoints_are_tried(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    project('checkpoints = {gone = "nowhere", shop = "checkpoint"}')
+    done = run("dry-run", "--all", "--junit", "all.xml", code=1)
+    assert "Error: nowhere is not the checkpoint" in done.stdout
+    assert "shop.items\nDry run of items" in done.stdout
+    assert "All 10 values migrate." in done.stdout
+    suites = ElementTree.parse("all.xml").getroot()  # noqa: S314 - our own
+    assert [each.get("name") for each in suites] == ["gone", "shop.items"]
+    assert suites.find("testsuite/testcase/error").get("message").startswith("nowhere is not")
+    counts = {"errors": "1", "failures": "0", "tests": str(len(list(suites.iter("testcase"))))}
+    assert {name: suites.get(name) for name in counts} == counts
+    found = json.loads(run("dry-run", "--all", "--json", code=1).stdout)
+    assert found["in_order"] is False
+    assert [(each["name"], each["store"]) for each in found["trials"]] == [
+        ("gone", None),
+        ("shop", "items"),
+    ]
+    project('checkpoints = {shop = "checkpoint"}')
+    run("dry-run", "--all")
+    assert "--all is every store" in run("dry-run", "items", "--all", code=2).stderr
+    assert "Missing argument 'STORE'" in run("dry-run", code=2).stderr
 
 
 def test_the_code_of_all_checkpoints_is_checked(run, tmp_path):

@@ -1,0 +1,104 @@
+"""Dry runs of every store of all of a project's checkpoints, as CI has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.commands.dry_run import dry_run
+from statemigrate.commands.following.fleet import status_of_all
+from statemigrate.configuration import NamedCheckpoint
+from statemigrate.errors import StatemigrateError
+from statemigrate.inspect.report.dry_run import DryRunReport
+
+if TYPE_CHECKING:
+    from statemigrate.native.spark_state.session import Spark
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What the dry run of a store gave; without ``store``, why a whole checkpoint has none."""
+
+    checkpoint: NamedCheckpoint
+    store: str | None
+    found: DryRunReport | StatemigrateError
+
+    @property
+    def name(self) -> str:
+        """The checkpoint's name and the store's."""
+        return ".".join(filter(None, (self.checkpoint.name, self.store)))
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every value migrates, and no field is lost that should be kept."""
+        return isinstance(self.found, DryRunReport) and self.found.in_order
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        is_report = isinstance(self.found, DryRunReport)
+        return {
+            "name": self.checkpoint.name,
+            "store": self.store,
+            "report": self.found.to_json() if is_report else None,
+            "error": None if is_report else self.found.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The dry runs of all stores that have scripts, by checkpoint."""
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every checkpoint could be read and all that is in them migrates."""
+        return all(each.in_order for each in self.trials)
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {"trials": [each.to_json() for each in self.trials], "in_order": self.in_order}
+
+
+def dry_run_all(
+    checkpoints: Iterable[NamedCheckpoint],
+    *,
+    sample: int | None = None,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> Trials:
+    """Try every store of every checkpoint that has scripts, each as `dry_run` does.
+
+    What cannot be read or tried is told in its place, and the others are tried. ``targets`` hold
+    for all checkpoints, unless one has its own.
+    """
+    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
+
+    def trials(named: NamedCheckpoint) -> Iterator[Trial]:
+        (look,) = status_of_all([named], targets=targets, **shared).looks
+        if look.error is not None:
+            yield Trial(named, None, look.error)
+        for store in look.status.stores if look.status is not None else ():
+            if store.head is not None or store.is_broken:
+                yield Trial(named, store.store, tried(named, store.store))
+
+    def tried(named: NamedCheckpoint, store: str) -> DryRunReport | StatemigrateError:
+        try:
+            return dry_run(
+                store,
+                named.path,
+                sample=sample,
+                targets={**(targets or {}), **named.targets},
+                accept_edited=accept_edited,
+                operator=named.operator,
+                **shared,
+            )
+        except StatemigrateError as error:
+            return error
+
+    return Trials(tuple(trial for named in checkpoints for trial in trials(named)))
