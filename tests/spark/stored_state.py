@@ -79,7 +79,14 @@ def _entries(column: Any, store: StoredStore, family: Any, manifest: Manifest) -
     from pyspark.sql.types import StructType
 
     make = RocksListFamily if store.kind == "list" else RocksFamily
-    opened = make(family.name, family.revision, family.format, column=column, write=_refuse)
+    opened = make(
+        family.name,
+        family.revision,
+        family.format,
+        column=column,
+        write=_refuse,
+        write_many=_refuse,
+    )
     keys = KeyCodec(StructType.fromJson(manifest.key_schema))
     user_keys = store.user_key and KeyCodec(StructType.fromJson(store.user_key))
     entries: dict[Any, Any] = {}
@@ -91,5 +98,5 @@ def _entries(column: Any, store: StoredStore, family: Any, manifest: Manifest) -
     return entries
 
 
-def _refuse(key: bytes, value: bytes | None) -> None:
+def _refuse(key: object, value: object) -> None:
     raise AssertionError("reading wrote")
