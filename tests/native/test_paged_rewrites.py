@@ -1,14 +1,16 @@
 """State goes into pages, into others and out of them, and a query goes on as if it never had."""
 
 import pytest
+from click.testing import CliRunner
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline
+from paged_pipeline import PagedPipeline, StoredAsGiven
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
 
-from statemigrate import RewriteError, migrated
+from statemigrate import RewriteError, get, migrated
+from statemigrate.cli import main
 from statemigrate.commands.following.status import status
 from statemigrate.commands.rewriting.new_code import NewCode
 from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
@@ -185,3 +187,38 @@ def test_what_a_rewrite_of_pages_cannot_do_is_refused_by_name(spark, tmp_path):
             )
         assert raised.value.next_action
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [0, 3], ids=["out of pages", "other pages"])
+def test_a_value_beside_its_page_goes_along(spark, tmp_path, after):
+    old = PagedPipeline(spark, tmp_path)
+    large = "x" * 100_000
+    old.feed([("a", 1, large), ("b", 2, "small")])
+    old.deploy_natively(CentsTally())
+    twin, _ = rewritten(old, after)
+    for key, last in {"a": large, "b": "small"}.items():
+        assert get("tally", twin.checkpoint, key, migrations=None)["last"] == last
+    twin.feed([("b", 3, "more")])
+    twin.deploy_natively(CentsTally())
+    assert get("tally", twin.checkpoint, "a", migrations=None)["last"] == large
+
+
+@pytest.mark.long
+def test_a_rewrite_of_damaged_pages_writes_nothing(spark, tmp_path):
+    good = PagedPipeline(spark, tmp_path / "good")
+    good.feed(batch("first", range(9)))
+    good.deploy_natively(CentsTally())
+    old = StoredAsGiven(spark, tmp_path / "old")
+    pages = good.stored_pages()
+    first, second = sorted(pages)[:2]
+    old.store({**pages, first: pages[second]})
+    (old.checkpoint / "statemigrate").mkdir()
+    record = good.checkpoint / "statemigrate" / "pages.json"
+    (old.checkpoint / "statemigrate" / "pages.json").write_bytes(record.read_bytes())
+    new = tmp_path / "new"
+    words = ["rewrite", str(old.checkpoint), str(new), "--pages", "5", "--apply"]
+    result = CliRunner().invoke(main, words)
+    output = " ".join(result.output.split())
+    assert (result.exit_code, "is in the place of another" in output) == (1, True), output
+    assert not (new / "metadata").exists()

@@ -16,6 +16,7 @@ from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.session import gathered_by_one_task
+from statemigrate.state.telling import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +45,7 @@ def survey(rows: DataFrame, operator: OperatorShape, place: Place, name: str) ->
     is_astray = F.col("partition") != F.col("expected")
     hashed = placed.select("partition", is_astray.alias("is_astray"), *hashes(rows.schema))
     found = hashed.groupBy("partition").agg(*sums(), F.count_if("is_astray").alias("astray"))
-    with gathered_by_one_task(rows.sparkSession):
+    with told(), gathered_by_one_task(rows.sparkSession):
         partitions = {each.partition: each for each in found.collect()}
     for number, each in partitions.items():
         if each.astray:
