@@ -17,11 +17,12 @@ from benchmarks.states import (
     place,
     upgrade,
 )
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.formats import Value
+from statemigrate.sources import Source
 
 
 def measure(keys: int = 100_000, rounds: int = 5) -> list[Result]:

@@ -8,48 +8,19 @@ found in.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.families import BlockFamily, Family, Key, ListFamily, Span
 from statemigrate.formats import Value
 from statemigrate.migration import Path
+from statemigrate.sources import Counts, Source, entries_of, first_of_each_key
 
 V = TypeVar("V")
 _NO_KEY: Any = object()
 Adopt = Callable[[Any, Key, Any, Any], None]
 """Writes a migrated value: of the target, the key, the value, and the source that had it."""
-
-
-@dataclass
-class Source(Generic[V]):
-    """A live family other than the target, and the path from its revision to the target's.
-
-    A family that no way leads from has none; it is guarded, and never gives a value.
-    """
-
-    family: Family[V]
-    path: Path | None
-
-    @property
-    def way(self) -> Path:
-        """The path of a family that gave a value."""
-        assert self.path is not None, f"a value came out of {self.family.name}"  # noqa: S101
-        return self.path
-
-
-@dataclass
-class Counts:
-    """What one access did since it was made: entries migrated, by whom."""
-
-    touched: int = 0
-    backfilled: int = 0
-    superseded: int = field(default=0)
-    """Old entries dropped because the target held a newer value of their key."""
 
 
 class DualAccess(Generic[V]):
@@ -142,12 +113,12 @@ class DualAccess(Generic[V]):
     def scan(self, span: Span | None = None) -> Iterator[tuple[Key, V]]:
         """Every entry of the span once, in key order, in the target format; nothing is written."""
         span = span or Span()
-        streams = [_from(None, self.target.scan(span))]
-        streams += [_from(source, source.family.scan(span)) for source in self.sources]
+        streams = [entries_of(None, self.target.scan(span))]
+        streams += [entries_of(source, source.family.scan(span)) for source in self.sources]
         # Transformed only after the merge: what a newer value hides need not even be transformable.
         return (
             (key, value if source is None else self._checked(source, key, value))
-            for key, source, value in _first_of_each_key(streams, reverse=span.reverse)
+            for key, source, value in first_of_each_key(streams, reverse=span.reverse)
         )
 
     def clear(self, span: Span) -> None:
@@ -320,20 +291,3 @@ class DualList(DualAccess[list[Value]]):
 
     def _convert_many(self, path: Path, old: Sequence[list[Value]]) -> Sequence[list[Value]]:
         return [self._convert(path, each) for each in old]
-
-
-_Entry = tuple[Key, Source[V] | None, V]
-
-
-def _from(source: Source[V] | None, entries: Iterator[tuple[Key, V]]) -> Iterator[_Entry[V]]:
-    return ((key, source, value) for key, value in entries)
-
-
-def _first_of_each_key(streams: list[Iterator[_Entry[V]]], *, reverse: bool) -> Iterator[_Entry[V]]:
-    """Merge sorted streams; of entries with one key the first stream's wins."""
-    previous = _NO_KEY
-    # heapq.merge is stable in both directions, so the earlier stream comes first on equal keys.
-    for entry in heapq.merge(*streams, key=itemgetter(0), reverse=reverse):
-        if entry[0] != previous:
-            yield entry
-        previous = entry[0]

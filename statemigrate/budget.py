@@ -14,9 +14,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, Literal, Protocol
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.errors import TransformError
 from statemigrate.families import Key, Span
+from statemigrate.sources import Source
 
 OnError = Literal["raise", "quarantine"]
 _BLOCK, _SECONDS = 1_024, 0.02

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from statemigrate.access import Adopt, DualAccess, DualList, Source
+from statemigrate.access import Adopt, DualAccess, DualList
 from statemigrate.deployment import checks
 from statemigrate.deployment.declared import Declared, Kind, Settings
 from statemigrate.deployment.guard import GuardedFamily, no_way
@@ -22,6 +22,7 @@ from statemigrate.families import Family, Key
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import BASE, Lineage, Path
+from statemigrate.sources import Source
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from statemigrate.access import DualAccess, DualList, Source
+from statemigrate.access import DualAccess, DualList
 from statemigrate.deployment import Kind
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
@@ -21,6 +21,7 @@ from statemigrate.formats import Value
 from statemigrate.pages.families import family_class
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
+from statemigrate.sources import Source
 from support.notes import REVISIONS, family, lineage
 
 Crash = Literal["abandoned", "left open", "killed", "deleted", "not published"]

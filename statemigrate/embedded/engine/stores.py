@@ -6,7 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, Chunk, run_chunk
 from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
 from statemigrate.embedded.engine.plan import BatchPlan
@@ -14,6 +14,7 @@ from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.working.families import RocksFamily
 from statemigrate.embedded.working.partition import Partition
 from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.sources import Source
 
 
 class OpenStores:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyspark
 from pyspark.sql.types import StructType
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, no_way
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
@@ -27,6 +27,7 @@ from statemigrate.processor.handle import DualAccessHandle
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
 from statemigrate.processor.variables import dual_variable
+from statemigrate.sources import Source
 
 
 class NativeHandle(DualAccessHandle):

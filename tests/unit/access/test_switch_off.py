@@ -2,8 +2,9 @@
 
 from support.notes import FORMATS, MIDDLE, NEW, OLD, lineage, note
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.families import MemoryFamily, Span
+from statemigrate.sources import Source
 
 
 class WatchedFamily(MemoryFamily):

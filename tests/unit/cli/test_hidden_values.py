@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from statemigrate.access import DualAccess, Source
+from statemigrate.access import DualAccess
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.verbs.stopped import _print_quarantined
@@ -23,6 +23,7 @@ from statemigrate.inspect.trial.course import Course
 from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
 from statemigrate.scripts import ScriptFolder
+from statemigrate.sources import Source
 
 SECRETS = ("secret-key", "secret-name", "secret-text", "SECRET-TEXT", "secret-number", "secret-map")
 """Parts of the keys and values of the file."""
