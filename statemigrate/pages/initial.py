@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 class InitialState:
     """Rows of a frame, packed and grouped by page; in each the key is at ``key_columns``."""
 
-    grouped: GroupedData
+    grouped: GroupedData | None
     key_columns: tuple[int, ...]
 
 
 def initial_state(grouped: Any, key: StructType, pages: int) -> InitialState:
-    """The initial state that ``grouped`` has, a frame grouped as the stream is.
+    """The initial state that ``grouped`` has, a frame grouped as the stream is; None has none.
 
     Raises `StartupError` for what is no such frame.
     """
     from pyspark.sql import GroupedData
 
+    if grouped is None:
+        return InitialState(None, ())
     if not isinstance(grouped, GroupedData):
         raise _ungrouped(type(grouped).__qualname__, key)
     frame: DataFrame = grouped._df

@@ -12,6 +12,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.native.live.deployed import COUNTED
+from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.pages.handle import TimeMode
 from statemigrate.pages.initial import initial_state, with_bucket
 from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _MOST_PAGES = 1_000_000
+_OLDEST = (4, 1)
+"""The first release of Spark with ``transformWithState`` over rows."""
 _TIME_MODES: dict[str, TimeMode] = {mode: mode for mode in get_args(TimeMode)}
 
 
@@ -66,6 +69,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for a
     grouping column whose equal values have several bytes.
     """
+    check_spark_version(_OLDEST, "keep state in pages")
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     _check_pages(pages)
@@ -88,31 +92,31 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     # For `migration_counts`; what travels to the workers has them anyway.
     vars(processor)[COUNTED] = deployment.counts
     arriving = with_bucket(stream, columns, deployment.pages)
-    if mode != "eventtime":
-        arriving = arriving.mapInArrow(pack, PACKED)
-    rows, control = with_control(arriving, (BUCKET,), ChunkFiles(str(checkpoint)))
-    grouped = rows.union(control).groupBy(BUCKET)
-    began = (
-        None
-        if initialState is None
-        else initial_state(initialState, deployment.key, deployment.pages)
-    )
-    visited = grouped.transformWithState(
+    # In event time Spark itself sees the rows, of which it drops the late ones.
+    packed = arriving if mode == "eventtime" else arriving.mapInArrow(pack, PACKED)
+    began = initial_state(initialState, deployment.key, deployment.pages)
+    visited = _grouped(packed, checkpoint).transformWithState(
         PagedProcessor(
             processor,
             deployment,
-            initial_columns=() if began is None else began.key_columns,
+            initial_columns=began.key_columns,
             gives_rows=bool(eventTimeColumnName),
         ),
         made if eventTimeColumnName else OUTPUT,
         outputMode,
         timeMode,
-        None if began is None else began.grouped,
+        began.grouped,
         eventTimeColumnName,
     )
     return (
         visited if eventTimeColumnName else visited.mapInArrow(partial(unpack, output=made), made)
     )
+
+
+def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:
+    """The rows by page, among them those that ask for a page to be migrated."""
+    given, control = with_control(rows, (BUCKET,), ChunkFiles(str(checkpoint)))
+    return given.union(control).groupBy(BUCKET)
 
 
 def _key(stream: DataFrame, positions: Sequence[int]) -> StructType:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyspark
 import pytest
 
-from statemigrate import migrated
+from statemigrate import migrated, paged
 from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.errors import UnsupportedError
 from statemigrate.native.spark_state.placing import hashed_into
@@ -50,3 +50,10 @@ def test_every_partition_has_a_number_whose_hash_lies_in_it(partitions):
     numbers = hashed_into(partitions)
     places = partition_of([pa.array(numbers, pa.int32())], partitions)
     assert places.tolist() == list(range(partitions))
+
+
+def test_pages_need_rows_in_processors(monkeypatch):
+    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+    with pytest.raises(UnsupportedError, match="too old to keep state in pages") as caught:
+        paged(None, by="key", processor=Processor(), output="n INT", checkpoint="new", pages=2)
+    assert caught.value.expected == "PySpark 4.1 or newer"
