@@ -1,20 +1,25 @@
 """What a function of ``applyInPandasWithState`` is refused, and what to do with older state."""
 
 import pandas as pd
+import pyspark
 import pytest
 from function_deployments import Deployments
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
-from support.sessions import spark_version
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, NESTED, NESTED_SCRIPT, batch
 from tally_functions import Tally, envelopes
 
 from statemigrate import ENVELOPE, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
 from statemigrate.native.adoption import adopt
+from statemigrate.native.spark_state.versions import release_line
 
 pytestmark = pytest.mark.spark
+# The workers import this module, without the folder of what tests share.
+needs_rows = pytest.mark.skipif(
+    release_line(pyspark.__version__) < (4, 1), reason="PySpark 4.0 has pandas alone"
+)
 
 
 @pytest.fixture
@@ -116,7 +121,7 @@ class Taken(StatefulProcessor):
         pass
 
 
-@pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
+@needs_rows
 def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployments, scripts):
     pipeline, spark = deployments.pipeline, deployments.pipeline.spark
     first, second = batch("first", range(6)), batch("second", range(3, 9))
@@ -144,7 +149,7 @@ def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployme
     assert pipeline.state("tally") == deployments.expected.stored(CENTS)["tally"]
 
 
-@pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
+@needs_rows
 def test_a_checkpoint_of_another_kind_is_refused(deployments, pipeline):
     pipeline.feed(batch("first", range(3)))
     pipeline.deploy_natively(Taken())
