@@ -82,6 +82,7 @@ def pages(spark, scripts, tmp_path):
     return pipeline
 
 
+@pytest.mark.long
 def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scripts, tmp_path):
     folder = scripts.write()
     killed = deployed_and_killed(pages, tmp_path, str(folder), "pages", "stuck")

@@ -206,6 +206,7 @@ class Begun(Watching):
         return super()._told(key, f"{what} {sorted(n for (n,) in self.begun.get())}", rows, times)
 
 
+@pytest.mark.long
 def test_an_initial_state_is_there_from_the_first_batch_as_in_spark(spark, tmp_path):
     # The key is in another place, under another name, and a row of no input is there.
     rows = [(n, at, key) for key, at, n in [*timed(1, range(4), 7), *timed(2, [1, 20], 8)]]

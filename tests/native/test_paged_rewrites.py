@@ -58,6 +58,7 @@ def last_batches(pipeline, count):
     return {number: found[number] for number in sorted(found)[-count:]}
 
 
+@pytest.mark.long
 @WAYS
 def test_every_kind_of_state_goes_on_as_in_a_query_that_was_never_rewritten(
     spark, tmp_path, before, after

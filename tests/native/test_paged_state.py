@@ -161,6 +161,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.long
 def test_large_values_lie_beside_the_page_and_verbs_read_them_there(spark, tmp_path, scripts):
     lives = [
         [[("a", "x", LARGE), ("b", "y", LARGE), ("c", "z", 3), ("d", "w", LARGE)]],
