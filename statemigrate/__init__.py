@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite_checkpoint
     from statemigrate.commands.rewriting.seed import Seeding, seed
     from statemigrate.commands.rewriting.verify import verify
-    from statemigrate.commands.scripts import heads, history, init, show
+    from statemigrate.commands.scripts import edit, heads, history, init, show
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
     from statemigrate.commands.writing.baseline import baseline
@@ -103,7 +103,7 @@ _NAMES = {
     "statemigrate.commands.rewriting.rewrite": "Rewriting rewrite_checkpoint",
     "statemigrate.commands.rewriting.seed": "Seeding seed",
     "statemigrate.commands.rewriting.verify": "verify",
-    "statemigrate.commands.scripts": "heads history init show",
+    "statemigrate.commands.scripts": "edit heads history init show",
     "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
@@ -221,6 +221,7 @@ __all__ = [
     "dry_run",
     "dry_run_all",
     "dry_run_file",
+    "edit",
     "export",
     "fork",
     "get",

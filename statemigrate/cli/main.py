@@ -22,6 +22,7 @@ VERBS = {
     "history": ("scripts", "List the scripts, newest first."),
     "heads": ("scripts", "List the newest script of every store."),
     "show": ("scripts", "Show one script and how it changes the format."),
+    "edit": ("scripts", "Open one script in your editor, and check it then."),
     "check": ("check", "Check all scripts, and the code that needs them."),
     "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
     "status": ("status", "Show what is left to migrate, and what to do next."),

@@ -10,6 +10,7 @@ from statemigrate.deployment import StorePlan
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.opening import require_scripted
 from statemigrate.state.protocol import planned
 
 
@@ -19,8 +20,12 @@ def offline_plans(
     targets: Mapping[str, str],
     accept_edited: Sequence[str] = (),
 ) -> dict[str, StorePlan]:
-    """By store, how code written for the targets would access it."""
+    """By store, how code written for the targets would access it.
+
+    Raises `LineageError` for a target of a store without scripts.
+    """
     lineages = ScriptFolder(migrations).lineages()
+    require_scripted(targets, lineages)
     with closing(EmbeddedState(layout.files.location)) as state:
         return {
             store: planned(state, store, lineages, targets, accept_edited) for store in state.stores

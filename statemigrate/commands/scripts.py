@@ -1,9 +1,13 @@
-"""`init`, `history`, `heads` and `show`: the folder of scripts, and what is in it."""
+"""`init`, `history`, `heads`, `show` and `edit`: the folder of scripts, and what is in it."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 from pathlib import Path
 
+from statemigrate.errors import ScriptError
 from statemigrate.scripts import Details, Entry, ScriptFolder
 
 
@@ -44,3 +48,27 @@ def show(revision: str, *, migrations: str | Path = "migrations") -> Details:
     or several.
     """
     return ScriptFolder(migrations).show(revision)
+
+
+def edit(
+    revision: str, *, migrations: str | Path = "migrations", editor: str | None = None
+) -> Details:
+    """Open a script in an editor, and say what is in it and wrong with it once that is closed.
+
+    ``revision`` is as in `show`. ``editor`` is a command with its arguments, by default the one of
+    ``VISUAL``, else of ``EDITOR``, else ``vi``. Raises `ScriptError` where it cannot be run, or
+    ends with an error, and as `show`.
+    """
+    path = show(revision, migrations=migrations).path
+    command = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        subprocess.run([*shlex.split(command), path], check=True)  # noqa: S603 - the user's own
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise ScriptError(
+            f"{path} could not be edited.",
+            expected="an editor that opens it and ends well",
+            found=f"{command}: {error}",
+            next_action="name your editor in VISUAL or EDITOR",
+            path=path,
+        ) from error
+    return show(revision, migrations=migrations)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
 from statemigrate.checkpoint.operators.metadata import known_variables, operator_names
 from statemigrate.deployment import is_family_of, store_of
-from statemigrate.errors import CheckpointError, UnsupportedError
+from statemigrate.errors import CheckpointError, LineageError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
 from statemigrate.pages.record import VARIABLE, read_record
@@ -64,8 +65,11 @@ def open_state(
     session is used unless it is given.
     ``operator`` is Spark's number of the stateful operator, where several could be meant;
     ``stores`` has the operators' stores that have a name of the user's own, by that name.
-    Raises `CheckpointError` where there is nothing to read.
+    Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
+    that ``lineages`` do not have.
     """
+    if lineages:
+        require_scripted(targets or {}, lineages)
     if engine_of(checkpoint) == "embedded":
         return EmbeddedState(checkpoint)
     from statemigrate.native.spark_state.session import session_of
@@ -75,6 +79,21 @@ def open_state(
     return open_spark_state(
         checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
     )
+
+
+def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:
+    """Raise `LineageError` for a target that is of none of the stores with scripts."""
+    for store in sorted(targets.keys() - set(stores)):
+        close = get_close_matches(store, stores, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        raise LineageError(
+            f"A target is named for {store}, which has no scripts, or broken ones.",
+            expected=f"one of {', '.join(sorted(stores))}",
+            found=f"{store}={targets[store]}",
+            next_action=f"correct the store in targets, or --target{meant}; for broken ones, "
+            "`statemigrate check`",
+            store=store,
+        )
 
 
 def _found(has_commits: bool, exists: bool) -> str:

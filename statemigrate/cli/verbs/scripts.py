@@ -1,4 +1,4 @@
-"""`init`, `history`, `heads` and `show`: the folder of scripts, and the verbs that read it."""
+"""`init`, `history`, `heads`, `show`, `edit`: the folder of scripts and what reads it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,25 @@ def show(settings: Settings, revision: str) -> None:
     """
     from statemigrate.commands.scripts import show as details_of
 
-    details = details_of(revision, migrations=settings.migrations)
+    _tell(settings, details_of(revision, migrations=settings.migrations))
+
+
+@click.command(epilog="Example: statemigrate edit auctions")
+@click.argument("revision")
+@shared_options()
+@click.pass_obj
+def edit(settings: Settings, revision: str) -> None:
+    """Open one script in your editor, and then say what it changes and what is wrong with it.
+
+    REVISION is as in `show`. The editor is that of VISUAL, else of EDITOR, else vi. The exit code
+    is 1 if something is wrong with the script.
+    """
+    from statemigrate.commands.scripts import edit as edited
+
+    _tell(settings, edited(revision, migrations=settings.migrations))
+
+
+def _tell(settings: Settings, details: Details) -> None:
     if settings.json:
         print_json(details.to_json())
     else:

@@ -16,7 +16,7 @@ from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.run.report import RewriteReport, find_report
 from statemigrate.scripts.folder import survey_of
-from statemigrate.state.opening import open_state
+from statemigrate.state.opening import open_state, require_scripted
 from statemigrate.state.protocol import State, told_stores
 
 if TYPE_CHECKING:
@@ -85,9 +85,12 @@ def status(
     """
     found = survey_of(migrations)
     lineages = dict(found.lineages) if found else {}
-    for store, target in (targets or {}).items():
-        if store in lineages:
-            lineages[store].resolve(target)
+    if found:
+        require_scripted(targets or {}, found.stores)
+    # A store whose scripts are broken is counted all the same.
+    targets = {store: at for store, at in (targets or {}).items() if store in lineages}
+    for store, target in targets.items():
+        lineages[store].resolve(target)
     with closing(
         open_state(
             str(checkpoint),

@@ -52,6 +52,16 @@ def test_the_checkpoint_and_the_targets(run, tmp_path, monkeypatch):
     assert "batch 0" in run("status", "--checkpoint", "checkpoint").stdout
 
 
+def test_a_target_of_a_store_that_nobody_knows_is_refused(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    shared = ["--checkpoint", "checkpoint", "--target", "itms=base"]
+    for words in (["status"], ["get", "items", "3"], ["dry-run", "items"], ["retire"]):
+        error = run(*words, *shared, code=1).stderr
+        assert "A target is named for itms" in error, words
+        assert "did you mean items?" in error
+
+
 def test_a_checkpoint_has_a_name_with_its_own_targets(run, tmp_path, monkeypatch):
     checkpoints.scripts(tmp_path)
     checkpoints.items(tmp_path, 10)
