@@ -31,6 +31,10 @@ class NamedCheckpoint:
     targets: Mapping[str, str] = field(default_factory=dict)
     operator: int | None = None
 
+    def targets_over(self, others: Mapping[str, str] | None) -> dict[str, str]:
+        """Its targets, and of stores that it has none for those of ``others``."""
+        return {**(others or {}), **self.targets}
+
 
 @dataclass(frozen=True)
 class Configuration:

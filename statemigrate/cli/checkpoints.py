@@ -88,7 +88,7 @@ def _said_of(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {"checkpoint": named.path}
     if "targets" in given:
         options = click.get_current_context().meta.get(TARGETS_SAID, {})
-        found["targets"] = {**given["targets"], **named.targets, **options}
+        found["targets"] = {**named.targets_over(given["targets"]), **options}
     return found
 
 

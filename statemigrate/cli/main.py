@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -60,9 +59,11 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; of one that is not there, say which it may have been."""
-        close = get_close_matches(args[0], VERBS, n=1)
-        if close and self.get_command(ctx, args[0]) is None:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        if self.get_command(ctx, args[0]) is None:
+            from difflib import get_close_matches
+
+            for close in get_close_matches(args[0], VERBS, n=1):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {close!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(

@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from statemigrate.configuration import (
-    Configuration,
-    ConfigurationError,
-    configured,
-)
+from statemigrate.configuration import Configuration, ConfigurationError, configured
 from statemigrate.errors import NO_VALUES, values_hidden
 
 Command = TypeVar("Command", bound=Callable[..., Any])

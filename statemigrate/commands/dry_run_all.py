@@ -93,7 +93,7 @@ def dry_run_all(
                 store,
                 named.path,
                 sample=sample,
-                targets={**(targets or {}), **named.targets},
+                targets=named.targets_over(targets),
                 accept_edited=accept_edited,
                 operator=named.operator,
                 **shared,

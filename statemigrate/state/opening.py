@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 
 from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
@@ -84,6 +83,8 @@ def open_state(
 def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:
     """Raise `LineageError` for a target that is of none of the stores with scripts."""
     for store in sorted(targets.keys() - set(stores)):
+        from difflib import get_close_matches
+
         close = get_close_matches(store, stores, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise LineageError(

@@ -14,3 +14,12 @@ def pipeline(spark, tmp_path):
     from native_pipeline import NativePipeline
 
     return NativePipeline(spark, tmp_path / "pipeline")
+
+
+@pytest.fixture
+def without_empty_batches(spark):
+    """With processing time Spark would run empty batches without end."""
+    name = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(name, "false")
+    yield
+    spark.conf.unset(name)

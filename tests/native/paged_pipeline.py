@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from native_pipeline import NativePipeline
 from pyspark.sql.streaming import StatefulProcessor
+from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES
 
 import statemigrate
 from statemigrate.families import Span
@@ -20,6 +21,9 @@ from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.visits import SCHEMA, key_fingerprint
 from statemigrate.processor.keys import KeyCodec
+
+FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
+"""The formats of a tally by family."""
 
 
 @dataclass

@@ -115,15 +115,6 @@ ALARMS = {
 }
 
 
-@pytest.fixture
-def without_empty_batches(spark):
-    # With processing time Spark would run empty batches without end.
-    name = "spark.sql.streaming.noDataMicroBatches.enabled"
-    spark.conf.set(name, "false")
-    yield
-    spark.conf.unset(name)
-
-
 @pytest.mark.usefixtures("without_empty_batches")
 @pytest.mark.long
 @WAYS

@@ -7,13 +7,12 @@ from collections import Counter
 import pytest
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline
+from paged_pipeline import FORMATS, PagedPipeline
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from tally import (
     AMOUNTS,
-    AMOUNTS_DDL,
     CENTS,
     CENTS_DDL,
     FAMILIES,
@@ -29,7 +28,6 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents.sealed import sealed
 
 pytestmark = pytest.mark.spark
-FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 
 
 @pytest.fixture
@@ -304,15 +302,6 @@ ALARMS = {
     "rows": "key STRING, op STRING, at BIGINT",
     "output": "key STRING, what STRING, fired ARRAY<BIGINT>, left ARRAY<BIGINT>",
 }
-
-
-@pytest.fixture
-def without_empty_batches(spark):
-    # With processing time Spark would run empty batches without end.
-    name = "spark.sql.streaming.noDataMicroBatches.enabled"
-    spark.conf.set(name, "false")
-    yield
-    spark.conf.unset(name)
 
 
 @pytest.mark.usefixtures("without_empty_batches")

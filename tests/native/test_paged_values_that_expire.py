@@ -7,15 +7,12 @@ from collections import Counter
 import pytest
 from everything import by_batch, shown
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline
+from paged_pipeline import FORMATS, PagedPipeline
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from tally import (
     AMOUNTS,
-    AMOUNTS_DDL,
     AMOUNTS_SCRIPT,
-    CENTS,
-    CENTS_DDL,
     FAMILIES,
     AmountsTally,
     CentsTally,
@@ -120,15 +117,6 @@ BATCHES = [
 ]
 
 
-@pytest.fixture
-def without_empty_batches(spark):
-    # With processing time Spark would run empty batches without end.
-    name = "spark.sql.streaming.noDataMicroBatches.enabled"
-    spark.conf.set(name, "false")
-    yield
-    spark.conf.unset(name)
-
-
 def times_of_batches(pipeline):
     """When each batch began, in milliseconds since the epoch."""
     found = {}
@@ -176,9 +164,6 @@ class ExpiringCents(Expiring, CentsTally):
 
 class ExpiringAmounts(Expiring, AmountsTally):
     pass
-
-
-FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 
 
 @pytest.fixture

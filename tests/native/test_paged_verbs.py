@@ -7,12 +7,10 @@ import pytest
 from click.testing import CliRunner
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline, StoredAsGiven
+from paged_pipeline import FORMATS, PagedPipeline, StoredAsGiven
 from tally import (
     AMOUNTS,
-    AMOUNTS_DDL,
     CENTS,
-    CENTS_DDL,
     FAMILIES,
     AmountsTally,
     CentsTally,
@@ -26,7 +24,6 @@ from statemigrate.cli import main
 from statemigrate.files.documents.sealed import sealed
 
 pytestmark = pytest.mark.spark
-FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 KINDS = (NativePipeline, PagedPipeline)
 
 

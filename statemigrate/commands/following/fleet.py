@@ -73,7 +73,7 @@ def status_of_all(
             found = status(
                 named.path,
                 migrations=migrations,
-                targets={**(targets or {}), **named.targets},
+                targets=named.targets_over(targets),
                 operator=named.operator,
                 stores=stores,
                 spark=spark,
