@@ -19,8 +19,8 @@ from statemigrate.native.backfill.progress import BackfillStatus
 from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.session import session_of
-from statemigrate.pages.leftovers import older
 from statemigrate.pages.record import is_paged
+from statemigrate.pages.startup.leftovers import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.opening import is_embedded, open_state, require_own_state
 from statemigrate.state.protocol import planned

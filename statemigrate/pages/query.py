@@ -13,11 +13,11 @@ from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.native.live.deployed import COUNTED
 from statemigrate.native.spark_state.versions import check_spark_version
-from statemigrate.pages.handle import TimeMode
-from statemigrate.pages.initial import initial_state, with_bucket
-from statemigrate.pages.rows import BUCKET, PACKED, pack, unpack
-from statemigrate.pages.startup import checked
-from statemigrate.pages.visits import OUTPUT, PagedProcessor
+from statemigrate.pages.live.handle import TimeMode
+from statemigrate.pages.live.rows import BUCKET, PACKED, pack, unpack
+from statemigrate.pages.live.visits import OUTPUT, PagedProcessor
+from statemigrate.pages.startup.checked import checked
+from statemigrate.pages.startup.initial import initial_state, with_bucket
 from statemigrate.processor.keys import check_grouping
 from statemigrate.processor.workers import use_this_python
 

@@ -13,7 +13,7 @@ from statemigrate.embedded.working.families import RocksFamily, RocksListFamily,
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
-from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
+from statemigrate.pages.live.families import PageFamily, PageListFamily, fingerprint
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 

@@ -91,11 +91,11 @@ def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scrip
     check_pages(pages)
 
 
-VISITS, RECORD = "statemigrate.pages.visits", "statemigrate.pages.record"
+VISITS, RECORD = "statemigrate.pages.live.visits", "statemigrate.pages.record"
 POINTS = {
     "before the record of the pages": (RECORD, "write_record", "before", 1),
     "after the record of the pages": (RECORD, "write_record", "after", 1),
-    "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
+    "while rows are packed": ("statemigrate.pages.live.rows", "_packed", "before", 2),
     "in the migration of a page": ("statemigrate.access", "DualAccess.backfill", "after", 37),
     "before a page is written": (VISITS, "PagedProcessor._write", "before", 5),
     "after a page was written": (VISITS, "PagedProcessor._write", "after", PAGES + 3),

@@ -18,7 +18,7 @@ from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Value
-from statemigrate.pages.families import family_class
+from statemigrate.pages.live.families import family_class
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.sources import Source

@@ -13,15 +13,15 @@ from statemigrate.deployment import StoredFamily, family_name
 from statemigrate.families import Span
 from statemigrate.native.backfill.plan import plan_backfill
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.pages.families import fingerprint
-from statemigrate.pages.leftovers import older
+from statemigrate.pages.live.families import fingerprint
+from statemigrate.pages.live.rows import BUCKET
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.query import paged
 from statemigrate.pages.record import VARIABLE, PagesRecord
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.startup import record_of
-from statemigrate.pages.visits import key_fingerprint
+from statemigrate.pages.startup.checked import record_of
+from statemigrate.pages.startup.leftovers import older
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
 

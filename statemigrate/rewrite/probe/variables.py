@@ -14,10 +14,10 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files.opening import open_files
 from statemigrate.formats.struct.words import quoted
-from statemigrate.pages.large import LargeValues
+from statemigrate.pages.live.large import LargeValues
+from statemigrate.pages.live.rows import BUCKET
+from statemigrate.pages.live.visits import SCHEMA
 from statemigrate.pages.record import VARIABLE, PagesRecord
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.visits import SCHEMA
 from statemigrate.rewrite.probe.run import run_probe
 
 if TYPE_CHECKING:

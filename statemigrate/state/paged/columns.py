@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.pages.rows import arrow_schema
+from statemigrate.pages.live.rows import arrow_schema
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
 

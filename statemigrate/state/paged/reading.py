@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
-from statemigrate.pages.elements import elements_of
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.live.families import fingerprint
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.columns import is_over
+from statemigrate.pages.page.elements import elements_of
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.outside import ReadOutside
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import PagesRecord
-from statemigrate.pages.startup import check_recorded
-from statemigrate.pages.visits import key_fingerprint
+from statemigrate.pages.startup.checked import check_recorded
 from statemigrate.state.paged.columns import Element, KeyColumns
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.record import LARGE, VARIABLE
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.startup import record_of
+from statemigrate.pages.startup.checked import record_of
 from statemigrate.state.logical import arranged, in_target
 from statemigrate.state.native.reading import Reading
 from statemigrate.state.native.rows import EnvelopeValues, Keys

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, unpack
+from statemigrate.pages.live.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, unpack
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
 

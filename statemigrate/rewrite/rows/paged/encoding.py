@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape
 from statemigrate.deployment import StoredFamily
-from statemigrate.pages.elements import joined, last_to_expire
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.live.families import fingerprint
+from statemigrate.pages.live.timers import FAMILY, FORMAT, timer_entry
 from statemigrate.pages.page.columns import NEVER
+from statemigrate.pages.page.elements import joined, last_to_expire
 from statemigrate.pages.record import PagesRecord
-from statemigrate.pages.timers import FAMILY, FORMAT, timer_entry
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
 from statemigrate.state.native.rows import arrow_rows

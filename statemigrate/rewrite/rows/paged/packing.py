@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import Place as PagePlace
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import PagesRecord
-from statemigrate.pages.visits import key_fingerprint
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS

@@ -13,14 +13,14 @@ from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.partitions import partition_of as hashed
 from statemigrate.families import Span
-from statemigrate.pages.elements import elements_of
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.live.families import fingerprint
+from statemigrate.pages.live.rows import BUCKET
+from statemigrate.pages.live.timers import FAMILY, FORMAT, read_timer
 from statemigrate.pages.page.columns import NEVER
+from statemigrate.pages.page.elements import elements_of
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.page.section import Section
 from statemigrate.pages.record import LARGE, VARIABLE
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.timers import FAMILY, FORMAT, read_timer
 from statemigrate.rewrite.plan.pairing.places import Place, all_places
 from statemigrate.rewrite.rows.arrow.structs import (
     arrow_row,

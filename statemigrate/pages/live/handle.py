@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.pages.timers import PageTimers
+from statemigrate.pages.live.timers import PageTimers
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
 
 TimeMode = Literal["none", "processingtime", "eventtime"]

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import PageError, StatemigrateError
+from statemigrate.pages.live.rows import BUCKET, arrow_schema
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
-from statemigrate.pages.rows import BUCKET, arrow_schema
 from statemigrate.processor.handle import struct_of
 
 if TYPE_CHECKING:

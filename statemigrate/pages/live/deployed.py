@@ -10,7 +10,7 @@ from statemigrate.deployment import Settings, StorePlan
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
-from statemigrate.pages.handle import TimeMode
+from statemigrate.pages.live.handle import TimeMode
 from statemigrate.pages.record import PagesRecord, read_record, write_record
 
 if TYPE_CHECKING:

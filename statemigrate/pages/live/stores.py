@@ -10,7 +10,7 @@ from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared, Settings, StorePlan, dual_access, is_family_of
 from statemigrate.errors import PageError, TransformError
 from statemigrate.families import Span
-from statemigrate.pages.families import PageFamily, family_class
+from statemigrate.pages.live.families import PageFamily, family_class
 from statemigrate.pages.page.page import Page
 from statemigrate.processor.keys import KeyCodec, shown_key
 from statemigrate.sources import Source

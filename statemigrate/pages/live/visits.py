@@ -13,16 +13,16 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 
 from statemigrate.deployment import Declared
 from statemigrate.native.live.control import Arrived
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.families import FINGERPRINT
-from statemigrate.pages.handle import PagedHandle
-from statemigrate.pages.large import LargeValues
+from statemigrate.pages.live.deployed import PagedDeployment
+from statemigrate.pages.live.families import FINGERPRINT
+from statemigrate.pages.live.handle import PagedHandle
+from statemigrate.pages.live.large import LargeValues
+from statemigrate.pages.live.rows import Arriving, Giving, Packing, Unpacking
+from statemigrate.pages.live.stores import PageStores
+from statemigrate.pages.live.timers import PageTimers
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
-from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
-from statemigrate.pages.stores import PageStores
-from statemigrate.pages.timers import PageTimers
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.variables import GroupingKey, dual_variable

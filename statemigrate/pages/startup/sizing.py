@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from statemigrate.errors import StartupError
-from statemigrate.pages.held import Held
+from statemigrate.pages.startup.held import Held
 
 _log = logging.getLogger("statemigrate.pages")
 _LARGE = 256 << 10

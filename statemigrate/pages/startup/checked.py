@@ -26,13 +26,13 @@ from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.families import fingerprint
-from statemigrate.pages.handle import PagedHandle, TimeMode
-from statemigrate.pages.held import held_in
+from statemigrate.pages.live.deployed import PagedDeployment
+from statemigrate.pages.live.families import fingerprint
+from statemigrate.pages.live.handle import PagedHandle, TimeMode
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
-from statemigrate.pages.sizing import tell_of_size, unsaid
-from statemigrate.pages.visits import key_fingerprint
+from statemigrate.pages.startup.held import held_in
+from statemigrate.pages.startup.sizing import tell_of_size, unsaid
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.workers import check_workers
 

@@ -12,12 +12,12 @@ from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.pages.held import held_in
+from statemigrate.pages.live.rows import BUCKET
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import read
 from statemigrate.pages.record import VARIABLE, is_paged
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.startup import record_of
-from statemigrate.pages.visits import key_fingerprint
+from statemigrate.pages.startup.checked import record_of
+from statemigrate.pages.startup.held import held_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
 from statemigrate.formats.struct.words import quoted
-from statemigrate.pages.rows import BUCKET, PACKED, pack
+from statemigrate.pages.live.rows import BUCKET, PACKED, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

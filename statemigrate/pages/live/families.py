@@ -11,14 +11,14 @@ from typing import Any
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
-from statemigrate.pages.elements import (
+from statemigrate.pages.page.columns import NEVER, is_over
+from statemigrate.pages.page.elements import (
     Element,
     elements_of,
     joined,
     last_to_expire,
     without_first_expired,
 )
-from statemigrate.pages.page.columns import NEVER, is_over
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.page.section import Section
 

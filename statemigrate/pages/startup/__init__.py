@@ -1,0 +1,1 @@
+"""What runs on the driver: code, scripts and committed pages compared, and what they start with."""
