@@ -63,6 +63,14 @@ class CheckpointDirectory:
         """The id of the last batch whose offsets are written, -1 if there is none."""
         return self._newest("offsets")
 
+    def committed_at(self, batch: int) -> float | None:
+        """When Spark noted a batch as done, in Unix seconds by the clock of the store.
+
+        None where there is no such note, or not any more.
+        """
+        found = self.files.find(f"commits/{batch}")
+        return None if found is None else found.modified
+
     @property
     def is_embedded(self) -> bool:
         """Whether the embedded engine keeps its state here."""

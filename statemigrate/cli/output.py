@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -35,13 +35,16 @@ class Screen(Console):
         return super().render_str(printable(text), **options)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that takes every text as it is: messages are the user's own."""
+def console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
+    """Return a console that takes every text as it is: messages are the user's own.
+
+    With ``soft_wrap`` a line that is longer than the screen is the screen's to fold.
+    """
     stream = sys.stderr if stderr else sys.stdout
     # What is read by another program is not folded to the width of a screen.
     width = None if stream.isatty() else 1000
     return Screen(
-        file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=True
+        file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=soft_wrap
     )
 
 
@@ -66,6 +69,11 @@ def print_sentence(text: str, *, mark: str = "", style: str = "") -> None:
     Further lines are indented below it. A word that is longer than the screen, such as a path, is
     left whole, so that it can be copied.
     """
+    console().print(sentence(text, mark=mark, style=style))
+
+
+def sentence(text: str, *, mark: str = "", style: str = "") -> Text:
+    """What `print_sentence` prints."""
     screen = console()
     line = printable(f"{mark}{text}")
     if screen.is_terminal:
@@ -82,17 +90,28 @@ def print_sentence(text: str, *, mark: str = "", style: str = "") -> None:
         )
     shown = Text(line)
     shown.stylize(style, 0, len(mark))
-    screen.print(shown)
+    return shown
 
 
 def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """Print a table; cells that do not fit the screen are folded, never cut."""
+    console().print(rows_of(columns, rows), soft_wrap=False)
+
+
+def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """What `print_rows` prints."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table, soft_wrap=False)
+    return table
+
+
+def print_parts(parts: Iterable[RenderableType]) -> None:
+    """Print sentences and tables, each as `print_sentence` and `print_rows` do."""
+    for part in parts:
+        console().print(part, soft_wrap=not isinstance(part, Table))
 
 
 def partition_counts(counts: Iterable[int]) -> str:

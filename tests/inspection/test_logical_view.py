@@ -206,6 +206,12 @@ def test_rates_come_from_two_looks(half):
     assert (paced.rate, paced.seconds) == pytest.approx((4.0, (KEYS - TOUCHED) / 4))
 
 
+def test_the_last_commit_is_told_with_its_time(half):
+    noted = Path(half.checkpoint) / "commits" / "1"
+    assert status(half.checkpoint, migrations=half.folder).committed_at == noted.stat().st_mtime
+    assert "\n  committed " in half.run("status", "--checkpoint", str(half.checkpoint)).stdout
+
+
 def test_a_key_that_is_no_number_is_said(spark, tmp_path):
     from pyspark.sql.types import StructType
 

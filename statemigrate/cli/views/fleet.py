@@ -4,37 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.cli.output import console, print_rows, print_sentence
+from rich.console import RenderableType
+
+from statemigrate.cli.output import rows_of, sentence
+from statemigrate.cli.views.pace import UNKNOWN, ago, clock, rate, time_left
+from statemigrate.cli.views.status import line_of
 from statemigrate.commands.following.fleet import Fleet, Look
 from statemigrate.commands.following.store_status import StoreStatus
+from statemigrate.inspect.report.text import visible
 
-_COLUMNS = ("checkpoint", "engine", "batch", "store", "target", "values left", "quarantined")
+_ONCE = ("checkpoint", "engine", "batch", "committed", "store", "target", "left", "quarantined")
+_WATCHED = ("checkpoint", "batch", "committed", "store", "left", "a second", "time left")
+_MARKED = "quarantined"
 
 
-def print_fleet(fleet: Fleet) -> None:
-    """Print a table of all stores, what comes next where something is left, and every error."""
-    print_rows(_COLUMNS, [row for each in fleet.looks for row in _rows(each)])
+def fleet_parts(fleet: Fleet) -> Iterator[RenderableType]:
+    """A table of all stores, what comes next where something is left, and every error."""
+    yield rows_of(_ONCE, [row for each in fleet.looks for row in _rows(each)])
+    yield from _told(fleet)
+
+
+def watched_parts(fleet: Fleet) -> Iterator[RenderableType]:
+    """The same while it is looked at again and again: how fast each store goes, on 80 columns."""
+    marks = any(
+        _marks(store) for look in fleet.looks if look.status for store in look.status.stores
+    )
+    columns = (*_WATCHED, _MARKED) if marks else _WATCHED
+    rows = [row[: len(columns)] for each in fleet.looks for row in _watched_rows(each)]
+    yield rows_of(columns, rows)
+    times = [look.status.taken_at for look in fleet.looks if look.status is not None]
+    at = f"; looked at {clock(max(times))}" if times else ""
+    yield sentence(f"{fleet.left:,} left to migrate{at}", style="bold")
+    yield from _told(fleet)
+
+
+def fleet_lines(fleet: Fleet) -> Iterator[str]:
+    """A later look, a line a checkpoint."""
+    for look in fleet.looks:
+        if look.status is None:
+            yield f"{look.checkpoint.name}: cannot be read: {visible(look.error)}"
+        else:
+            yield f"{look.checkpoint.name}: {line_of(look.status)}"
+
+
+def _told(fleet: Fleet) -> Iterator[RenderableType]:
     for look in fleet.looks:
         for step in _next_steps(look):
-            print_sentence(step, mark=look.checkpoint.name, style="bold cyan")
+            yield sentence(step, mark=look.checkpoint.name, style="bold cyan")
     for look in fleet.looks:
         if look.error is not None:
-            console().print()
-            print_sentence(f": {look.error}", mark=look.checkpoint.name, style="bold red")
+            yield ""
+            yield sentence(f": {look.error}", mark=look.checkpoint.name, style="bold red")
 
 
 def _rows(look: Look) -> Iterator[tuple[str, ...]]:
     name, found = look.checkpoint.name, look.status
     if found is None:
-        yield name, "cannot be read", "", "", "", "", ""
+        yield name, "cannot be read", *[""] * 6
         return
+    place = (name, found.engine, str(found.batch), ago(found))
     for store in found.stores:
-        marked = [each.quarantined for each in store.families if each.quarantined is not None]
-        quarantined = f"{sum(marked):,}" if marked else "-"
-        place = (name, found.engine, str(found.batch))
-        yield *place, store.store, _target(store), f"{store.left:,}", quarantined
+        yield *place, store.store, _target(store), f"{store.left:,}", _quarantined(store)
     if not found.stores:
-        yield name, found.engine, str(found.batch), "none", "", "0", "-"
+        yield *place, "none", "", "0", UNKNOWN
+
+
+def _watched_rows(look: Look) -> Iterator[tuple[str, ...]]:
+    name, found = look.checkpoint.name, look.status
+    if found is None:
+        yield name, "cannot", "be read", *[""] * 5
+        return
+    place = (name, str(found.batch), ago(found))
+    for store in found.stores:
+        left = f"{store.left:,}"
+        yield *place, store.store, left, rate(store), time_left(store), _quarantined(store)
+    if not found.stores:
+        yield *place, "none", "0", UNKNOWN, UNKNOWN, UNKNOWN
+
+
+def _marks(store: StoreStatus) -> bool:
+    return any(each.quarantined for each in store.families)
+
+
+def _quarantined(store: StoreStatus) -> str:
+    marked = [each.quarantined for each in store.families if each.quarantined is not None]
+    return f"{sum(marked):,}" if marked else UNKNOWN
 
 
 def _next_steps(look: Look) -> Iterator[str]:

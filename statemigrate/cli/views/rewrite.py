@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.console import RenderableType
+
 from statemigrate.checkpoint.logs.pinned import (
     HDFS_PROVIDER,
     PARTITIONS,
     PROVIDER,
     ROCKSDB_PROVIDER,
 )
-from statemigrate.cli.output import console, partition_counts, print_rows, print_sentence
+from statemigrate.cli.output import (
+    console,
+    partition_counts,
+    print_parts,
+    print_rows,
+    print_sentence,
+    rows_of,
+    sentence,
+)
 from statemigrate.formats.json_values import json_text
 from statemigrate.rewrite.run.running import time_since
 
@@ -73,9 +83,14 @@ def print_seeding(found: Seeding) -> None:
 
 def print_report(report: RewriteReport) -> None:
     """Print what a rewrite read and wrote."""
+    print_parts(report_parts(report))
+
+
+def report_parts(report: RewriteReport) -> Iterator[RenderableType]:
+    """What `print_report` prints."""
     word = "Seeded" if report.tables else "Rewritten"
-    print_sentence(f"{word} from {report.old} in {report.seconds:,.1f} s")
-    print_rows(
+    yield sentence(f"{word} from {report.old} in {report.seconds:,.1f} s")
+    yield rows_of(
         ("  state", "change", "read", "written", "merged", "dropped", "by partition"),
         [
             (
@@ -91,7 +106,7 @@ def print_report(report: RewriteReport) -> None:
         ],
     )
     for name, total in report.gone.items():
-        print_sentence(f"  {name}: {total.count:,} rows are gone, as was confirmed")
+        yield sentence(f"  {name}: {total.count:,} rows are gone, as was confirmed")
 
 
 def print_verified(found: Verified) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.following.next_steps import next_step
 from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
 from statemigrate.deployment import StoredStore
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """A checkpoint as of its last committed batch, ``batch``; ``taken_at`` in Unix seconds.
+    """A checkpoint as of its last committed batch, ``batch``; times are in Unix seconds.
 
-    ``rewritten`` is what was done when it was made from another one, if it was.
+    ``committed_at`` is when Spark noted that batch as done, by the clock of the checkpoint's file
+    system, and ``taken_at`` when it was looked at. ``over`` are the seconds between the two looks
+    that the rates are from, None after one look. ``rewritten`` is what was done when it was made
+    from another one, if it was.
     """
 
     engine: str
@@ -37,6 +41,19 @@ class Status:
     taken_at: float
     stores: tuple[StoreStatus, ...]
     rewritten: RewriteReport | None = None
+    committed_at: float | None = None
+    over: float | None = None
+
+    @property
+    def age(self) -> float | None:
+        """The seconds since the last commit. Clocks may differ: never less than 0."""
+        return None if self.committed_at is None else max(0.0, self.taken_at - self.committed_at)
+
+    @property
+    def rate(self) -> float | None:
+        """The values that leave older families in a second, of all stores; None while unknown."""
+        rates = [each.rate for each in self.stores if each.rate is not None]
+        return sum(rates) if rates else None
 
     @property
     def left(self) -> int:
@@ -52,14 +69,24 @@ class Status:
         return {**document, "left": self.left}
 
     def since(self, before: Status) -> Status:
-        """The same with rates, reckoned from an earlier status of the same checkpoint."""
-        elapsed = self.taken_at - before.taken_at
+        """The same with rates, reckoned from an earlier status of the same checkpoint.
+
+        A store of which nothing moved has the rate 0, and one with more left than before none.
+        """
+        over = self.taken_at - before.taken_at
         earlier = {each.store: each.left for each in before.stores}
         stores = tuple(
-            _paced(each, earlier.get(each.store, each.left) - each.left, elapsed)
+            each.paced(None if was is None else was - each.left, over)
             for each in self.stores
+            for was in (earlier.get(each.store),)
         )
-        return replace(self, stores=stores)
+        return replace(self, stores=stores, over=over)
+
+    @property
+    def first(self) -> Status:
+        """The same as the first of several looks: nothing is said of how fast anything goes."""
+        stores = tuple(each.paced(None, 0.0) for each in self.stores)
+        return replace(self, stores=stores, over=None)
 
 
 def status(
@@ -105,8 +132,16 @@ def status(
             _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
             for name, stored in told_stores(state, found.stores if found else ()).items()
         )
-        rewritten = find_report(open_files(state.checkpoint))
-        return Status(state.engine, state.checkpoint, state.batch, time.time(), counted, rewritten)
+        files = open_files(state.checkpoint)
+        return Status(
+            state.engine,
+            state.checkpoint,
+            state.batch,
+            time.time(),
+            counted,
+            find_report(files),
+            CheckpointDirectory(files).committed_at(state.batch),
+        )
 
 
 def _only_by_rewriting(lineage: Lineage | None, revision: str) -> bool:
@@ -148,13 +183,6 @@ def _store(
         rewrites=store in state.operator_stores or _only_by_rewriting(lineage, target.revision),
     )
     before = state.earlier([each.name for each in families]) if found.left else None
-    if before is not None:
-        found = _paced(found, before[1] - found.left, before[0])
+    if before is not None and before[1] > found.left:
+        found = found.paced(before[1] - found.left, before[0])
     return replace(found, next_action=next_step(found, state.engine, state.checkpoint))
-
-
-def _paced(store: StoreStatus, gone: int, elapsed: float) -> StoreStatus:
-    if elapsed <= 0 or gone <= 0:
-        return store
-    rate = gone / elapsed
-    return replace(store, rate=rate, seconds=store.left / rate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statemigrate.deployment import Kind
 
@@ -30,7 +30,8 @@ class StoreStatus:
     values that are in the target's, None on the embedded engine. ``head`` is None for a store
     without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
     second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
-    both None while unknown. ``rewrites`` says that only a rewrite leads on: no query migrates it.
+    both None while unknown, and ``seconds`` where nothing moves. ``rewrites`` says that only a
+    rewrite leads on: no query migrates it.
     """
 
     store: str
@@ -59,3 +60,13 @@ class StoreStatus:
     def is_dual(self) -> bool:
         """Whether reads look into more than the target's family."""
         return bool(self.families)
+
+    def paced(self, gone: int | None, elapsed: float) -> StoreStatus:
+        """The same at the rate at which ``gone`` values left in ``elapsed`` seconds.
+
+        Without a rate where that is not known, and where there is more than before.
+        """
+        if gone is None or gone < 0 or elapsed <= 0:
+            return replace(self, rate=None, seconds=None)
+        rate = gone / elapsed
+        return replace(self, rate=rate, seconds=self.left / rate if rate else None)

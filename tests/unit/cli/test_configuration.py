@@ -86,7 +86,8 @@ def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
     rows = [line.split() for line in shown.splitlines()]
     assert ["gone", "cannot", "be", "read"] in rows
     head = ["base,", "head", checkpoints.REVISION]
-    assert ["shop", "embedded", "0", "items", *head, "0", "-"] in rows
+    (shop,) = [row for row in rows if row[:3] == ["shop", "embedded", "0"]]
+    assert shop[4:] == ["s", "ago", "items", *head, "0", "-"]
     assert "shop, items: statemigrate dry-run items" in shown
     assert "nowhere is not the checkpoint of a stateful query" in shown
     found = json.loads(run("status", "--all", "--json", code=1).stdout)
@@ -97,8 +98,7 @@ def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
     assert found["checkpoints"][1]["status"]["stores"][0]["store"] == "items"
     project('checkpoints = {shop = "checkpoint"}')
     assert "cannot be read" not in run("status", "--all").stdout
-    for words in (["checkpoint"], ["--watch"]):
-        assert "--all is every checkpoint" in run("status", "--all", *words, code=2).stderr
+    assert "--all is every checkpoint" in run("status", "--all", "checkpoint", code=2).stderr
     project("")
     assert "has none" in run("status", "--all", code=2).stderr
 
