@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError, ValueMismatchError, shown
@@ -15,6 +16,10 @@ from statemigrate.processor.key_types import NULL, key_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+_UNFIT = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+"""What encoders raise for a value of another type."""
 
 
 class KeyCodec:
@@ -37,7 +42,7 @@ class KeyCodec:
                 NULL if value is None else encode(value)
                 for encode, value in zip(self._encoders, key, strict=True)
             )
-        except (TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
+        except _UNFIT as error:
             raise ValueMismatchError(
                 f"the key {shown(key)} does not fit its columns",
                 expected=self.schema.simpleString(),
@@ -45,6 +50,15 @@ class KeyCodec:
                 next_action="pass a key with one value a column, of the column's type",
                 field="key",
             ) from error
+
+    def encode_many(self, keys: Sequence[Sequence[Any]]) -> list[bytes]:
+        """The bytes of many keys. Raises as `encode` does."""
+        single = self._single
+        if single is not None:
+            # What does not fit is named one by one.
+            with suppress(*_UNFIT):
+                return [NULL if value is None else single(value) for (value,) in keys]
+        return list(map(self.encode, keys))
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
         """The key that `encode` gave ``data`` for."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Value
 from statemigrate.formats.moments import local_of, utc_of
 from statemigrate.processor.intake import row_taker
+from statemigrate.processor.row_functions import dictionary_maker, tuple_maker
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -38,23 +38,22 @@ class RowCodec:
         self.schema = schema
         self.names = tuple(schema.fieldNames())
         self._name_set = frozenset(self.names)
-        self._into = _field_converters(schema, _plain)
-        self._back = _field_converters(schema, _row if rows else _tuple)
-        self._pick = _picker(self.names)
+        self._width = len(self.names)
+        self._rows = rows
+        self._dictionary = dictionary_maker(self.names, _converters(schema, _plain))
+        self._tuple = tuple_maker(self.names, _converters(schema, _row if rows else _tuple))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _codec, (self.schema, self._rows)
 
     def to_value(self, row: Sequence[Any] | Value) -> Value:
         """The plain value of a tuple or Row, or of a dictionary by field name.
 
         Raises `ValueMismatchError` for anything that does not have exactly the fields.
         """
-        if type(row) is tuple and len(row) == len(self.names):
-            value = dict(zip(self.names, row, strict=True))
-        else:
-            value = self._by_name(row)
-        for name, convert in self._into:
-            if value[name] is not None:
-                value[name] = convert(value[name])
-        return value
+        if type(row) is tuple and len(row) == self._width:
+            return self._dictionary(row)
+        return self._dictionary(self._fields(row))
 
     def take(self, row: Any) -> Any:
         """A row as PySpark would take it, in Python's own values; see `row_taker`."""
@@ -64,12 +63,12 @@ class RowCodec:
     def _taker(self) -> Convert:
         return row_taker(self.schema)
 
-    def _by_name(self, row: Sequence[Any] | Value) -> Value:
+    def _fields(self, row: Sequence[Any] | Value) -> Sequence[Any]:
         if isinstance(row, dict) and row.keys() == self._name_set:
-            return dict(row)
+            return [row[name] for name in self.names]
         # A string has a length too, and a dictionary's elements are its keys.
-        if isinstance(row, list | tuple) and len(row) == len(self.names):
-            return dict(zip(self.names, row, strict=True))
+        if isinstance(row, list | tuple) and len(row) == self._width:
+            return row
         raise ValueMismatchError(
             "a state value does not have the fields of its schema",
             expected=f"a tuple of {len(self.names)} fields: {', '.join(self.names)}",
@@ -80,25 +79,17 @@ class RowCodec:
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""
-        if self._back:
-            value = dict(value)
-            for name, convert in self._back:
-                if value[name] is not None:
-                    value[name] = convert(value[name])
-        return self._pick(value)
+        return self._tuple(value)
 
 
-def _picker(names: tuple[str, ...]) -> Callable[[Value], tuple[Any, ...]]:
-    if len(names) < 2:  # itemgetter gives a tuple only for several
-        return lambda value: tuple([value[name] for name in names])
-    return itemgetter(*names)
+def _codec(schema: StructType, rows: bool) -> RowCodec:
+    return RowCodec(schema, rows=rows)
 
 
-def _field_converters(
+def _converters(
     schema: StructType, make: Callable[[DataType], Convert | None]
-) -> tuple[tuple[str, Convert], ...]:
-    found = ((field.name, make(field.dataType)) for field in schema.fields)
-    return tuple((name, convert) for name, convert in found if convert is not None)
+) -> list[Convert | None]:
+    return [make(field.dataType) for field in schema.fields]
 
 
 def _plain(data_type: DataType) -> Convert | None:

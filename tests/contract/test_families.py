@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.storage.database import Database
-from statemigrate.embedded.working.families import RocksFamily, RocksListFamily, records
+from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
+from statemigrate.embedded.working.records import records
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
@@ -49,7 +50,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     opened.close()
 
 
-def emptied(database: Database, make: Any, *, entries: int | None = None) -> Any:
+def emptied(database: Database, make: Any, **options: Any) -> Any:
     """A RocksDB family with nothing in it."""
     column: Any = database.column("notes")
     for key, _ in list(records(column, Span())):
@@ -62,7 +63,7 @@ def emptied(database: Database, make: Any, *, entries: int | None = None) -> Any
         database.write(("notes", *each) for each in zip(keys, values, strict=True))
 
     return make(
-        "notes", "base", FORMAT, column=column, write=write, write_many=write_many, entries=entries
+        "notes", "base", FORMAT, column=column, write=write, write_many=write_many, **options
     )
 
 
@@ -132,6 +133,9 @@ def test_single_values_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryFamily("notes", "base", FORMAT)
     pages = in_a_page(PageFamily), Rereading(PageFamily)
     compare(steps, memory, emptied(database, RocksFamily), *pages)
+    for block in (1, 3):
+        memory = MemoryFamily("notes", "base", FORMAT)
+        compare(steps, memory, emptied(database, RocksFamily, block=block))
 
 
 @options

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 
 import hypothesis.strategies as st
@@ -94,6 +95,7 @@ def test_bytes_sort_as_keys_do_and_none_begins_another(case):
     types, (one, other) = case
     keys = codec(*types)
     first, second = keys.encode(one), keys.encode(other)
+    assert keys.encode_many([one, other]) == [first, second]
     expected = ascending(one, other)
     if expected is None:
         assert first == second
@@ -175,6 +177,8 @@ def test_a_value_of_another_type_is_no_key(data_type, value):
             codec(*types).encode(key)
         assert raised.value.expected == codec(*types).schema.simpleString()
         assert raised.value.data["field"] == "key"
+        with pytest.raises(ValueMismatchError, match=re.escape(raised.value.summary)):
+            codec(*types).encode_many([key])
 
 
 @pytest.mark.parametrize("key", [(), ("a", "b"), 5, None])

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.partition import Partition
-from tests.support.partitions import COUNTS, batch
+from statemigrate.embedded.working.partition import opened as opened_partition
+from statemigrate.families import Span
+from tests.support.partitions import COUNTS, batch, contents
 
 KEYS = [bytes([1, number]) for number in range(6)]
 
@@ -86,3 +88,42 @@ def test_any_sequence_reads_as_without_reading_ahead(tmp_path_factory, actions):
             model.pop(argument, None)
     assert {key: family.get(key) for key in KEYS} == {key: model.get(key) for key in KEYS}
     partition.abandon()
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 50])
+def test_keys_near_and_far_are_found_alike_beside_deleted_ones(place, step):
+    held = {b"\x01%06d" % number: number for number in range(3_000)}
+    state = batch(place, PartitionState(), 0, held)
+    with opened_partition(place, state, 1) as partition:
+        family = partition.target(COUNTS, "value")
+        for number in (*range(40), *range(1_000, 2_500)):
+            family.delete(b"\x01%06d" % number)
+            del held[b"\x01%06d" % number]
+        asked = [b"\x01%06d" % number for number in range(0, 4_000, step)]
+        for start in range(0, len(asked), 64):
+            block = asked[start : start + 64]
+            family.read_ahead(block[::-1])
+            expected = [{"n": held[key]} if key in held else None for key in block]
+            assert [family.get(key) for key in block] == expected
+
+
+def test_what_was_written_of_late_is_seen_by_every_way_of_reading(place):
+    """Writes wait for a block; whoever looks at the family meanwhile is not to notice."""
+    state = batch(place, PartitionState(), 0, {key: number for number, key in enumerate(KEYS[:4])})
+    with opened_partition(place, state, 1) as partition:
+        family = partition.source(COUNTS, "value")
+        family.put(KEYS[0], {"n": 10})
+        family.delete(KEYS[1])
+        assert family.holds_any([KEYS[1]]) is False
+        family.delete(KEYS[2])
+        assert (family.contains(KEYS[0]), family.contains(KEYS[2])) == (True, False)
+        assert list(family.scan(Span())) == [(KEYS[0], {"n": 10}), (KEYS[3], {"n": 3})]
+        family.put_many([KEYS[0]], [{"n": 11}])
+        family.delete(KEYS[3])
+        assert partition.written == 5
+        assert partition.drop("counts") is False
+        family.delete(KEYS[0])
+        assert family.is_drained()
+        assert partition.drop("counts") is True
+        state = partition.commit(snapshot=False)
+    assert contents(place, state) == {}

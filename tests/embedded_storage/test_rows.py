@@ -1,5 +1,6 @@
 """Between the tuples a processor sees and plain values."""
 
+import copy
 import datetime as dt
 
 import pytest
@@ -46,6 +47,13 @@ def test_a_row_becomes_a_value_that_the_format_takes_and_comes_back_equal():
     assert back[4].at == LOCAL
     assert back[5][1].x == 2
     assert back[3].tzinfo is None
+
+
+def test_a_codec_travels_to_workers_as_its_schema():
+    for codec in (CODEC, RowCodec(CODEC.schema, rows=False)):
+        sent = copy.copy(codec)
+        assert sent.to_value(ROW) == VALUE
+        assert repr(sent.to_tuple(VALUE)) == repr(codec.to_tuple(VALUE))
 
 
 def test_nulls_stay_nulls():

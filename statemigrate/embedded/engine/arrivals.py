@@ -7,7 +7,7 @@ the other, so keys are encoded and values fetched a slice of rows at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -29,9 +29,9 @@ class Arrivals:
 
         self.rows = 0
         self._batches = batches
-        self._make = Row(*schema.rows.fieldNames())
+        self._names = Row(*schema.rows.fieldNames())
         self._columns = schema.key_columns
-        self._encode = KeyCodec(schema.key).encode
+        self._encode_many = KeyCodec(schema.key).encode_many
         self._read_ahead = read_ahead
 
     def groups(self) -> Iterator[Arrival]:
@@ -54,9 +54,19 @@ class Arrivals:
         exact = [_exact(batch.column(at), columns[at]) for at in self._columns]
         identities = list(zip(*exact, strict=True))
         distinct = dict(zip(identities, keys, strict=True))
-        known = {identity: (key, self._encode(key)) for identity, key in distinct.items()}
-        self._read_ahead([data for _, data in known.values()])
-        return zip(map(known.__getitem__, identities), map(self._make, *columns), strict=True)
+        encoded = self._encode_many(list(distinct.values()))
+        self._read_ahead(encoded)
+        known = dict(zip(distinct, zip(distinct.values(), encoded, strict=True), strict=True))
+        return zip(map(known.__getitem__, identities), self._rows(columns), strict=True)
+
+    def _rows(self, columns: list[list[Any]]) -> list[Any]:
+        """Rows as ``Row(*names)(*values)`` makes them, which takes three times as long."""
+        from pyspark.sql import Row
+
+        rows = list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
+        for row in rows:
+            row.__dict__["__fields__"] = self._names
+        return rows
 
 
 def _exact(column: Any, values: list[Any]) -> list[Any]:

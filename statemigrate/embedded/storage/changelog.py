@@ -9,7 +9,7 @@ bounded in records and in bytes, so that neither writing nor reading takes memor
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
@@ -87,7 +87,7 @@ class ChangelogWriter:
         self._families += [family.encode()] * len(keys)
         self._keys += keys
         self._values += values
-        self._large += sum(len(each) for each in (*keys, *values) if each and len(each) >= _LARGE)
+        self._large += _large(keys) + _large(filter(None, values))
         if len(self._keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
             self._write_block()
 
@@ -138,6 +138,10 @@ class ChangelogWriter:
             sink = pa.PythonFile(self._file.stream, mode="w")
             self._stream = pa.ipc.new_stream(sink, _schema(), options=options)
         return self._stream
+
+
+def _large(data: Iterable[bytes]) -> int:
+    return sum([size for size in map(len, data) if size >= _LARGE])
 
 
 def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:

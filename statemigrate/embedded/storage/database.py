@@ -102,6 +102,24 @@ class Database:
                     put(key, value, handles[family])
             self._database.write(batch, self._write_options)
 
+    def write_many(
+        self, family: str, keys: Iterable[bytes], values: Iterable[bytes | None]
+    ) -> None:
+        """`write` for records of one family."""
+        from rocksdict import WriteBatch
+
+        with translated(self.path):
+            if family not in self._handles:
+                self._handles[family] = self._handle(family)
+            batch, handle = WriteBatch(raw_mode=True), self._handles[family]
+            put, delete = batch.put, batch.delete
+            for key, value in zip(keys, values, strict=True):
+                if value is None:
+                    delete(key, handle)
+                else:
+                    put(key, value, handle)
+            self._database.write(batch, self._write_options)
+
     def _handle(self, family: str) -> Any:
         self.column(family)
         return self._database.get_column_family_handle(_stored_name(family))

@@ -23,9 +23,10 @@ from statemigrate.embedded.versions.last import require_committed
 from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.versions import newest_only, published, read_published
-from statemigrate.embedded.working.families import RocksFamily, count, family_class, records
+from statemigrate.embedded.working.families import RocksFamily, family_class
 from statemigrate.embedded.working.partition import quarantine_prefix
 from statemigrate.embedded.working.readers import make_directory, remove_directory
+from statemigrate.embedded.working.records import count, records
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span
@@ -125,6 +126,7 @@ class CommittedPartition:
             write=_refuse,
             write_many=_refuse,
             entries=self._state.entries.get(family.name, 0),
+            block=1,
         )
         self._opened.append(opened)
         return opened

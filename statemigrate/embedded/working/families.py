@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Kind
-from statemigrate.embedded.storage.database import named, translated
+from statemigrate.embedded.storage.database import named
+from statemigrate.embedded.working.lookup import Lookup
+from statemigrate.embedded.working.records import is_empty, records
+from statemigrate.embedded.working.unwritten import MOST, Unwritten, WriteMany
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
 
 Write = Callable[[bytes, bytes | None], None]
-WriteMany = Callable[[Sequence[bytes], Sequence[bytes | None]], None]
 _POSITION = 8
 _BLOCK = 256
 
@@ -26,8 +28,9 @@ class RocksFamily:
     """Values of one revision in a column family.
 
     ``write`` and ``write_many`` are the partition's ways of writing this family: to the database
-    and the changelog together, None for a delete. ``entries`` is the exact number of records while
-    the family is a source, and None while it is a target, whose size nothing depends on.
+    and the changelog together, None for a delete. Up to ``block`` writes wait for each other, and
+    `flush` ends that. ``entries`` is the exact number of records while the family is a source, and
+    None while it is a target, whose size nothing depends on.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class RocksFamily:
         write: Write,
         write_many: WriteMany,
         entries: int | None = None,
+        block: int = MOST,
     ) -> None:
         self.name = name
         self.revision = revision
@@ -47,9 +51,14 @@ class RocksFamily:
         self.entries = entries
         self._column = column
         self._read = named(column.get, Path(column.path()))
+        self._lookup = Lookup(column)
         self._holds = named(column.__contains__, Path(column.path()))
         self._write = write
         self._write_many = write_many
+        self._unwritten = Unwritten(write_many, block)
+        self._write_later = self._unwritten.write
+        self._waiting = self._unwritten.waiting
+        self.flush = self._unwritten.flush
         self._encode = fmt.encode
         self._encode_many = fmt.encode_many
         self._decode = fmt.decode
@@ -62,10 +71,10 @@ class RocksFamily:
 
         Left out when less than half of the last keys were asked for.
         """
+        self.flush()
         self._ahead = {}
         if 2 * self._reads >= self._expected:
-            found = dict(zip(keys, self._read(keys), strict=True))
-            held = {key: data for key, data in found.items() if data is not None}
+            held = self._lookup.held(keys) if keys else {}
             values = self._decode_many(list(held.values()))
             self._ahead = dict.fromkeys(keys) | dict(zip(held, values, strict=True))
         self._expected, self._reads = len(keys), 0
@@ -73,6 +82,7 @@ class RocksFamily:
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
         del self._column, self._read, self._holds, self._write, self._write_many
+        del self._lookup, self._unwritten, self._write_later, self.flush
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -80,11 +90,13 @@ class RocksFamily:
         if key in self._ahead:
             # Handed out once: the caller may change the value.
             return self._ahead.pop(key)
-        data = self._read(key)
+        data = self._waiting[key] if key in self._waiting else self._read(key)
         return None if data is None else self._decode(data)
 
     def contains(self, key: bytes) -> bool:
         """See `statemigrate.families.Family.contains`."""
+        if key in self._waiting:
+            return self._waiting[key] is not None
         held: bool = self._holds(key)
         return held
 
@@ -94,13 +106,13 @@ class RocksFamily:
 
     def put(self, key: bytes, value: Value) -> None:
         """See `statemigrate.families.Family.put`."""
-        self._write(key, self._encode(value))
+        self._write_later(key, self._encode(value))
         if self._ahead:
             self._ahead.pop(key, None)
 
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
-        self._write(key, None)
+        self._write_later(key, None)
         if self._ahead:
             self._ahead.pop(key, None)
         if self.entries is not None:
@@ -108,17 +120,21 @@ class RocksFamily:
 
     def holds_any(self, keys: Sequence[bytes]) -> bool:
         """See `statemigrate.families.BlockFamily.holds_any`."""
+        self.flush()
         # Mostly there is nothing at all between the first and the last.
         first = next(records(self._column, Span(lower=keys[0])), None)
         return first is not None and first[0] <= keys[-1] and any(map(self._holds, keys))
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
         """See `statemigrate.families.BlockFamily.put_many`."""
-        self._write_many(keys, self._encode_many(values))
+        encoded = self._encode_many(values)
+        self.flush()
+        self._write_many(keys, encoded)
         self._ahead = {}
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """See `statemigrate.families.BlockFamily.delete_many`."""
+        self.flush()
         self._write_many(keys, [None] * len(keys))
         self._ahead = {}
         if self.entries is not None:
@@ -126,6 +142,7 @@ class RocksFamily:
 
     def scan(self, span: Span) -> Iterator[tuple[bytes, Value]]:
         """See `statemigrate.families.Family.scan`."""
+        self.flush()
         return self._decoded(records(self._column, span))
 
     def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Value]]:
@@ -141,7 +158,10 @@ class RocksFamily:
 
         The counter answers for a family with entries; an iterator has the last word.
         """
-        return self.entries == 0 and is_empty(self._column)
+        if self.entries != 0:
+            return False
+        self.flush()
+        return is_empty(self._column)
 
 
 class RocksListFamily(RocksFamily):
@@ -233,53 +253,3 @@ def _element(key: bytes, position: int) -> bytes:
 def family_class(kind: Kind) -> type[RocksFamily]:
     """The family of a kind of store: lists have several records a key."""
     return RocksListFamily if kind == "list" else RocksFamily
-
-
-def records(column: Any, span: Span) -> Iterator[tuple[bytes, bytes]]:
-    """The raw records of a span, read from the moment of this call.
-
-    Raises `CheckpointError` where the working copy is damaged: rocksdict's own ``items`` ends there
-    as if nothing came after.
-    """
-    cursor = column.iter()
-    if span.reverse:
-        cursor.seek_to_last() if span.upper is None else cursor.seek_for_prev(span.upper)
-    else:
-        cursor.seek_to_first() if span.lower is None else cursor.seek(span.lower)
-    return _within(cursor, span, Path(column.path()))
-
-
-def _within(cursor: Any, span: Span, path: Path) -> Iterator[tuple[bytes, bytes]]:
-    valid, read_key, read_value = cursor.valid, cursor.key, cursor.value
-    advance = cursor.prev if span.reverse else cursor.next
-    lower, upper = span.lower, span.upper
-    while valid():
-        key = read_key()
-        if upper is not None and key >= upper:
-            if not span.reverse:
-                return
-        elif lower is not None and key < lower:
-            return
-        else:
-            yield key, read_value()
-        advance()
-    with translated(path):
-        cursor.status()
-
-
-def count(column: Any) -> int:
-    """The number of records in the column family; raises as `records` does."""
-    cursor, counted = column.iter(), 0
-    valid, advance = cursor.valid, cursor.next
-    cursor.seek_to_first()
-    while valid():
-        counted += 1
-        advance()
-    with translated(Path(column.path())):
-        cursor.status()
-    return counted
-
-
-def is_empty(column: Any) -> bool:
-    """Whether the column family has no record at all; raises as `records` does."""
-    return next(records(column, Span()), None) is None

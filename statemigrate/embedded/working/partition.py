@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,9 @@ from statemigrate.embedded.versions.manifest import (
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.working.families import (
-    RocksFamily,
-    count,
-    family_class,
-    is_empty,
-    records,
-)
+from statemigrate.embedded.working.families import RocksFamily, family_class
 from statemigrate.embedded.working.proof import prove
+from statemigrate.embedded.working.records import count, is_empty, records
 from statemigrate.embedded.working.recount import is_due, recounted
 from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, is_private, open_at
 from statemigrate.errors import StatemigrateError
@@ -73,6 +67,7 @@ class Partition:
     @property
     def written(self) -> int:
         """How many records there are to be committed so far."""
+        self._write_waiting()
         return self._log.pending
 
     @property
@@ -82,17 +77,20 @@ class Partition:
 
     def target(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         """Open ``family`` for writing; what was noted of it as a source no longer holds."""
+        self._write_waiting()
         self._forget(family.name)
         return self._family(family, kind, None)
 
     def source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
         """Open ``family`` as a source, with the exact number of its records."""
+        self._write_waiting()
         opened = self._family(family, kind, self._entries(family.name))
         self._counted[family.name] = opened
         return opened
 
     def drop(self, name: str, *, only_if_empty: bool = True) -> bool:
         """Drop a family, re-checked to be empty in this very state; False if it is not."""
+        self._write_waiting()
         if name in self._database.families:
             if only_if_empty and not is_empty(self._database.column(name)):
                 return False
@@ -136,6 +134,7 @@ class Partition:
             return self._before
 
     def _published(self, *, snapshot: bool) -> PartitionState:
+        self._write_waiting()
         for family in self._counted.values():
             self._settle(family)
         file = self._log.publish()
@@ -220,10 +219,14 @@ class Partition:
 
         return write
 
+    def _write_waiting(self) -> None:
+        for family in self._opened:
+            family.flush()
+
     def _write_many(
         self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]
     ) -> None:
-        self._database.write(zip(repeat(family), keys, values, strict=False))
+        self._database.write_many(family, keys, values)
         self._log.add_many(family, keys, values)
 
     def _write_meta(self, key: bytes, value: bytes | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from statemigrate.embedded.versions.manifest import CountedBase, PartitionState, SnapshotReference
-from statemigrate.embedded.working.families import count
+from statemigrate.embedded.working.records import count
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CheckpointError
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
-from statemigrate.formats.avro.compiled.source import Source
+from statemigrate.formats.generated import Source
 from statemigrate.formats.moments import EPOCH, EPOCH_DAY, LOCAL_EPOCH
 from statemigrate.formats.schema.nodes import Decimals, Enum, Fixed, Primitive
 

@@ -9,9 +9,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from statemigrate.formats.avro.compiled.source import Source
 from statemigrate.formats.avro.leaf_writing import leaf_writer, write_long
 from statemigrate.formats.avro.leaves import leaf_of
+from statemigrate.formats.generated import Source
 from statemigrate.formats.schema.nodes import INTEGER_RANGES, Enum, Fixed, Primitive
 
 _SHORT = 1 << 13

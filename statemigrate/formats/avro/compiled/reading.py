@@ -16,8 +16,8 @@ from statemigrate.formats.avro.compiled.leaf_reading import (
     read_raw,
     read_text,
 )
-from statemigrate.formats.avro.compiled.source import Source
 from statemigrate.formats.avro.lifting import freezing
+from statemigrate.formats.generated import Source
 from statemigrate.formats.schema.nodes import Array, Map, Node, Record, Union
 
 _DEPTH = 8

@@ -19,9 +19,9 @@ from statemigrate.formats.avro.compiled.leaf_writing import (
     length,
     text_pieces,
 )
-from statemigrate.formats.avro.compiled.source import Source
 from statemigrate.formats.avro.writing import writer_of
 from statemigrate.formats.avro.zero_size import MOST_ITEMS, takes_no_bytes
+from statemigrate.formats.generated import Source
 from statemigrate.formats.schema.nodes import NULL, Array, Map, Node, Record, Union
 
 _DEPTH = 8
