@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.dry_run import dry_run, dry_run_file
     from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.following.page import status_page
     from statemigrate.commands.following.status import Status, status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.trial.estimate import Pace
     from statemigrate.metrics.batches import EmbeddedMetrics
     from statemigrate.metrics.listener import NativeMetrics
+    from statemigrate.metrics.sources import SourceMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Adoption
     from statemigrate.native.backfill.plan import BackfillPlan
@@ -105,6 +107,7 @@ _NAMES = {
     "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "edit heads history init show",
     "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
+    "statemigrate.commands.following.page": "status_page",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
@@ -125,6 +128,7 @@ _NAMES = {
     "statemigrate.inspect.trial.estimate": "Pace",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
     "statemigrate.metrics.listener": "NativeMetrics",
+    "statemigrate.metrics.sources": "SourceMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Adoption",
     "statemigrate.native.backfill.plan": "BackfillPlan",
@@ -196,6 +200,7 @@ __all__ = [
     "RunningQuery",
     "ScriptError",
     "Seeding",
+    "SourceMetrics",
     "StartupError",
     "StateReader",
     "StatemigrateError",
@@ -241,6 +246,7 @@ __all__ = [
     "show",
     "status",
     "status_of_all",
+    "status_page",
     "undo_adoption",
     "verify",
     "with_backfill",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,15 +34,21 @@ class EmbeddedMetrics:
         self._query = {"query": query, "engine": "embedded"}
         self._instruments = EmbeddedInstruments(meter_of(meter_provider))
         self._recording = Recording(query)
+        self._seen: set[tuple[str, str]] = set()
+        self._recording.run(partial(self._instruments.begin, self._query))
 
     def committed(self, progress: BatchProgress) -> None:
         """See `statemigrate.embedded.observer.BatchObserver`."""
         self._recording.run(partial(self._record, progress))
 
     def failed(self, error: BaseException) -> None:
-        """Count a value that ended its query."""
+        """Count a batch that ended its query, and the value if it was one that did."""
+        self._recording.run(partial(self._record_failure, error))
+
+    def _record_failure(self, error: BaseException) -> None:
+        self._instruments.failed_batches.add(1, self._query)
         if isinstance(error, TransformError):
-            self._recording.run(partial(self._instruments.failed.add, 1, self._query))
+            self._instruments.failed.add(1, self._query)
 
     def _record(self, progress: BatchProgress) -> None:
         to, query = self._instruments, self._query
@@ -51,11 +59,23 @@ class EmbeddedMetrics:
         to.largest.set(progress.largest_rows, query)
         to.changelog.record(progress.changelog_bytes, query)
         to.clean_up_failures.add(int(progress.clean_up_failed), query)
-        for family in progress.families:
-            place = {**query, "store": family.store, "family": family.family}
-            to.left.set(family.left, place)
-            to.quarantined.set(family.quarantined, place)
+        to.committed_at.set(time.time(), query)
+        self._record_families(progress)
         self._record_durations(progress)
+
+    def _record_families(self, progress: BatchProgress) -> None:
+        to, older = self._instruments, Counter[str]()
+        here = {(each.store, each.family): each for each in progress.families}
+        # What was dropped is in no progress any more: its last numbers would stay.
+        self._seen |= here.keys()
+        for store, family in sorted(self._seen):
+            found = here.get((store, family))
+            place = {**self._query, "store": store, "family": family}
+            to.left.set(found.left if found else 0, place)
+            to.quarantined.set(found.quarantined if found else 0, place)
+            older[store] += found is not None and family not in progress.retired
+        for store, number in older.items():
+            to.older.set(number, {**self._query, "store": store})
 
     def _record_durations(self, progress: BatchProgress) -> None:
         to = self._instruments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from statemigrate.errors import StatemigrateError
@@ -30,6 +31,12 @@ class Instruments:
             "{value}",
             "Values whose transform failed: quarantined, or the end of their query.",
         )
+        self.failed_batches = meter.create_counter(
+            "statemigrate.batches.failed", "{batch}", "Batches whose error ended their query."
+        )
+        self.committed_at = meter.create_gauge(
+            "statemigrate.commit.time", "s", "When the last batch was committed, in Unix seconds."
+        )
         self.rows = meter.create_counter(
             "statemigrate.rows.processed", "{row}", "Input rows of the committed batches."
         )
@@ -40,9 +47,17 @@ class Instruments:
             "Making state durable: embedded, the slowest partition; native, all of them together.",
         )
 
+    def begin(self, query: Mapping[str, str]) -> None:
+        """Record that nothing has failed: a first failure is seen as growth only after a zero."""
+        self.failed.add(0, query)
+        self.failed_batches.add(0, query)
+
 
 class EmbeddedInstruments(Instruments):
-    """What the embedded engine knows besides; the gauges have ``store`` and ``family`` too."""
+    """What the embedded engine knows besides.
+
+    The gauges of values have ``store`` and ``family`` too, that of families ``store``.
+    """
 
     def __init__(self, meter: Meter) -> None:
         super().__init__(meter)
@@ -51,6 +66,9 @@ class EmbeddedInstruments(Instruments):
         )
         self.quarantined = meter.create_gauge(
             "statemigrate.values.quarantined", "{value}", "Values in quarantine, of those left."
+        )
+        self.older = meter.create_gauge(
+            "statemigrate.families.older", "{family}", "Older families of a store that are there."
         )
         self.restore_duration = seconds(meter, "restore", "The slowest partition's restore.")
         self.live_duration = seconds(meter, "live", "The slowest partition's own rows.")
@@ -92,6 +110,17 @@ class NativeInstruments(Instruments):
         )
         self.memory = meter.create_gauge(
             "statemigrate.state.memory", "By", "Memory the state store uses."
+        )
+
+
+class SourceInstruments:
+    """How far a query is behind its sources; the point has ``source``, its position and name."""
+
+    def __init__(self, meter: Meter) -> None:
+        self.lag = meter.create_gauge(
+            "statemigrate.source.lag",
+            "{offset}",
+            "Offsets between the last batch and the newest, all partitions of a source together.",
         )
 
 

@@ -10,10 +10,11 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.errors import StartupError, TransformError
 from statemigrate.metrics.counts import CountsRecorder
-from statemigrate.metrics.instruments import NativeInstruments, meter_of
+from statemigrate.metrics.instruments import NativeInstruments, SourceInstruments, meter_of
+from statemigrate.metrics.own_query import OwnQuery
 from statemigrate.metrics.recording import Recording
+from statemigrate.metrics.sources import SourceLag
 from statemigrate.metrics.spark_progress import SparkProgress
-from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.progress import BackfillFigures, BackfillListener
 from statemigrate.native.live.deployed import migration_counts
 from statemigrate.native.live.functions import MigratedFunction
@@ -61,15 +62,15 @@ class NativeMetrics(StreamingQueryListener):
         self._counts: CountsRecorder | None = None
         if counts is not None:
             self._counts = CountsRecorder(counts, self._instruments, self._query)
-        self._files = ChunkFiles(str(checkpoint))
-        self._files.directory.refuse_embedded()
-        self._mine: str | None = None
+        self._lag = SourceLag(SourceInstruments(meter), self._query)
+        self._own = OwnQuery(str(checkpoint))
+        self._own.directory.refuse_embedded()
         self._backfill = BackfillListener(checkpoint, self._record_backfill)
+        self._recording.run(partial(self._instruments.begin, self._query))
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing yet, but the checkpoint may be a new one, of another query."""
-        if str(event.id) != self._mine:
-            self._mine = None
+        self._own.started(event.id)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new."""
@@ -79,36 +80,34 @@ class NativeMetrics(StreamingQueryListener):
         self._recording.run(partial(self._record, event))
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Count a value that ended the query."""
+        """Count a batch that ended the query, and the value if it was one that did."""
         self._recording.run(partial(self._record_end, event))
 
     def _record(self, event: Any) -> None:
-        if not self._is_mine(event.progress.id):
+        if not self._own.is_id(event.progress.id):
             return
         if self._counts is not None:
             self._counts.record()
         self._spark.record(event.progress)
+        self._lag.record(event.progress)
         self._backfill.onQueryProgress(event)
 
     def _record_end(self, event: Any) -> None:
-        if not self._is_mine(event.id):
+        if not self._own.is_id(event.id):
             return
         if self._counts is not None:
             self._counts.skip()
+        if event.exception is None:
+            return
+        self._instruments.failed_batches.add(1, self._query)
         # Of the error there is only its text here.
-        if event.exception is not None and _FAILED in event.exception:
+        if _FAILED in event.exception:
             self._instruments.failed.add(1, self._query)
 
     def _record_backfill(self, figures: BackfillFigures) -> None:
         if figures.keys_planned is not None:
             left = figures.keys_planned - figures.keys_asked
             self._instruments.planned.set(left, self._query)
-
-    def _is_mine(self, query: Any) -> bool:
-        # Read late: before the query's first start there is nothing to read.
-        if self._mine is None:
-            self._mine = self._files.directory.query_id()
-        return str(query) == self._mine
 
 
 def _counts_of(processor: Any) -> MigrationCounts | None:

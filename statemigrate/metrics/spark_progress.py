@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import Meter
 
 _WHOLE = "triggerExecution"
+_COMMITTED = "addBatch"
 _ROCKSDB = "rocksdb"
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -36,6 +38,9 @@ class SparkProgress:
         """Record one ``StreamingQueryProgress``."""
         to = self._instruments
         to.rows.add(progress.numInputRows, self._query)
+        # An idle query notes its last batch again, without having committed anything.
+        if _COMMITTED in progress.durationMs:
+            to.committed_at.set(time.time(), self._query)
         for phase, milliseconds in progress.durationMs.items():
             if phase == _WHOLE:
                 to.batch_duration.record(milliseconds / 1000, self._query)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kafka_pipeline import KafkaPipeline
+from opentelemetry.sdk.metrics import MeterProvider
+from support.monitoring import LAG, Scraped, used_in
 from support.waiting import eventually
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import BackfillFigures, BackfillListener, backfill, migrated
+from statemigrate import BackfillFigures, BackfillListener, SourceMetrics, backfill, migrated
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -85,3 +89,34 @@ def running(pipeline: KafkaPipeline, folder: Path) -> Iterator[tuple[object, lis
     finally:
         query.stop()
         pipeline.spark.streams.removeListener(listener)
+
+
+def test_the_lag_is_what_the_broker_has_and_no_batch_has_read(spark, pipeline, tmp_path):
+    """10 messages, some 4 of them a batch."""
+    pipeline.feed(batch("first", range(10)))
+    messages = spark.readStream.format("kafka").option("subscribe", pipeline.topic)
+    messages = messages.option("kafka.bootstrap.servers", pipeline.kafka)
+    messages = messages.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 4)
+    scraped, seen, sizes = Scraped(), [], []
+    provider = MeterProvider([scraped.reader])
+    recorded = SourceMetrics(tmp_path / "cp", query="q", meter_provider=provider)
+    instrument = recorded._lag._instruments.lag
+    recorded._lag._instruments.lag = SimpleNamespace(
+        set=lambda lag, at: (seen.append(lag), instrument.set(lag, at))
+    )
+    spark.streams.addListener(recorded)
+    try:
+        stream = messages.load().writeStream.foreachBatch(
+            lambda rows, _: sizes.append(rows.count())
+        )
+        query = stream.option("checkpointLocation", str(tmp_path / "cp")).start()
+        query.processAllAvailable()
+        eventually(lambda: seen and seen[-1] == 0)
+        query.stop()
+    finally:
+        spark.streams.removeListener(recorded)
+    behind = [10 - read for read in accumulate(sizes) if read < 10]
+    assert [lag for lag in seen if lag] == behind
+    assert len(behind) >= 2
+    assert used_in(f"sum by (query, source) ({LAG})")[LAG] <= scraped.labels()[LAG]
+    provider.shutdown()

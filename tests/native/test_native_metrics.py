@@ -7,6 +7,7 @@ from control_pipeline import ControlPipeline, StrictAmounts
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.metric_points import RaisingProvider, points, readme_code
+from support.monitoring import LAG, Scraped, unknown, used
 from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
 
@@ -15,6 +16,14 @@ from statemigrate import NativeMetrics, backfill, migrated
 pytestmark = pytest.mark.spark
 
 FAILING = range(35, 40)
+EMBEDDED_ALONE = {
+    LAG,
+    "statemigrate_values_left",
+    "statemigrate_values_quarantined",
+    "statemigrate_families_older",
+    "statemigrate_backfill_duration_seconds_sum",
+    "statemigrate_backfill_duration_seconds_count",
+}
 QUERY = (("engine", "native"), ("query", "checkpoint"))
 
 
@@ -57,8 +66,8 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     code = migrated(
         StrictAmounts(), migrations=folder, checkpoint=tally.checkpoint, on_error="quarantine"
     )
-    reader = InMemoryMetricReader()
-    provider = MeterProvider([reader])
+    reader, scraped = InMemoryMetricReader(), Scraped()
+    provider = MeterProvider([reader, scraped.reader])
     listener = NativeMetrics(code, tally.checkpoint, meter_provider=provider)
     spark.streams.addListener(listener)
     query = tally.start(tally.result(code))
@@ -93,6 +102,12 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     assert found["rocksdb.sst_file_size", *at] == in_files
     took = sum(each.durationMs["triggerExecution"] for each in progress) / 1000
     assert found["batch.duration", *QUERY] == (len(progress), pytest.approx(took))
+    committed_at = found["commit.time", *QUERY]
+    (last,) = tally.checkpoint.glob(f"commits/{progress[-1].batchId}")
+    assert committed_at == pytest.approx(last.stat().st_mtime, abs=30)
+    # What the example's alerts and dashboard ask for is there, but for the other engine's.
+    assert unknown(scraped.labels()) == {}
+    assert used().keys() - scraped.labels().keys() == EMBEDDED_ALONE
     provider.shutdown()
 
 

@@ -10,6 +10,7 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 from support.metric_points import RaisingProvider, points
+from support.monitoring import LAG, Scraped, unknown, used
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, EmbeddedMetrics, migrated
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.spark
 
 FIRST = batch("first", range(40), 2)
 FAILING = range(35, 40)
+NATIVE_ALONE = {LAG, "statemigrate_backfill_left", "statemigrate_state_records"}
 QUARANTINE = BackfillOptions(initial_rows=5, maximum_rows=5, on_error="quarantine")
 QUERY = (("engine", "embedded"), ("query", "tally"))
 FAMILY = (("engine", "embedded"), ("family", "tally"), ("query", "tally"), ("store", "tally"))
@@ -45,8 +47,8 @@ def some_fail():
 def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
     pipeline, scripts, old_state
 ):
-    reader = InMemoryMetricReader()
-    provider = MeterProvider([reader])
+    reader, scraped = InMemoryMetricReader(), Scraped()
+    provider = MeterProvider([reader, scraped.reader])
     recorded = EmbeddedMetrics("tally", meter_provider=provider)
     code = migrated(AmountsTally(), migrations=scripts.write(some_fail()))
     live = batch("second", range(10))
@@ -56,7 +58,7 @@ def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
     options = {"backfill": QUARANTINE, "metrics": recorded, "snapshot_every": 100}
     with pytest.raises(RuntimeError, match="refuses batch 1"):
         pipeline.deploy(code, **options)
-    assert points(reader) == {}
+    assert points(reader) == {("values.failed", *QUERY): 0, ("batches.failed", *QUERY): 1}
     progress = pipeline.deploy(code, **options)
 
     old_state.process(live, AMOUNTS)
@@ -76,6 +78,10 @@ def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
     assert found["changelog.size", *QUERY] == (len(progress), written)
     took = round(sum(each.batch_ms for each in progress) / 1000, 9)
     assert found["batch.duration", *QUERY] == (len(progress), pytest.approx(took))
+    assert found["families.older", *QUERY, ("store", "tally")] == 1
+    # What the example's alerts and dashboard ask for is there, but for the other engine's.
+    assert unknown(scraped.labels()) == {}
+    assert used().keys() - scraped.labels().keys() == NATIVE_ALONE
     provider.shutdown()
 
 

@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -74,7 +75,10 @@ def recorded(reader):
 def test_every_figure_of_the_committed_batches_is_recorded_once(reader, recorded):
     recorded.committed(FIRST)
     recorded.committed(SECOND)
-    assert points(reader) == {
+    found = points(reader)
+    assert found.pop(("commit.time", *QUERY)) == pytest.approx(time.time(), abs=60)
+    assert found == {
+        ("batches.failed", *QUERY): 0,
         ("values.migrated", ("by", "touch"), *QUERY): 20,
         ("values.migrated", ("by", "backfill"), *QUERY): 22,
         ("values.failed", *QUERY): 2,
@@ -83,9 +87,11 @@ def test_every_figure_of_the_committed_batches_is_recorded_once(reader, recorded
         ("changelog.size", *QUERY): (2, 5120),
         ("clean_up.failures", *QUERY): 1,
         of_family("values.left", "sums", "sums"): 2,
-        of_family("values.left", "names@aaaa11112222", "names"): 4,
+        of_family("values.left", "names@aaaa11112222", "names"): 0,
         of_family("values.quarantined", "sums", "sums"): 2,
         of_family("values.quarantined", "names@aaaa11112222", "names"): 0,
+        ("families.older", *QUERY, ("store", "sums")): 1,
+        ("families.older", *QUERY, ("store", "names")): 0,
         ("batch.duration", *QUERY): (2, 1.2),
         ("restore.duration", *QUERY): (2, 0.011),
         ("live.duration", *QUERY): (2, 0.502),
@@ -100,6 +106,9 @@ def test_units_are_those_of_the_conventions(reader, recorded):
     assert {name: unit for name, unit in units.items() if not name.endswith(".duration")} == {
         "values.migrated": "{value}",
         "values.failed": "{value}",
+        "batches.failed": "{batch}",
+        "commit.time": "s",
+        "families.older": "{family}",
         "values.left": "{value}",
         "values.quarantined": "{value}",
         "rows.processed": "{row}",
@@ -120,7 +129,12 @@ def test_durations_fall_into_buckets_of_seconds(reader, recorded):
 def test_a_value_that_ended_the_query_is_a_failed_one(reader, recorded):
     recorded.failed(TransformError("no"))
     recorded.failed(CorruptFileError("not a matter of values"))
-    assert points(reader) == {("values.failed", *QUERY): 1}
+    assert points(reader) == {("values.failed", *QUERY): 1, ("batches.failed", *QUERY): 2}
+
+
+def test_nothing_has_failed_before_the_first_failure(reader, recorded):
+    """Prometheus sees the first failure as growth only where it has seen a zero."""
+    assert points(reader) == {("values.failed", *QUERY): 0, ("batches.failed", *QUERY): 0}
 
 
 def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog):
@@ -138,7 +152,7 @@ def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog
         recorded.committed(SECOND)
     _, ended = caplog.records
     assert ended.levelno == logging.WARNING
-    assert "3 events were not" in ended.getMessage()
+    assert "4 events were not" in ended.getMessage()
     assert [amount for amount, _ in provider.added] == [0, 7, 0, 0, 1]
 
 

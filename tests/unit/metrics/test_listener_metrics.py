@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -125,7 +126,10 @@ def test_every_figure_of_the_querys_own_batches_is_recorded(listener, totals, ch
     listener.onQueryProgress(progress(3, 999, 9, 999, query=OTHER))
     totals.count(0, 7, 1)
     listener.onQueryProgress(progress(1, 0, 1, 7))
-    assert points(reader) == {
+    found = points(reader)
+    assert found.pop(("commit.time", *QUERY)) == pytest.approx(time.time(), abs=60)
+    assert found == {
+        ("batches.failed", *QUERY): 0,
         ("values.migrated", ("by", "touch"), *QUERY): 20,
         ("values.migrated", ("by", "backfill"), *QUERY): 22,
         ("values.failed", *QUERY): 3,
@@ -154,6 +158,7 @@ def test_a_batch_that_was_not_committed_has_migrated_nothing(listener, totals, c
     assert found["values.migrated", ("by", "touch"), *QUERY] == 0
     assert found["values.migrated", ("by", "backfill"), *QUERY] == 0
     assert found["values.failed", *QUERY] == 1
+    assert found["batches.failed", *QUERY] == 2
 
 
 def test_a_checkpoint_that_was_made_anew_has_a_query_of_another_id(listener, checkpoint, reader):
@@ -176,7 +181,7 @@ def test_what_could_not_be_recorded_is_logged_and_its_counts_come_later(totals, 
         provider.broken = False
         totals.count(1, 0, 0)
         listener.onQueryProgress(progress(2, 4, 1, 4))
-    assert "2 events were not" in caplog.records[-1].getMessage()
+    assert "3 events were not" in caplog.records[-1].getMessage()
     assert provider.added[0] == (9, {**dict(QUERY), "by": "touch"})
 
 

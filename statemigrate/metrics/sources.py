@@ -1,0 +1,114 @@
+"""How far a query is behind what its sources have, from Spark's progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from statemigrate.metrics.instruments import SourceInstruments, meter_of
+from statemigrate.metrics.own_query import OwnQuery
+from statemigrate.metrics.recording import Recording
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+
+
+class SourceMetrics(StreamingQueryListener):
+    """Records how many offsets a query is behind: give it to ``spark.streams.addListener(...)``.
+
+    For a query on the embedded engine, whose sources only Spark knows; `NativeMetrics` records the
+    same by itself. Add it before the query starts; other queries of the session are passed over.
+    ``checkpoint`` is the query's, and ``query`` its name in every data point: the last part of the
+    checkpoint's path unless given. ``meter_provider`` is OpenTelemetry's global one unless given.
+
+    Recorded are sources that tell their newest offsets as numbers, as Kafka does by topic and
+    partition. What an exporter raises is logged and never ends the query.
+
+    Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        *,
+        query: str | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        name = query or Path(str(checkpoint)).name
+        instruments = SourceInstruments(meter_of(meter_provider))
+        self._lag = SourceLag(instruments, {"query": name, "engine": "embedded"})
+        self._recording = Recording(name)
+        self._own = OwnQuery(str(checkpoint))
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing yet, but the checkpoint may be a new one, of another query."""
+        self._own.started(event.id)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing new."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Record what a batch of this query left behind."""
+        self._recording.run(partial(self._record, event.progress))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nothing more."""
+
+    def _record(self, progress: Any) -> None:
+        if self._own.is_id(progress.id):
+            self._lag.record(progress)
+
+
+class SourceLag:
+    """Records the lag of each source of a query."""
+
+    def __init__(self, instruments: SourceInstruments, query: Mapping[str, str]) -> None:
+        self._instruments = instruments
+        self._query = dict(query)
+
+    def record(self, progress: Any) -> None:
+        """Record one ``StreamingQueryProgress``."""
+        for number, source in enumerate(progress.sources):
+            behind = lag_between(source.endOffset, source.latestOffset)
+            if behind is not None:
+                at = {**self._query, "source": f"{number}:{source.description}"}
+                self._instruments.lag.set(behind, at)
+
+
+def lag_between(end: str | None, latest: str | None) -> int | None:
+    """The offsets between two positions of a source, all of its partitions together.
+
+    A partition that is new to the query counts from 0, its first message or earlier. None where
+    a source does not tell its offsets as numbers.
+    """
+    reached, newest = _numbers(end), _numbers(latest)
+    if reached is None or newest is None:
+        return None
+    # A topic that was made anew begins at 0 again, below what was read of the old one.
+    return sum(max(0, offset - reached.get(place, 0)) for place, offset in newest.items())
+
+
+def _numbers(text: str | None) -> dict[tuple[str, ...], int] | None:
+    """The offset of each partition, by topic and number; of a source without, one offset."""
+    try:
+        document = json.loads(text or "null")
+    except ValueError:
+        return None
+    if type(document) is int:
+        return {(): document}
+    if not isinstance(document, dict) or not document:
+        return None
+    found: dict[tuple[str, ...], int] = {}
+    for topic, partitions in document.items():
+        if not isinstance(partitions, dict):
+            return None
+        for partition, offset in partitions.items():
+            if type(offset) is not int:
+                return None
+            found[topic, partition] = offset
+    return found
