@@ -79,16 +79,23 @@ def show_once(looks: Looks[Found], *, as_json: bool) -> Found:
     return found
 
 
-def watch(looks: Looks[Found], interval: float, *, as_json: bool) -> Found:
-    """Look every ``interval`` seconds until nothing is left, or Ctrl-C; the last look."""
+def watch(
+    looks: Looks[Found], interval: float, note: Callable[[Found], None], *, as_json: bool
+) -> Found:
+    """Look every ``interval`` seconds until nothing is left, or Ctrl-C; the last look.
+
+    ``note`` is told each of them.
+    """
     found = looks.after(looks.look())
     with suppress(KeyboardInterrupt), nullcontext() if as_json else redrawn() as draw:
         show = _as_json if as_json else _shown(looks, draw)
         show(found)
+        note(found)
         while not looks.is_done(found):
             time.sleep(interval)
             found = looks.after(looks.look())
             show(found)
+            note(found)
     return found
 
 

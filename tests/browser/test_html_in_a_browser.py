@@ -1,8 +1,10 @@
-"""The dry run's page as Chromium shows it: on a phone, on a screen, on paper."""
+"""The pages of dry runs and statuses as Chromium shows them: on a phone, a screen, on paper."""
 
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
+from support.fleets import FINISHED, FLEET, NASTY_FLEET
 
+from statemigrate import DryRunReport, status_page
 from statemigrate.inspect.report.html import html_page
 
 REPORTS = {
@@ -12,6 +14,9 @@ REPORTS = {
     "good": GOOD,
     "empty": EMPTY,
     "huge": huge(2, 40),
+    "fleet": FLEET,
+    "nasty fleet": NASTY_FLEET,
+    "finished": FINISHED,
 }
 VIEWS = {
     "phone": ({"width": 360, "height": 740}, {}),
@@ -123,7 +128,8 @@ def show(browser, tmp_path):
     def open_one(report, view, until="load"):
         viewport, media = VIEWS[view]
         file = tmp_path / "dry run.html"
-        file.write_text(html_page(report), encoding="utf-8")
+        source = html_page(report) if isinstance(report, DryRunReport) else status_page(report)
+        file.write_text(source, encoding="utf-8")
         page = browser.new_page(viewport=viewport)
         heard: list[str] = []
         requests: list[str] = []
@@ -178,7 +184,7 @@ def test_bars_have_the_widths_the_numbers_ask_for(show, view):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", ["ordinary", "nasty", "good", "empty"])
+@pytest.mark.parametrize("name", ["ordinary", "nasty", "good", "empty", "fleet", "nasty fleet"])
 def test_all_text_is_readable(show, name, view):
     texts = show(REPORTS[name], view).evaluate(TEXTS)
     assert len(texts) > 20

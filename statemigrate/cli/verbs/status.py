@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,10 +12,12 @@ from statemigrate.cli.checkpoints import all_option, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
     configuration,
+    file_to_write,
     operator_option,
     shared_options,
     target_option,
 )
+from statemigrate.files.documents.whole import replacing
 
 if TYPE_CHECKING:
     from statemigrate.cli.watching import Looks, Told
@@ -35,6 +38,12 @@ Found = TypeVar("Found", bound="Told")
     show_default=True,
     help="Seconds between two looks.",
 )
+@click.option(
+    "--html",
+    metavar="FILE",
+    callback=file_to_write,
+    help="Write one HTML page too; with --watch at each look.",
+)
 @target_option
 @operator_option
 @shared_options()
@@ -45,6 +54,7 @@ def status(
     interval: float,
     targets: dict[str, str],
     *,
+    html: str | None,
     watch: bool,
     every: bool,
 ) -> None:
@@ -68,19 +78,36 @@ def status(
             "stores": configuration().stores,
             "spark": spark,
         }
-        follow = partial(_follow, interval=interval if watch else None, as_json=settings.json)
+        follow = partial(
+            _follow, interval=interval if watch else None, html=html, as_json=settings.json
+        )
         if not every:
             follow(_at_one(settings, checkpoint, **shared))
         elif not follow(_at_all(**shared)).is_whole:
             click.get_current_context().exit(1)
 
 
-def _follow(looks: Looks[Found], *, interval: float | None, as_json: bool) -> Found:
+def _follow(
+    looks: Looks[Found], *, interval: float | None, html: str | None, as_json: bool
+) -> Found:
     from statemigrate.cli.watching import show_once, watch
 
+    def note(found: Found) -> None:
+        if html is not None:
+            _write(html, found)
+
     if interval is None:
-        return show_once(looks, as_json=as_json)
-    return watch(looks, interval, as_json=as_json)
+        found = show_once(looks, as_json=as_json)
+        note(found)
+        return found
+    return watch(looks, interval, note, as_json=as_json)
+
+
+def _write(path: str, found: Any) -> None:
+    from statemigrate.commands.following.page import status_page
+
+    with replacing(Path(path)) as stream:
+        stream.write(status_page(found).encode())
 
 
 def _at_one(settings: Settings, checkpoint: str, **shared: Any) -> Looks[Status]:

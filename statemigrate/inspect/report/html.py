@@ -6,7 +6,7 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.inspect.report import html_charts, sentences, text
 from statemigrate.inspect.report.dry_run import DryRunReport
@@ -24,19 +24,22 @@ def html_page(report: DryRunReport) -> str:
     All text of the report is escaped; the page's own policy lets a browser use its one style sheet
     and nothing else.
     """
+    return rendered(
+        "page.mako",
+        report=report,
+        charts=html_charts,
+        sentences=sentences,
+        verdict=verdict(report),
+    )
+
+
+def rendered(template: str, **data: Any) -> str:
+    """A page made from one of the templates, with the one style sheet and its policy."""
     style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
     page: str = (
         _lookup()
-        .get_template("page.mako")
-        .render_unicode(
-            report=report,
-            style=style,
-            policy=_policy(style),
-            charts=html_charts,
-            sentences=sentences,
-            verdict=verdict(report),
-            text=text,
-        )
+        .get_template(template)
+        .render_unicode(style=style, policy=_policy(style), text=text, **data)
     )
     return page
 

@@ -40,6 +40,11 @@ class Bar:
         return f"{self.label}: {self.note}"
 
 
+def share_bar(label: str, counts: Mapping[str, int]) -> Bar:
+    """The parts of one whole, side by side."""
+    return Bar(label, _noted(counts), (_parts(counts, sum(counts.values())),))
+
+
 def outcome_bars(report: DryRunReport) -> list[Bar]:
     """Passed, failed and not sampled, a bar a family."""
     bars = []

@@ -2,17 +2,7 @@
 <%
     counted, duration = text.counted, text.duration
 %>\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>Dry run of ${report.store}</title>
-<style>${style | n}</style>
-</head>
+${parts.head(f"Dry run of {report.store}", style, policy)}\
 <body>
 <main>
 <header>

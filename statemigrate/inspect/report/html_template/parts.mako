@@ -1,3 +1,16 @@
+<%def name="head(title, style, policy)">\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>${title}</title>
+<style>${style | n}</style>
+</head>
+</%def>
 <%def name="chart(title, bars, kinds)">
 <figure class="chart">
 <figcaption>${title}</figcaption>

@@ -1,0 +1,132 @@
+"""The status of one checkpoint, or of all of a project's, as one self-contained page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from statemigrate.commands.following.fleet import Fleet, Look
+from statemigrate.commands.following.status import Status
+from statemigrate.commands.following.store_status import StoreStatus
+from statemigrate.configuration import NamedCheckpoint
+from statemigrate.inspect.report.html import rendered
+from statemigrate.inspect.report.html_charts import Bar, share_bar
+from statemigrate.inspect.report.text import counted, duration
+
+
+def status_page(found: Status | Fleet) -> str:
+    """The page: HTML without scripts, which loads nothing from anywhere.
+
+    All names and texts are escaped, and the page's own policy lets a browser use its one style
+    sheet and nothing else. No key and no value of the state is on it.
+    """
+    fleet = found if isinstance(found, Fleet) else _alone(found)
+    return rendered(
+        "status.mako",
+        fleet=fleet,
+        title=_title(fleet),
+        verdict=_verdict(fleet),
+        shown=_Shown(),
+        made_at=moment(datetime.now(UTC).timestamp()),
+        version=version("statemigrate"),
+    )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``grade`` is good, doubtful or bad, and names the colour."""
+
+    grade: str
+    headline: str
+    text: str
+
+
+def _alone(found: Status) -> Fleet:
+    return Fleet((Look(NamedCheckpoint(found.checkpoint, found.checkpoint), found),))
+
+
+def _title(fleet: Fleet) -> str:
+    if len(fleet.looks) == 1:
+        return fleet.looks[0].checkpoint.name
+    return counted(len(fleet.looks), "checkpoint")
+
+
+def _verdict(fleet: Fleet) -> Verdict:
+    unread = sum(each.error is not None for each in fleet.looks)
+    statuses = [each.status for each in fleet.looks if each.status is not None]
+    left = sum(1 for each in statuses if each.left)
+    if not fleet.left:
+        headline = "No value that was seen is left to migrate." if unread else "Nothing is left."
+    else:
+        of = f" in {left:,} of {counted(len(statuses), 'checkpoint')}" if len(statuses) > 1 else ""
+        headline = f"{counted(fleet.left, 'value')} left to migrate{of}."
+    if unread:
+        return Verdict("bad", headline, f"{counted(unread, 'checkpoint')} cannot be read.")
+    if any(store.quarantined for each in statuses for store in each.stores):
+        return Verdict("doubtful", headline, "Some values do not migrate.")
+    if fleet.left:
+        return Verdict("doubtful", headline, "Reads look into the older stores as well.")
+    return Verdict("good", headline, "Every value has its target's format.")
+
+
+def moment(seconds: float) -> str:
+    """A time as everybody everywhere reads it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+class _Shown:
+    """What a status is in words, for the template."""
+
+    def facts(self, found: Status) -> list[tuple[str, str]]:
+        """The figures of a checkpoint, each with its name."""
+        at = "unknown" if found.committed_at is None else moment(found.committed_at)
+        age = "" if found.age is None else f", {_rough(found.age)} earlier"
+        return [
+            ("Left to migrate", f"{found.left:,}"),
+            ("Batch", f"{found.batch:,}"),
+            ("Committed", f"{at}{age}"),
+            ("Looked at", moment(found.taken_at)),
+        ]
+
+    def pace(self, store: StoreStatus, found: Status) -> str:
+        """How fast a store is migrated, as far as that was seen."""
+        if store.rate is None or not (store.left or store.rate):
+            return ""
+        seen = "" if found.over is None else f" over {_rough(found.over)}"
+        if not store.rate:
+            return f"Nothing moved{seen}."
+        rest = "" if store.seconds is None or not store.left else f", {_rough(store.seconds)} left"
+        return f"{store.rate:,.1f} values a second{seen}{rest}."
+
+    def bar(self, store: StoreStatus) -> Bar | None:
+        """How much of a store is migrated, where what the target holds is counted."""
+        if store.in_target is None or not (store.left or store.in_target):
+            return None
+        counts = {"migrated": store.in_target, "left": store.left}
+        return share_bar(f"{store.store}", counts)
+
+    def error(self, look: Look) -> list[tuple[str, str]]:
+        """The parts of what is wrong with a checkpoint."""
+        error = look.error
+        if error is None:
+            return []
+        parts: dict[str, Any] = {
+            "Expected": error.expected,
+            "Found": error.found,
+            "Next": error.next_action,
+        }
+        return [(name, str(part)) for name, part in parts.items() if part is not None]
+
+    def head(self, store: StoreStatus) -> str:
+        """What the target is to the scripts."""
+        if store.is_broken:
+            return "its scripts are broken"
+        if store.head is None:
+            return "no scripts"
+        return "the head" if store.head == store.target else f"the head is {store.head}"
+
+
+def _rough(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
