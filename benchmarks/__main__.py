@@ -13,6 +13,7 @@ from benchmarks import (
     dual_access,
     engines,
     native,
+    pacing,
     pages,
     peers,
     rewrites,
@@ -28,6 +29,7 @@ _FULL = {
     "commit": commits.measure,
     "native": native.measure,
     "pages": pages.measure,
+    "pace": pacing.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
     "rewrites": rewrites.measure,
@@ -42,6 +44,9 @@ _QUICK = {
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
     "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
+    "pace": lambda: pacing.measure(
+        {"native": pacing.Load(6_000, 200), "paged": pacing.Load(20_000, 50, 1_000)}, 18
+    ),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),

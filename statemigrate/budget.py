@@ -7,6 +7,7 @@ quarantined entries go through the `Ledger` the engine supplies, and are committ
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -97,16 +98,23 @@ class Tuner:
         """The budget a partition gets when its live rows took ``live_milliseconds``."""
         return Budget(self.rows, self._time(live_milliseconds))
 
-    def observe(self, chunk: Chunk, live_milliseconds: float) -> Tuner:
-        """The tuner for the next batch; a chunk cut short by the source's end teaches nothing."""
+    def observe(self, chunk: Chunk, live_milliseconds: float, room: float = math.inf) -> Tuner:
+        """The tuner for the next batch; a chunk cut short by the source's end teaches nothing.
+
+        ``room`` is what a batch has left for a chunk, in milliseconds, where it is to end in time.
+        """
         if chunk.finished or chunk.migrated == 0 or chunk.milliseconds <= 0:
             return self
         newest = chunk.migrated / chunk.milliseconds
         known = self.rows_per_millisecond
         rate = newest if known is None else 0.4 * newest + 0.6 * known
-        wanted = int(rate * self._time(live_milliseconds))
+        wanted = int(rate * min(self._time(live_milliseconds), room))
         rows = max(1, min(wanted, 2 * self.rows, self.options.maximum_rows))
         return replace(self, rows=rows, rows_per_millisecond=rate)
+
+    def backed_off(self, rows: int) -> Tuner:
+        """The tuner after a chunk of ``rows`` that made a batch late: at most half of it."""
+        return replace(self, rows=max(1, min(self.rows, rows // 2)))
 
     def _time(self, live_milliseconds: float) -> float:
         if live_milliseconds <= 0:

@@ -236,6 +236,7 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
         "chunks": 2,
         "consumed": 0,
         "waiting": 2,
+        "keys_uncut": 0,
         "is_finished": False,
         "quarantined": 0,
     }

@@ -12,6 +12,7 @@ import pytest
 from killed_deployment import PAGES
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
+from support.waiting import eventually
 from tally import (
     AMOUNTS,
     AMOUNTS_DDL,
@@ -27,6 +28,7 @@ from tally import (
 from statemigrate import backfill, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage.processes import ProcessSession
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
@@ -143,7 +145,13 @@ def check_pages(pipeline):
     assert found == expected.stored(AMOUNTS)
 
 
-def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path):
+RATE = {"share": 0.25, "keys_per_second": 30}
+
+
+@pytest.mark.parametrize(
+    "pace", [{"keys_per_chunk": 30}, pytest.param(RATE, marks=pytest.mark.long, id="cut")]
+)
+def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path, pace):
     pipeline = NativePipeline(spark, tmp_path / "pipeline")
     folder = scripts.write()
     expected = Expected()
@@ -152,14 +160,24 @@ def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_p
     pipeline.deploy_natively(CentsTally(), stream)
     expected.process(FIRST, CENTS)
     pipeline.feed(*LATER)
-    plan = backfill(pipeline.checkpoint, migrations=folder, keys_per_chunk=30)
-    assert (plan.keys, plan.chunks) == (120, 4)
+    plan = backfill(pipeline.checkpoint, migrations=folder, **pace)
+    assert (plan.keys, plan.chunks) == (120, 0 if pace is RATE else 4)
     killed = deployed_and_killed(pipeline, tmp_path, str(folder))
+    files = ChunkFiles(pipeline.checkpoint)
+    taken = files.log().taken
+    assert taken
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
-    pipeline.deploy_natively(
-        migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint), stream
-    )
+    processor = migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
+    query = pipeline.start(pipeline.result(processor, stream))
+    try:
+        query.processAllAvailable()
+        eventually(
+            lambda: not files.uncut() and all(map(files.log().is_committed, files.written()))
+        )
+    finally:
+        query.stop()
     assert min(dict(pipeline.handed)) <= killed
+    assert files.log().taken.items() >= taken.items(), "a batch has the chunk that it had"
     for rows in LATER:
         expected.process(rows, AMOUNTS)
     expected.drain(AMOUNTS)

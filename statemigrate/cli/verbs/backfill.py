@@ -19,20 +19,28 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from statemigrate.budget import OnError
     from statemigrate.embedded.engine.offline import StoppedBackfill
     from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import BackfillStatus
 
 
-@click.command(epilog="Example: statemigrate backfill /data/checkpoint --keys-per-chunk 20000")
+@click.command(epilog="Example: statemigrate backfill /data/checkpoint --share 0.25")
 @checkpoint_named
 @click.option(
     "--keys-per-chunk",
     type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
+    show_default="10000",
     help="About how many keys a batch migrates (Spark's own state).",
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="The part of a batch's time to be taken beside live rows, in place of a number of keys.",
+)
+@click.option(
+    "--keys-per-second",
+    type=click.FloatRange(0, min_open=True),
+    help="The most keys a second, within --share, or half of the time.",
 )
 @target_option
 @accept_edited_option
@@ -50,20 +58,20 @@ if TYPE_CHECKING:
 @click.pass_obj
 def backfill(
     settings: Settings,
+    /,
     *,
     checkpoint: str,
-    keys_per_chunk: int,
     targets: Mapping[str, str],
     pause: bool,
     status: bool,
-    on_error: OnError,
-    accept_edited: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Migrate what no live row touches.
 
     On Spark's own state, plans the backfill of the query whose checkpoint is CHECKPOINT: every key
     that has values in an older family is written down, and the query, running or started later,
-    migrates them one chunk a batch. Its stream needs the control source (with_backfill). Planning
+    migrates them one chunk a batch. With --share or --keys-per-second a chunk is as large as the
+    batches before allow. Its stream needs the control source (with_backfill). Planning
     again resumes a paused backfill, and is harmless at any time.
 
     On the embedded engine a running query backfills by itself; this migrates everything while it is
@@ -71,6 +79,9 @@ def backfill(
     """
     if pause and status:
         raise click.UsageError("--pause and --status exclude each other.")
+    paced = options["share"] is not None or options["keys_per_second"] is not None
+    if paced and options["keys_per_chunk"] is not None:
+        raise click.UsageError("--keys-per-chunk excludes --share and --keys-per-second.")
     from statemigrate.state.opening import is_embedded
 
     if (pause or status) and is_embedded(checkpoint):
@@ -83,14 +94,7 @@ def backfill(
     elif status:
         _status(settings, checkpoint, targets)
     else:
-        _run(
-            settings,
-            checkpoint,
-            targets=targets,
-            keys_per_chunk=keys_per_chunk,
-            on_error=on_error,
-            accept_edited=accept_edited,
-        )
+        _run(settings, checkpoint, targets=targets, **options)
 
 
 def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
@@ -137,7 +141,8 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
         screen.print("Nothing to migrate: no key has values in an older family.")
         return
     _print_families(plan.families)
-    screen.print(f"Planned {plan.keys:,} keys in {_chunks(plan.chunks)}, one a batch.")
+    chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
+    screen.print(f"Planned {plan.keys:,} keys {chunks}, one a batch.")
     screen.print(f"Next: {RUNNING}; statemigrate backfill {checkpoint} --status follows")
 
 
@@ -182,13 +187,17 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
             f"{status.consumed:,} of {_chunks(status.chunks)} processed, planned for "
             f"{status.keys_planned:,} keys."
         )
+    if status.keys_uncut:
+        screen.print(
+            f"{status.keys_uncut:,} keys are in no chunk yet; the running query cuts them."
+        )
     if status.quarantined:
         screen.print(f"{status.quarantined:,} keys are quarantined: their transforms failed.")
         screen.print(
             f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
             "scripts, deploy with accept_edited, and plan again."
         )
-    elif status.keys_left and not status.chunks:
+    elif status.keys_left and not (status.chunks or status.keys_uncut):
         screen.print(f"Next: statemigrate backfill {checkpoint}")
     elif status.keys_left:
         screen.print(f"Next: {RUNNING}.")

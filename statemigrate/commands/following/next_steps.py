@@ -9,7 +9,8 @@ from statemigrate.files.remembered import Remembered
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
 
-_RUN = "run the query (one run with availableNow takes all chunks), with "
+_ENDS = " (one run with availableNow takes all chunks)"
+_RUN = f"run the query{_ENDS}, with "
 RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor"
 """What a planned backfill needs: without either, its chunks are not taken."""
 _RUNNING_PAGES = f"{_RUN}@migrated on its processor"
@@ -64,8 +65,10 @@ def _native_backfill(checkpoint: str, running: str) -> str:
         )
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
-    if plan is None or not waiting:
+    if plan is None or not (waiting or files.uncut()):
         return f"statemigrate backfill {checkpoint}"
+    if not waiting:
+        return f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint} --status follows"
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "

@@ -16,10 +16,13 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.documents.shapes import VERSION, check_shape
 from statemigrate.files.opening import Place, open_files
+from statemigrate.native.backfill.pace import SHAPE, Pace
 from statemigrate.native.live.control import MARKER
 
 CHUNKS = "statemigrate/control/chunks"
 """Where the control source looks for chunk files, below the checkpoint directory."""
+WAITING = "statemigrate/control/waiting"
+"""Where the keys of a plan with a pace are until chunks are cut of them."""
 MADE = "_made"
 """What `ChunkFiles.create` leaves there; a file source passes over names that begin so."""
 ADOPTIONS = "statemigrate/adoption"
@@ -28,7 +31,7 @@ _PLAN = "statemigrate/control/plan.json"
 _EMPTY = "empty"
 """Where chunks without a key are, among the plans' directories."""
 _FORMAT = 1
-_PLAN_SHAPE = {"id": str, "keys": int, "chunks": int, "offset": VERSION}
+_PLAN_SHAPE = {"id": str, "keys": int, "chunks": int, "offset": VERSION, "pace": SHAPE}
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,15 @@ class PlanRecord:
     """The newest plan, until it is withdrawn.
 
     ``id`` names the directory of its files, ``keys`` and ``chunks`` say how many were written, and
-    ``offset`` is the control source's own before them: -1 if it had taken nothing yet.
+    ``offset`` is the control source's own before them: -1 if it had taken nothing yet. With a
+    ``pace`` chunks are cut while the query runs, and ``chunks`` is 0.
     """
 
     id: str
     keys: int
     chunks: int
     offset: int
+    pace: Pace | None = None
 
 
 class ChunkFiles:
@@ -56,6 +61,8 @@ class ChunkFiles:
         """The directory, as a path or whole URI."""
         self.location = f"{self.checkpoint.rstrip('/')}/{CHUNKS}"
         """The directory as Spark takes it."""
+        self.waiting = f"{self.checkpoint.rstrip('/')}/{WAITING}"
+        """Where keys wait, as Spark takes it."""
 
     def create(self) -> None:
         """Make the directory if it is missing; the source refuses to start without it.
@@ -90,10 +97,16 @@ class ChunkFiles:
 
     def written(self) -> set[str]:
         """The chunk files that are there, as ``<plan>/<file>``; none of those without a key."""
-        found = self.files.list(CHUNKS, recursive=True)
-        names = {e.name.removeprefix(f"{CHUNKS}/") for e in found if e.kind == "file"}
-        data = {name for name in names if name.count("/") == 1 and _is_data(name)}
-        return {name for name in data if not name.startswith(f"{_EMPTY}/")}
+        return {name for name in self._data(CHUNKS) if not name.startswith(f"{_EMPTY}/")}
+
+    def uncut(self) -> set[str]:
+        """The files, as ``<plan>/<file>``, with keys of which no chunk was cut yet, or not all."""
+        return self._data(WAITING)
+
+    def _data(self, folder: str) -> set[str]:
+        found = self.files.list(folder, recursive=True)
+        names = {e.name.removeprefix(f"{folder}/") for e in found if e.kind == "file"}
+        return {name for name in names if name.count("/") == 1 and _is_data(name)}
 
     def ask_for_batch(self, last: int) -> None:
         """Let the next run have a batch after ``last``, though no row comes: a chunk without a key.
@@ -106,10 +119,12 @@ class ChunkFiles:
     def withdraw(self) -> int:
         """Remove the plan and every chunk file but those of a batch that is being processed.
 
-        Returns how many of them the query had not taken yet. A file that the query lists or reads
-        at this moment is passed over by it.
+        Returns how many of them the query had not taken yet, those with uncut keys among them. A
+        file that the query lists or reads at this moment is passed over by it.
         """
         self.files.delete([_PLAN])
+        uncut = len(self.uncut())
+        self.files.delete_folder(WAITING)
         written, log = self.written(), self.log()
         in_progress = {name for name in written if name in log.taken and not log.is_committed(name)}
         busy = {name.partition("/")[0] for name in in_progress}
@@ -117,7 +132,7 @@ class ChunkFiles:
             self.files.delete_folder(f"{CHUNKS}/{plan}")
         old = [name for name in written - in_progress if name.partition("/")[0] in busy]
         self.files.delete(f"{CHUNKS}/{name}" for name in old)
-        return len(written - log.taken.keys())
+        return len(written - log.taken.keys()) + uncut
 
     def plan(self) -> PlanRecord | None:
         """The newest plan; None if there is none, or it was withdrawn."""
@@ -127,7 +142,8 @@ class ChunkFiles:
         try:
             found = parse_json(document)
             check_shape(found, {"format": range(_FORMAT, _FORMAT + 1), "plan": _PLAN_SHAPE})
-            return PlanRecord(**{name: found["plan"][name] for name in _PLAN_SHAPE})
+            named = {name: found["plan"].get(name) for name in _PLAN_SHAPE}
+            return PlanRecord(**named | {"pace": Pace.from_document(named["pace"])})
         except ValueError as error:
             raise CorruptFileError(
                 f"{self.files.location}/{_PLAN} is not a backfill's plan",

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from statemigrate.errors import StartupError
+from statemigrate.native.backfill.blocks import ENTRIES, KEYS_IN_BLOCK
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.live.control import MARKER
 from statemigrate.native.spark_state.patience import patiently
@@ -33,7 +35,7 @@ Older = Callable[["SparkCheckpoint", "Survey", Mapping[str, str]], Mapping[str, 
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What was planned: ``keys`` in ``chunks`` files.
+    """What was planned: ``keys`` in ``chunks`` files; 0 where they are cut while the query runs.
 
     ``families`` has the number of keys of each older family that the plan covers; a key that is in
     several stores is in several of them. Of state in pages ``keys`` are pages, and ``families`` has
@@ -53,6 +55,7 @@ def plan_backfill(
     targets: Mapping[str, str],
     keys_per_chunk: int = 10_000,
     *,
+    pace: Pace | None = None,
     operator: int | None = None,
     spark: SparkSession | None = None,
     older: Older = older_families,
@@ -60,8 +63,9 @@ def plan_backfill(
     """Write down every key that still has values in another family than its store's target.
 
     The query of the checkpoint ``path`` must have the control source (`with_backfill`); running or
-    stopped, it takes one chunk of about ``keys_per_chunk`` keys a batch. Whatever an earlier plan
-    left is withdrawn first, so that planning again is how a paused backfill is resumed. ``scripts``
+    stopped, it takes one chunk of about ``keys_per_chunk`` keys a batch; with a ``pace`` chunks are
+    cut while it runs, each as large as the batches before allow. Whatever an earlier plan left is
+    withdrawn first, so that planning again is how a paused backfill is resumed. ``scripts``
     and ``targets`` are those that the query is deployed with. Values that expire are left to do so,
     unless their scripts say that migrating may restart their time. ``operator`` is Spark's number
     of the stateful operator that is meant, where several could be; ``spark`` is the session to read
@@ -83,7 +87,7 @@ def plan_backfill(
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()
     with closing(_Keys(path, families)) as keys:
-        plan = keys.write(files, query, -(-keys.total // keys_per_chunk))
+        plan = keys.write(files, query, keys_per_chunk, pace)
     return BackfillPlan(plan.keys, plan.chunks, keys.counts, withdrawn)
 
 
@@ -124,15 +128,20 @@ class _Keys:
         """How many there are, each counted once."""
         return sum(self._partitions.values())
 
-    def write(self, files: ChunkFiles, query: str, chunks: int) -> PlanRecord:
-        """Write them as ``chunks`` files, and the plan when all are there."""
+    def write(
+        self, files: ChunkFiles, query: str, keys_per_chunk: int, pace: Pace | None
+    ) -> PlanRecord:
+        """Write them as chunks, or as blocks for a ``pace``, and the plan when all are there."""
         name, offset = uuid4().hex[:12], files.log().offset
         # Before Spark writes there, which would follow a link in the directory's place.
         files.create()
-        if chunks:
-            self._write(f"{files.location}/{name}", query, chunks)
+        if pace is not None:
+            blocks = -(-self.total // KEYS_IN_BLOCK)
+            self._write(f"{files.waiting}/{name}", query, blocks, ENTRIES)
+        else:
+            self._write(f"{files.location}/{name}", query, -(-self.total // keys_per_chunk))
         written = sum(each.startswith(f"{name}/") for each in files.written())
-        plan = PlanRecord(name, self.total, written, offset)
+        plan = PlanRecord(name, self.total, written, offset, pace)
         files.write_plan(plan)
         return plan
 
@@ -159,20 +168,31 @@ class _Keys:
         self._partitions = _counted(self._distinct(), "partition_id")
 
     def _distinct(self) -> DataFrame:
-        assert self._kept is not None  # noqa: S101 - there are families, and they were read
-        return self._kept.select("key", "partition_id").distinct()
-
-    def _write(self, location: str, query: str, chunks: int) -> None:
         from pyspark.sql import functions
 
-        marker = functions.lit(query).alias(MARKER)
-        numbered = self._distinct().select("key", self._chunk(chunks).alias("chunk"))
-        split = placed(numbered, chunks, "chunk").select("key.*", marker)
-        # A file appears when it is complete: Spark writes it elsewhere and renames it.
-        split.write.option("maxRecordsPerFile", 0).parquet(location)
+        assert self._kept is not None  # noqa: S101 - there are families, and they were read
+        entries = functions.sum("entries").alias(ENTRIES)
+        return self._kept.groupBy("key", "partition_id").agg(entries)
 
-    def _chunk(self, chunks: int) -> Any:
-        """A key's chunk: each partition's keys are spread evenly over all of them.
+    def _write(self, location: str, query: str, files: int, *more: str) -> None:
+        """Write the keys as so many files, in each of them in the order of their places."""
+        from pyspark.sql import functions
+
+        if not files:
+            return
+        number = functions.floor(functions.col("place") * files)
+        numbered = (
+            self._distinct()
+            .withColumn("place", self._place())
+            .withColumn("file", functions.least(number, functions.lit(files - 1)).cast("int"))
+        )
+        split = placed(numbered, files, "file").sortWithinPartitions("place")
+        marked = split.select("key.*", functions.lit(query).alias(MARKER), *more)
+        # A file appears when it is complete: Spark writes it elsewhere and renames it.
+        marked.write.option("maxRecordsPerFile", 0).parquet(location)
+
+    def _place(self) -> Any:
+        """A key's place, 0 to 1: each partition's keys are spread evenly over all of it.
 
         A chunk whose keys were all in one partition would run on one core alone. The partition's
         own number shifts its first key, so that chunks are alike where there are fewer keys in a
@@ -183,9 +203,7 @@ class _Keys:
         mine = Window.partitionBy("partition_id")
         place = functions.row_number().over(mine.orderBy("key")) - 1
         shift = functions.col("partition_id") / (max(self._partitions) + 1)
-        share = (place + shift) / functions.count("*").over(mine)
-        chunk = functions.floor(share * chunks)
-        return functions.least(chunk, functions.lit(chunks - 1)).cast("int")
+        return (place + shift) / functions.count("*").over(mine)
 
 
 def _with_entries(frame: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint.logs.sources import file_offset
+from statemigrate.native.backfill.blocks import Blocks, cuts_of
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.backfill.plan import Older, keys_left
@@ -28,8 +29,9 @@ class BackfillStatus:
     ``families`` has the number of keys left in each older family, ``keys_left`` how many keys that
     are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
     processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
-    taken. ``quarantined`` are the keys left after every chunk was processed: their transforms
-    failed, and the originals stay. Of state in pages keys are pages, and ``families`` has the
+    taken, and ``keys_uncut`` are in no chunk yet, where chunks are cut while the query runs.
+    ``quarantined`` are the keys left after every chunk was processed: their transforms failed, and
+    the originals stay. Of state in pages keys are pages, and ``families`` has the
     number of entries.
     """
 
@@ -39,11 +41,13 @@ class BackfillStatus:
     chunks: int
     consumed: int
     waiting: int
+    keys_uncut: int = 0
 
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing more to do: no key is left, or every chunk was processed."""
-        return self.keys_left == 0 or (self.chunks > 0 and self.consumed == self.chunks)
+        all_taken = self.consumed == self.chunks > 0 == self.keys_uncut
+        return self.keys_left == 0 or all_taken
 
     @property
     def quarantined(self) -> int:
@@ -70,15 +74,24 @@ def backfill_status(
     plan, log, written = files.plan(), files.log(), files.written()
     reader = SparkCheckpoint(path, spark, operator=operator)
     left, families = keys_left(reader, scripts, targets, older)
-    mine = () if plan is None else (n for n in log.taken if n.startswith(f"{plan.id}/"))
+    names = written | log.taken.keys()
+    mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(
         keys_left=left,
         families=families,
         keys_planned=0 if plan is None else plan.keys,
-        chunks=0 if plan is None else plan.chunks,
+        chunks=0 if plan is None else plan.chunks or len(mine),
         consumed=sum(log.is_committed(name) for name in mine),
         waiting=len(written - log.taken.keys()),
+        keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
     )
+
+
+def keys_uncut(files: ChunkFiles, plan: PlanRecord, names: Iterable[str]) -> int:
+    """How many keys of a plan are in none of the chunks ``names``."""
+    if plan.pace is None:
+        return 0
+    return Blocks(files, plan.id, max(cuts_of(plan.id, names).values(), default=None)).keys()
 
 
 @dataclass(frozen=True)
@@ -86,8 +99,9 @@ class BackfillFigures:
     """A batch that processed control rows.
 
     ``keys`` were asked for in this batch, ``keys_asked`` since the plan was made, of
-    ``keys_planned``; likewise chunks. Both totals are None while nothing is planned. What was
-    processed before the listener was there is counted with the plan's average chunk.
+    ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
+    chunks where they are cut while the query runs. What was processed before the listener was there
+    is counted with the plan's average chunk.
     """
 
     batch: int
@@ -117,6 +131,7 @@ class BackfillListener(StreamingQueryListener):
         self._report = on_progress
         self._plan: PlanRecord | None = None
         self._seen = 0
+        self._asked = 0
         self._first = -1
 
     def onQueryStarted(self, event: Any) -> None:
@@ -141,6 +156,7 @@ class BackfillListener(StreamingQueryListener):
         plan = self._files.plan()
         if plan is None or self._plan is None or plan.id != self._plan.id:
             self._plan, self._seen, self._first = plan, 0, start
+            self._asked = 0 if plan is None else self._before(plan)
         self._seen += keys
         figures = self._figures(batch, end, keys)
         self.latest = figures
@@ -149,12 +165,22 @@ class BackfillListener(StreamingQueryListener):
 
     def _figures(self, batch: int, end: int, keys: int) -> BackfillFigures:
         plan = self._plan
-        if plan is None or not plan.chunks:
+        if plan is None or not (plan.chunks or plan.pace):
             return BackfillFigures(batch, keys, self._seen, end - self._first, None, None)
-        before = max(0, self._first - plan.offset)
-        asked = self._seen + round(plan.keys * before / plan.chunks)
+        asked = min(self._asked + self._seen, plan.keys)
+        if plan.pace is not None:
+            return BackfillFigures(batch, keys, asked, end - plan.offset, plan.keys, None)
         consumed = min(end - plan.offset, plan.chunks)
-        return BackfillFigures(batch, keys, min(asked, plan.keys), consumed, plan.keys, plan.chunks)
+        return BackfillFigures(batch, keys, asked, consumed, plan.keys, plan.chunks)
+
+    def _before(self, plan: PlanRecord) -> int:
+        """The keys of a plan that were asked for before the first batch that was seen."""
+        if plan.pace is None:
+            before = max(0, self._first - plan.offset)
+            return round(plan.keys * before / plan.chunks) if plan.chunks else 0
+        taken = self._files.log().taken
+        cuts = cuts_of(plan.id, taken)
+        return sum(cut.keys for name, cut in cuts.items() if taken[name] <= self._first)
 
 
 def _offset(text: str | None) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.formats.struct.words import quoted
 from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.feeding.listener import feed
 from statemigrate.native.backfill.gate import gated
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.live.control import MARKER
@@ -94,6 +95,7 @@ def with_control(
     check_source_path(files.checkpoint)
     _check_checkpoint(stream, keys, files, operator)
     files.create()
+    feed(stream.sparkSession, files)
     return _both(stream, keys, files.location)
 
 

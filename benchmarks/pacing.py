@@ -1,0 +1,150 @@
+"""The part of a batch that a backfill of Spark's own state takes beside live rows, and of pages."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import session
+from benchmarks.measuring import Result
+from benchmarks.native import Query, write_script
+from benchmarks.pages import PagedQuery
+from benchmarks.processor import RenamedTotals, Totals
+from statemigrate import backfill, backfill_status, migrated
+
+_SHARE = 0.25
+_WARMING, _SETTLING = 2, 10
+"""Batches that warm up; batches with a chunk in which its size is found."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many keys, of which a batch has the same ``live`` ones."""
+
+    keys: int
+    live: int
+    pages: int = 0
+
+
+LOADS = {"native": Load(60_000, 2_000), "paged": Load(500_000, 500, 10_000)}
+
+
+def measure(loads: dict[str, Load] = LOADS, batches: int = 45) -> list[Result]:
+    """Batches of the same live keys beside a backfill with a share, and without a chunk."""
+    spark = session()
+    try:
+        found = {name: _measured(spark, load, batches) for name, load in loads.items()}
+    finally:
+        spark.stop()
+    results = [each for name, measured in found.items() for each in measured.results(name)]
+    compared = "keys/s in the time that the backfill takes beside live rows, against native's"
+    ratio = found["paged"].rate / found["native"].rate
+    figures = {name: round(measured.rate * 1000) for name, measured in found.items()}
+    return [*results, Result("paged: backfill", compared, ratio, "at least", 20, figures)]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of batches without a chunk, and of those with one beside its keys' number."""
+
+    alone: list[float]
+    beside: list[tuple[float, int]]
+    keys_a_row: float
+
+    @property
+    def taken(self) -> float:
+        """The part of a batch that its chunk takes."""
+        return 1 - statistics.median(self.alone) / self._time
+
+    @property
+    def rate(self) -> float:
+        """Keys a millisecond of the backfill's own time."""
+        keys = statistics.median(number for _, number in self.beside) * self.keys_a_row
+        return keys / (self._time - statistics.median(self.alone))
+
+    @property
+    def _time(self) -> float:
+        return statistics.median(took for took, _ in self.beside)
+
+    def results(self, name: str) -> list[Result]:
+        """The share that was taken, and the slowest batch."""
+        figures = {"alone_ms": self.alone, "beside": self.beside, "taken": self.taken}
+        # With so few batches the 99th of a hundred is the slowest one; compared with the slowest
+        # without a chunk.
+        promised = max(self.alone) / (1 - _SHARE)
+        slowest = max(took for took, _ in self.beside) / promised
+        part = f"part of a batch's time beside live rows against the share of {_SHARE}"
+        compared = "slowest batch while migrating against the slowest without, at the share"
+        return [
+            Result(f"{name}: backfill share", part, self.taken / _SHARE, "at most", 1.1, figures),
+            Result(f"{name}: backfill share, slowest", compared, slowest, "at most", 1.1, {}),
+        ]
+
+
+class _OneFileABatch(Query):
+    def stream(self) -> Any:
+        reader = super().stream().sparkSession.readStream.option("maxFilesPerTrigger", 1)
+        return reader.schema(super().stream().schema).parquet(str(self._folder / "input"))
+
+    @contextmanager
+    def running(self, processor: Any, *, control: bool = True) -> Iterator[Query]:
+        with super().running(processor, control=control):
+            yield self
+
+    def fed(self, live: int, batches: int) -> list[tuple[float, int]]:
+        """Milliseconds of so many batches with live rows, and the rows of their chunks."""
+        for _ in range(batches):
+            self.write(range(live))
+        while len(found := self._with_rows()) < batches:
+            assert self._query.isActive, self._query.exception()
+            time.sleep(0.2)
+        return found
+
+    def _with_rows(self) -> list[tuple[float, int]]:
+        progress = [json.loads(each.json) for each in self._query.recentProgress]
+        return [
+            (each["durationMs"]["triggerExecution"], each["sources"][1]["numInputRows"])
+            for each in progress
+            if each["sources"][0]["numInputRows"]
+        ]
+
+
+class _Paged(_OneFileABatch, PagedQuery):
+    @contextmanager
+    def running(self, processor: Any, *, control: bool = False) -> Iterator[Query]:
+        with PagedQuery.running(self, processor, control=control):
+            yield self
+
+
+def _measured(spark: Any, load: Load, batches: int) -> Measured:
+    with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as name:
+        folder = Path(name)
+        write_script(folder)
+        query = _query(spark, folder, load)
+        with query.running(Totals()):
+            for start in range(0, load.keys, 50_000):
+                query.batch(range(start, min(start + 50_000, load.keys)))
+        at = None if load.pages else query.checkpoint
+        code = migrated(RenamedTotals(), migrations=folder / "migrations", checkpoint=at)
+        with query.running(code):
+            before = query.fed(load.live, batches // 3)[_WARMING:]
+        plan = backfill(query.checkpoint, migrations=folder / "migrations", share=_SHARE)
+        with query.running(code):
+            found = query.fed(load.live, batches)[_WARMING:]
+        left = backfill_status(query.checkpoint, migrations=folder / "migrations")
+        assert left.keys_uncut, "the backfill has ended: more keys are needed"
+    alone = [took for took, keys in (*before, *found) if not keys]
+    beside = [(took, keys) for took, keys in found if keys][_SETTLING:]
+    return Measured(alone, beside, sum(plan.families.values()) / plan.keys)
+
+
+def _query(spark: Any, folder: Path, load: Load) -> Any:
+    place = folder / "query"
+    return _Paged(spark, place, load.pages) if load.pages else _OneFileABatch(spark, place)

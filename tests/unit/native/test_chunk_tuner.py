@@ -1,0 +1,170 @@
+"""The size of chunks of a backfill on Spark's own state, against simulated batches."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemigrate.errors import StartupError
+from statemigrate.native.backfill.feeding.batches import Batch, Trigger
+from statemigrate.native.backfill.feeding.tuning import IDLE_MILLISECONDS, ChunkTuner
+from statemigrate.native.backfill.pace import Pace
+
+MOMENT = 1_763_000_000_000.0
+
+
+@dataclass
+class Query:
+    """Batches that take what is said; the size of a chunk is chosen two batches before."""
+
+    tuner: ChunkTuner
+    start_ms: float = 500.0
+    row_ms: float = 0.01
+    entry_ms: float = 0.4
+    rows: int = 100_000
+    interval: float | None = None
+    noise: float = 0.0
+    now: float = MOMENT
+    random: Random = field(default_factory=lambda: Random(1))
+    ahead: deque[int] = field(default_factory=deque)
+    batches: list[Batch] = field(default_factory=list)
+
+    @property
+    def alone_ms(self) -> float:
+        """What a batch takes without a chunk."""
+        return self.start_ms + self.row_ms * self.rows
+
+    def run(self, batches: int) -> list[Batch]:
+        """So many batches."""
+        for _ in range(batches):
+            self._batch()
+        return self.batches[-batches:]
+
+    def _batch(self) -> None:
+        while len(self.ahead) < 2:
+            alone = self.tuner.wants_alone(self.ahead.count(0))
+            self.ahead.append(0 if alone else self.tuner.entries)
+        entries = self.ahead.popleft()
+        took = (self.alone_ms + self.entry_ms * entries) * (
+            1 + self.random.uniform(-self.noise, self.noise)
+        )
+        batch = Batch(self.now, took, self.rows, entries)
+        self.batches.append(batch)
+        self.tuner = self.tuner.observe(batch)
+        self.now += took
+        if self.interval is not None and took < self.interval:
+            self.now = (self.now // self.interval + 1) * self.interval + 2
+
+    def taken(self, batches: list[Batch]) -> float:
+        """The part of their time that chunks took, in the batches that had one."""
+        return mean(1 - self.alone_ms / each.milliseconds for each in batches if each.entries)
+
+
+COSTS = st.builds(
+    dict,
+    start_ms=st.floats(200, 3_000),
+    row_ms=st.floats(0.001, 0.05),
+    entry_ms=st.floats(0.01, 5.0),
+    rows=st.integers(1_000, 200_000),
+)
+
+
+@given(share=st.floats(0.1, 0.6), before=COSTS, after=COSTS)
+def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed(
+    share, before, after
+):
+    query = Query(ChunkTuner.start(Pace(share)), **before)
+    for cost in (before, after):
+        vars(query).update(cost)
+        query.run(120)
+        batches = query.run(20)
+        assert query.taken(batches) == pytest.approx(share, rel=0.1)
+        slowest = max(each.milliseconds for each in batches)
+        assert slowest <= 1.1 * query.alone_ms / (1 - share)
+        assert len([each for each in batches if not each.entries]) == 2, "one batch in ten is alone"
+
+
+@given(share=st.sampled_from([0.2, 0.25, 0.5]), seed=st.integers(0, 1_000))
+def test_noise_of_a_tenth_moves_the_share_by_less_than_a_tenth_of_it_in_the_mean(share, seed):
+    query = Query(ChunkTuner.start(Pace(share)), noise=0.05, random=Random(seed))
+    query.run(60)
+    batches = query.run(200)
+    with_chunk = [each for each in batches if each.entries]
+    taken = mean(query.entry_ms * each.entries for each in with_chunk)
+    assert taken / (taken + query.alone_ms) == pytest.approx(share, rel=0.1)
+
+
+@given(interval=st.sampled_from([1_000.0, 5_000.0, 10_000.0]), live=st.floats(0.2, 0.8), cost=COSTS)
+def test_no_chunk_makes_a_batch_late_once_the_trigger_is_known(interval, live, cost):
+    cost |= {"start_ms": live * interval, "row_ms": 0.0}
+    query = Query(ChunkTuner.start(Pace(0.5)), interval=interval, **cost)
+    query.run(120)
+    assert query.tuner.trigger.interval == interval
+    batches = query.run(30)
+    assert max(each.milliseconds for each in batches) <= interval
+    assert all(each.entries >= 1 for each in batches if each.entries)
+
+
+def test_a_late_batch_halves_the_next_chunks_and_they_grow_again():
+    query = Query(ChunkTuner.start(Pace(0.25)), interval=2_000.0, rows=50_000)
+    query.run(60)
+    settled = query.tuner.entries
+    assert settled == pytest.approx(1_000 / 3 / 0.4, rel=0.1)
+    query.entry_ms *= 5
+    late = query.run(1)[0]
+    assert query.tuner.trigger.missed(late) or late.entries == 0
+    query.run(3)
+    assert query.tuner.entries <= settled / 2
+    query.entry_ms /= 5
+    query.run(60)
+    assert query.tuner.entries == pytest.approx(settled, rel=0.1)
+
+
+def test_where_live_rows_alone_miss_the_trigger_a_chunk_has_a_key_still():
+    query = Query(ChunkTuner.start(Pace(0.25)), interval=2_000.0, rows=50_000)
+    query.run(20)
+    query.rows, query.entry_ms = 1_000_000, 50.0
+    batches = query.run(60)
+    assert {each.entries for each in batches[-20:]} == {0, 1}
+
+
+@given(rate=st.floats(10, 1_000), interval=st.sampled_from([None, 5_000.0]))
+def test_a_rate_is_kept_as_long_as_it_takes_half_of_a_batch_at_most(rate, interval):
+    query = Query(ChunkTuner.start(Pace.of(None, rate)), interval=interval, entry_ms=0.3)
+    query.run(100)
+    began, batches = query.now, query.run(100)
+    found = sum(each.entries for each in batches) / (query.now - began) * 1000
+    assert found == pytest.approx(rate, rel=0.1, abs=1)
+
+
+def test_a_rate_that_is_too_much_takes_half_of_a_batch():
+    query = Query(ChunkTuner.start(Pace.of(None, 1_000_000)))
+    query.run(100)
+    assert query.taken(query.run(20)) == pytest.approx(0.5, rel=0.1)
+
+
+def test_without_live_rows_each_batch_has_a_chunk_of_some_seconds():
+    query = Query(ChunkTuner.start(Pace(0.25)), rows=0, start_ms=300.0)
+    query.run(40)
+    batches = query.run(20)
+    assert all(each.entries for each in batches)
+    assert mean(each.milliseconds for each in batches) == pytest.approx(IDLE_MILLISECONDS, rel=0.1)
+
+
+def test_batches_without_a_grid_tell_of_no_trigger_interval():
+    trigger, now = Trigger(), MOMENT
+    for number in range(200):
+        batch = Batch(now, 700.0 + number, 10)
+        trigger, now = trigger.after(batch), batch.ended + 3
+    assert trigger.interval is None
+    assert not trigger.missed(batch)
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.0, None), (1.0, None), (-1, 5), (None, 0)])
+def test_a_pace_that_cannot_be_kept_is_refused(share, rate):
+    with pytest.raises(StartupError, match="backfill's"):
+        Pace.of(share, rate)
