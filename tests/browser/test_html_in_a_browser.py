@@ -41,6 +41,7 @@ BARS = {
     "KeyError: 'currency': 1 value": [("failed", 0.5)],
     "item.name: 10,000 added": [("added", 1)],
     "name: 10,000 removed": [("removed", 1)],
+    "closes \N{RIGHTWARDS ARROW} item.ends: 10,000 renamed": [("renamed", 1)],
     "price: 10 kept, 9,990 changed": [("kept", 0.001), ("changed", 0.999)],
     "seller: 10,000 kept": [("kept", 1)],
     "up to 32 B: 120,000 before, 0 after": [("before", 12 / 70)],
@@ -205,15 +206,24 @@ def test_nothing_is_cut_on_paper(show, name):
     assert page.pdf(format="A4").startswith(b"%PDF-")
 
 
-def test_wide_tables_scroll_in_their_own_box(show):
+def test_tables_are_lists_of_named_cells_on_a_phone_and_nothing_scrolls_sideways(show):
     page = show(REPORT, "phone")
-    boxes = page.evaluate(
-        """() => [...document.querySelectorAll(".scroll")].map(box => {
-            box.scrollLeft = 10_000;
-            return box.scrollLeft > 0 && box.getBoundingClientRect().right <= innerWidth;
-        })"""
-    )
-    assert boxes == [True, True, True]
+    wide = """() => [...document.querySelectorAll("main *:not(svg *)")]
+        .filter(each => each.scrollWidth > each.clientWidth + 1 && each.clientWidth > 0)
+        .map(each => each.outerHTML.slice(0, 80))"""
+    assert page.evaluate(wide) == []
+    unnamed = """() => [...document.querySelectorAll("td:not([colspan])")]
+        .filter(each => getComputedStyle(each, "::before").content === "none").length"""
+    assert page.evaluate(unnamed) == 0
+    assert page.evaluate("document.querySelectorAll('td').length") > 20
+
+
+@pytest.mark.parametrize(("view", "beside"), [("phone", False), ("screen", True)])
+def test_whole_values_stand_side_by_side_or_one_below_the_other(show, view, beside):
+    sides = show(REPORT, view).locator(".sides figure")
+    before, after = (sides.nth(n).bounding_box() for n in range(2))
+    assert (before["y"] == after["y"]) is beside
+    assert (before["x"] == after["x"]) is not beside
 
 
 def test_nasty_text_makes_no_element(show):

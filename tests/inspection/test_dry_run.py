@@ -149,7 +149,7 @@ def test_a_chain_goes_through_every_script(plain, scripts):
     assert report.target == NESTED
     assert family.passed == KEYS
     assert ("added", "sums") in effects
-    assert {("removed", "n"), ("removed", "cents"), ("changed", "last")} <= effects
+    assert {("renamed", "n"), ("removed", "cents"), ("changed", "last")} <= effects
     (difference,) = family.differences
     assert {(each.before, each.after) for each in difference.examples} == {("0", "1111")}
 

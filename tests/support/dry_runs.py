@@ -14,6 +14,7 @@ from statemigrate.inspect.report.dry_run import (
     FamilyTrial,
     FieldEffect,
     Loss,
+    ScriptNote,
 )
 
 AUCTIONS = FamilyTrial(
@@ -39,6 +40,9 @@ AUCTIONS = FamilyTrial(
         FieldEffect("item.name", "added", 10_000, (Example('["auction-1"]', None, '"Lamp"'),)),
         FieldEffect("name", "removed", 10_000, (Example('["auction-1"]', '"Lamp"', None),)),
         FieldEffect(
+            "closes", "renamed", 10_000, (Example('["auction-1"]', "17", "17"),), "item.ends"
+        ),
+        FieldEffect(
             "price",
             "changed",
             9_990,
@@ -54,6 +58,14 @@ AUCTIONS = FamilyTrial(
     bytes_after=66_500_000,
     sizes_before={32: 120_000, 64: 700_000, 128: 179_997},
     sizes_after={64: 640_000, 128: 359_990, 512: 7},
+    examples=(
+        Example(
+            '["auction-1"]',
+            '{\n  "name": "Lamp",\n  "price": 10.5,\n  "closes": 17,\n  "seller": "Ann"\n}',
+            '{\n  "item": {\n    "name": "Lamp",\n    "ends": 17\n  },\n  "price": "10.50",\n'
+            '  "seller": "Ann"\n}',
+        ),
+    ),
 )
 LATER = FamilyTrial(
     family="auctions_04cb3bbb72d2",
@@ -84,6 +96,12 @@ REPORT = DryRunReport(
     families=(LATER, AUCTIONS),
     seconds=41.7,
     backfill=BackfillEstimate(1_250_420, 1_530.0, 1_251, "1,000 values a batch, a batch in 1.2 s"),
+    scripts=(
+        ScriptNote("04cb3bbb72d2", "upgrade", "item and closing time in one record"),
+        ScriptNote("9f2d6c1b7e05", "upgrade", "money as decimals"),
+    ),
+    made_at=1_700_000_000.0,
+    version="0.1.0",
 )
 
 TAG = "</script><img src=x onerror=alert(1)>"
@@ -112,6 +130,7 @@ NASTY_FAMILY = replace(
     ),
     losses=(Loss(f"loss {TAG}", "upgrade", "a1", f"{QUOTES}.py", False, CONTROL),),
     constants=(Constant(f"constant {TAG}", "upgrade", "a1", MAKO, False, CONTROL),),
+    examples=tuple(Example(t, f"{t}\n  {t}", t) for t in NASTY_TEXTS),
 )
 NASTY = replace(
     REPORT,
@@ -120,6 +139,7 @@ NASTY = replace(
     target=f"target {RIGHT_TO_LEFT}",
     families=(NASTY_FAMILY,),
     backfill=BackfillEstimate(1, 2.0, 3, f"basis {TAG} {MAKO}"),
+    scripts=(ScriptNote(f"script {TAG}", "downgrade", f"message {QUOTES} {CONTROL} {MAKO}"),),
 )
 
 GOOD_FAMILY = replace(

@@ -132,7 +132,7 @@ def _row(family: FamilyTrial) -> tuple[str, ...]:
 def _effects(family: FamilyTrial) -> list[tuple[str, ...]]:
     return [
         (
-            f"  {visible(each.field)}",
+            f"  {visible(each.label)}",
             each.effect,
             f"{each.values:,}",
             *(_sides(each.examples[0]) if each.examples else ("", "", "")),

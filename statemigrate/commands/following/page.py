@@ -13,7 +13,7 @@ from statemigrate.commands.following.store_status import StoreStatus
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.inspect.report.html import rendered
 from statemigrate.inspect.report.html_charts import Bar, share_bar
-from statemigrate.inspect.report.text import counted, duration
+from statemigrate.inspect.report.text import counted, duration, moment
 
 
 def status_page(found: Status | Fleet) -> str:
@@ -69,11 +69,6 @@ def _verdict(fleet: Fleet) -> Verdict:
     if fleet.left:
         return Verdict("doubtful", headline, "Reads look into the older stores as well.")
     return Verdict("good", headline, "Every value has its target's format.")
-
-
-def moment(seconds: float) -> str:
-    """A time as everybody everywhere reads it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class _Shown:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from statemigrate.deployment import Kind
 from statemigrate.migration import Direction
 
-Effect = Literal["kept", "changed", "emptied", "added", "removed"]
+Effect = Literal["kept", "changed", "emptied", "added", "removed", "renamed"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,34 @@ class Difference:
 
 @dataclass(frozen=True)
 class FieldEffect:
-    """What migrating did to a field in ``values`` of the values that were looked at."""
+    """What migrating did to a field in ``values`` of the values that were looked at.
+
+    ``becomes`` is the path that a field which was renamed has afterwards.
+    """
 
     field: str
     effect: Effect
     values: int
     examples: tuple[Example, ...]
+    becomes: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The field, with the name it gets."""
+        return (
+            self.field
+            if self.becomes is None
+            else f"{self.field} \N{RIGHTWARDS ARROW} {self.becomes}"
+        )
+
+
+@dataclass(frozen=True)
+class ScriptNote:
+    """A script that values went through, and what its author says it does."""
+
+    revision: str
+    direction: Direction
+    message: str
 
 
 @dataclass(frozen=True)
@@ -89,7 +111,7 @@ class FamilyTrial:
     names the function that takes the values to the target. What a field has is compared in every
     value that passed: ``losses`` are the fields of which nothing is left, ``constants`` those that
     have one value only. ``dropped`` are values that a script gave no key, on purpose, ``several``
-    those that became more than one entry.
+    those that became more than one entry. ``examples`` are a few whole values, as lines of JSON.
     """
 
     family: str
@@ -112,6 +134,7 @@ class FamilyTrial:
     constants: tuple[Constant, ...] = ()
     dropped: int = 0
     several: int = 0
+    examples: tuple[Example, ...] = ()
 
     @property
     def lost(self) -> tuple[Loss, ...]:
@@ -171,7 +194,9 @@ class DryRunReport:
     ``batch`` is None where the values came from a file. ``seconds`` is how long reading and trying
     took, ``rate`` the values tried in a second. ``questions`` are open in the
     scripts that the values took. ``rewrites`` says that no running query can migrate the store, but
-    a rewrite; ``meetings`` are counted where keys change, and all values are tried.
+    a rewrite; ``meetings`` are counted where keys change, and all values are tried. ``scripts`` are
+    those that the values took, oldest first; ``made_at`` is when, in Unix seconds, and ``version``
+    that of statemigrate.
     """
 
     store: str
@@ -188,6 +213,9 @@ class DryRunReport:
     questions: int = 0
     rewrites: bool = False
     meetings: Meetings | None = None
+    scripts: tuple[ScriptNote, ...] = ()
+    made_at: float | None = None
+    version: str = ""
 
     @property
     def tried(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statemigrate.inspect.report.dry_run import DryRunReport, FamilyTrial, FieldEffect
 from statemigrate.inspect.report.text import counted, size
 
-_EFFECTS = ("kept", "changed", "emptied", "added", "removed")
+_EFFECTS = ("kept", "renamed", "changed", "emptied", "added", "removed")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def field_bars(family: FamilyTrial) -> list[Bar]:
     """What happened to each field, a bar a field."""
     fields: dict[str, dict[str, int]] = {}
     for effect in family.fields:
-        counts = fields.setdefault(effect.field, dict.fromkeys(_EFFECTS, 0))
+        counts = fields.setdefault(effect.label, dict.fromkeys(_EFFECTS, 0))
         counts[effect.effect] += effect.values
     return [
         Bar(name, _noted(counts), (_parts(counts, family.looked_at),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from statemigrate.errors import without_credentials
 
@@ -58,6 +59,11 @@ def size(number: float) -> str:
         if number < 1023.95 or unit == _UNITS[-1]:
             break
     return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
+
+
+def moment(seconds: float) -> str:
+    """Unix seconds as everybody everywhere reads them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def duration(seconds: float) -> str:

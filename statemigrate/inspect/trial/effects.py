@@ -11,6 +11,7 @@ from statemigrate.formats.schema.nodes import Node, Record, Union
 from statemigrate.inspect.report.dry_run import Effect
 
 _WIDTH = 160
+_MOST = 2000
 Change = tuple[Effect, str, Any, Any]
 
 
@@ -38,7 +39,7 @@ def _changes(before: Value, after: Value, old: Record, new: Record, at: str) -> 
 
 
 def _common(before: Any, after: Any, old: Node, new: Node, path: str) -> Iterator[Change]:
-    one, other = _record(old), _record(new)
+    one, other = record_in(old), record_in(new)
     if one and other and isinstance(before, dict) and isinstance(after, dict):
         yield from _changes(before, after, one, other, f"{path}.")
     else:
@@ -48,7 +49,8 @@ def _common(before: Any, after: Any, old: Node, new: Node, path: str) -> Iterato
         yield ("kept" if same else "emptied" if emptied else "changed"), path, before, after
 
 
-def _record(node: Node) -> Record | None:
+def record_in(node: Node) -> Record | None:
+    """The record that a type is, beside null at the most; None where it is none."""
     if isinstance(node, Union):
         records = [branch for branch in node.branches if isinstance(branch, Record)]
         return records[0] if len(records) == 1 else None
@@ -59,6 +61,12 @@ def shown(value: Any) -> str:
     """A value as text of at most 160 characters."""
     text = json.dumps(value, default=_text, ensure_ascii=False)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
+
+
+def shown_whole(value: Value) -> str:
+    """A whole value as lines of text, some 2,000 characters at the most."""
+    text = json.dumps(value, default=_text, ensure_ascii=False, indent=2)
+    return text if len(text) <= _MOST else f"{text[:_MOST]}\n..."
 
 
 def _text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,12 @@ from statemigrate.formats import Format, Value
 from statemigrate.formats.avro.container import read_container
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.inspect.report.dry_run import DryRunReport
-from statemigrate.inspect.trial.run import check_sample, open_questions, read_lineages
+from statemigrate.inspect.trial.run import (
+    check_sample,
+    open_questions,
+    read_lineages,
+    script_notes,
+)
 from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Lineage
 
@@ -71,6 +77,9 @@ def dry_run_file(
         seconds=time.monotonic() - began,
         backfill=None,
         questions=open_questions(lineage, steps),
+        scripts=script_notes(lineage, steps),
+        made_at=time.time(),
+        version=version("statemigrate"),
     )
 
 

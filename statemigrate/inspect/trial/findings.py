@@ -14,44 +14,14 @@ from statemigrate.inspect.report.dry_run import (
     FieldEffect,
 )
 from statemigrate.inspect.trial.fates import Fate
+from statemigrate.inspect.trial.group import Group
 from statemigrate.inspect.trial.losses import constants, losses
+from statemigrate.inspect.trial.renames import add_renames, with_renames
 from statemigrate.migration import Step
 
-_KEYS = 5
-_EXAMPLES = 3
 _GROUPS = 50
+_WHOLE = 3
 _OTHERS = "other causes"
-
-
-@dataclass
-class Group:
-    """Values with something in common: how many, a few keys and examples, one error's own text."""
-
-    values: int = 0
-    note: str = ""
-    keys: list[str] = field(default_factory=list)
-    examples: list[tuple[str, str | None, str | None]] = field(default_factory=list)
-
-    def add(self, other: Group) -> None:
-        """Add another partition's."""
-        self.values += other.values
-        self.note = self.note or other.note
-        self.keys = (self.keys + other.keys)[:_KEYS]
-        self.examples = (self.examples + other.examples)[:_EXAMPLES]
-
-    @property
-    def wants_key(self) -> bool:
-        """Whether it has too few keys yet."""
-        return len(self.keys) < _KEYS
-
-    @property
-    def wants_example(self) -> bool:
-        """Whether it has too few examples yet."""
-        return len(self.examples) < _EXAMPLES
-
-    def shown(self) -> tuple[Example, ...]:
-        """The examples as a report has them."""
-        return tuple(Example(*each) for each in self.examples)
 
 
 @dataclass
@@ -60,7 +30,7 @@ class Findings:
 
     ``seconds`` is how long reading and trying took, added up over the partitions.
     The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``fates``
-    the number of a step and a path.
+    the number of a step and a path. ``values`` are a few whole ones: a key, before and after.
     """
 
     stored: int = 0
@@ -79,6 +49,8 @@ class Findings:
     failures: dict[str, Group] = field(default_factory=dict)
     differences: dict[str, Group] = field(default_factory=dict)
     fields: dict[str, Group] = field(default_factory=dict)
+    renames: dict[str, Group] = field(default_factory=dict)
+    values: list[tuple[str, str, str]] = field(default_factory=list)
     fates: dict[str, Fate] = field(default_factory=dict)
 
     def group(self, groups: dict[str, Group], name: str) -> Group:
@@ -100,8 +72,15 @@ class Findings:
             mine, theirs = getattr(self, name), getattr(other, name)
             for each, group in theirs.items():
                 self.group(mine, each).add(group)
+        add_renames(self.renames, other.renames)
+        self.values = [*self.values, *other.values][:_WHOLE]
         for name, fate in other.fates.items():
             self.fates.setdefault(name, Fate()).add(fate)
+
+    @property
+    def wants_values(self) -> bool:
+        """Whether it has too few whole values yet."""
+        return len(self.values) < _WHOLE
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels."""
@@ -111,7 +90,7 @@ class Findings:
     def from_json(cls, document: dict[str, Any]) -> Findings:
         """Read what `to_json` gave, after a way through JSON."""
         named = dict(document)
-        for name in ("failures", "differences", "fields"):
+        for name in ("failures", "differences", "fields", "renames"):
             named[name] = {each: Group(**group) for each, group in document[name].items()}
         for name in ("sizes_before", "sizes_after"):
             named[name] = {int(size): values for size, values in document[name].items()}
@@ -143,7 +122,12 @@ class Findings:
                 for name, group in _ordered(self.differences.items())
             ),
             looked_at=self.looked_at,
-            fields=tuple(_effect(name, group) for name, group in self.fields.items()),
+            fields=with_renames(
+                tuple(_effect(name, group) for name, group in self.fields.items()),
+                self.renames,
+                self.looked_at,
+            ),
+            examples=tuple(Example(*each) for each in self.values),
             bytes_before=self.bytes_before,
             bytes_after=self.bytes_after,
             sizes_before=dict(sorted(self.sizes_before.items())),

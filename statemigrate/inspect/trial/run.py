@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import StartupError, values_hidden
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.inspect.report.dry_run import DryRunReport, Meetings
+from statemigrate.inspect.report.dry_run import DryRunReport, Meetings, ScriptNote
 from statemigrate.inspect.trial.course import Course, courses
 from statemigrate.inspect.trial.effects import shown
 from statemigrate.inspect.trial.estimate import Pace, estimated
@@ -96,6 +97,9 @@ def tried(
         ),
         rewrites=rewrites,
         meetings=_meetings(state, plan, to_try) if sample is None else None,
+        scripts=script_notes(plan.lineage, [step for each in to_try for step in each.path.steps]),
+        made_at=time.time(),
+        version=version("statemigrate"),
     )
 
 
@@ -134,6 +138,16 @@ def open_questions(lineage: Lineage, steps: Sequence[Step]) -> int:
     """How many questions are open in the scripts of these steps."""
     revisions = {step.revision for step in steps}
     return sum(len(each.questions) for each in lineage.migrations if each.revision in revisions)
+
+
+def script_notes(lineage: Lineage, steps: Sequence[Step]) -> tuple[ScriptNote, ...]:
+    """The scripts of these steps, each once, in the order of the lineage."""
+    directions = {step.revision: step.direction for step in steps}
+    return tuple(
+        ScriptNote(each.revision, directions[each.revision], each.message)
+        for each in lineage.migrations
+        if each.revision in directions
+    )
 
 
 def shared(to_try: Sequence[Course], counts: Counts, sample: int | None) -> Shares:

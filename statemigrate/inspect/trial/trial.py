@@ -9,8 +9,10 @@ from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.effects import changes, shown
-from statemigrate.inspect.trial.findings import Findings, Group
+from statemigrate.inspect.trial.effects import changes, shown, shown_whole
+from statemigrate.inspect.trial.findings import Findings
+from statemigrate.inspect.trial.group import Group
+from statemigrate.inspect.trial.renames import Renames
 from statemigrate.inspect.trial.sizes import Sizes
 from statemigrate.inspect.trial.stages import Stages
 from statemigrate.migration import Path
@@ -45,6 +47,7 @@ class Trial:
         self._old, self._new = old, new
         self._back = back
         self._stages = Stages(old, path, examples=examples)
+        self._renames = Renames(old.schema, new.schema, examples=examples)
         self._show = show
         self._key: Any = None
         self._began = time.monotonic()
@@ -85,6 +88,7 @@ class Trial:
         found.seconds = time.monotonic() - self._began
         found.bytes_before, found.sizes_before = self._before.counted()
         found.bytes_after, found.sizes_after = self._after.counted()
+        found.renames = self._renames.told()
         found.fates = {f"{number} {path}": fate for number, path, fate in self._stages.fates()}
         return found
 
@@ -114,6 +118,10 @@ class Trial:
             group.values += 1
             if effect != "kept" and self._wants_example(group):
                 group.examples.append(self._example(effect, old, new))
+        key = shown(self._show(self._key)) if self._examples else ""
+        self._renames.look(key, before, migrated)
+        if self._examples and self.findings.wants_values:
+            self.findings.values.append((key, shown_whole(before), shown_whole(migrated)))
 
     def _example(self, effect: str, old: Any, new: Any) -> tuple[str, str | None, str | None]:
         before = None if effect == "added" else shown(old)

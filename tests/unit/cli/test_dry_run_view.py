@@ -42,12 +42,13 @@ than before.
     key ["auction-8"]: 12.345 came back as 12.34
   note: 2 values
 Fields, compared in 10,000 values:
-  field       effect    values   key             before    after
-  item.name   added     10,000   ["auction-1"]   nothing   "Lamp"
-  name        removed   10,000   ["auction-1"]   "Lamp"    nothing
-  price       changed   9,990    ["auction-1"]   10.5      "10.50"
-  price       kept      10
-  seller      kept      10,000
+  field                effect    values   key             before    after
+  item.name            added     10,000   ["auction-1"]   nothing   "Lamp"
+  name                 removed   10,000   ["auction-1"]   "Lamp"    nothing
+  closes → item.ends   renamed   10,000   ["auction-1"]   17        17
+  price                changed   9,990    ["auction-1"]   10.5      "10.50"
+  price                kept      10
+  seller               kept      10,000
 Size as Avro: 58.2 MiB before and 63.4 MiB after (+9.0%).
 
 Tried 1,000,420 values in 41.7 s, 23,991 a second.

@@ -79,7 +79,8 @@ class Page(HTMLParser):
 def test_the_headline_the_verdict_and_the_next_step_come_first():
     text = Page(REPORT).text
     expected = (
-        "statemigrate dry run auctions to 9f2d6c1b7e05 "
+        "statemigrate 0.1.0 dry run, 2023-11-14 22:13:20 UTC auctions to 9f2d6c1b7e05 "
+        "04cb3bbb72d2 item and closing time in one record 9f2d6c1b7e05 money as decimals "
         "1,000,417 of 1,000,420 values migrate; 3 fail for 2 causes. "
         "Not ready: 3 values would not migrate. "
         "1,000,420 of 1,250,420 values were tried; 250,000 are outside the sample. "
@@ -107,6 +108,7 @@ def test_every_number_and_example_is_in_a_table():
         ["Field", "Effect", "Values", "Key", "Before", "After"],
         ["item.name", "added", "10,000", one, "nothing", '"Lamp"'],
         ["name", "removed", "10,000", one, '"Lamp"', "nothing"],
+        ["closes \N{RIGHTWARDS ARROW} item.ends", "renamed", "10,000", one, "17", "17"],
         ["price", "changed", "9,990", one, "10.5", '"10.50"'],
         [two, "7.25", '"7.25"'],
     ]
@@ -123,6 +125,7 @@ def test_every_bar_says_its_numbers():
         "KeyError: 'currency': 1 value",
         "item.name: 10,000 added",
         "name: 10,000 removed",
+        "closes \N{RIGHTWARDS ARROW} item.ends: 10,000 renamed",
         "price: 10 kept, 9,990 changed",
         "seller: 10,000 kept",
         "up to 32 B: 120,000 before, 0 after",
@@ -232,10 +235,13 @@ def test_nasty_texts_are_shown_as_they_are():
     assert not set(page.source) & set("\x00\x07\x1b\x85\udc80\ufffe\u202e\u202c")
     shown = (TAG, QUOTES, CONTROL_SHOWN, RIGHT_TO_LEFT_SHOWN, MAKO, LONG_KEY)
     codes = [data for tag, data in page.texts if tag == "code"]
-    # Once as a key of a failure, three times in round trips, twice in fields.
-    for text in shown[:3] + shown[4:]:
-        assert codes.count(text) == 6 + (text == CONTROL_SHOWN)
-    assert codes.count(RIGHT_TO_LEFT_SHOWN) == 7
+    # Once as a key of a failure, three times in round trips, twice in fields; of the whole values
+    # as a key, as the first line of what was before, and after.
+    for text in (*shown[:2], *shown[4:]):
+        assert codes.count(text) == 9
+    # The line break in it is one there.
+    assert codes.count(CONTROL_SHOWN) == 8
+    assert codes.count(RIGHT_TO_LEFT_SHOWN) == 10
     assert next(data for tag, data in page.texts if tag == "title") == f"Dry run of store {TAG}"
     for text in (
         f"store {TAG} to target {RIGHT_TO_LEFT_SHOWN}",
@@ -244,6 +250,7 @@ def test_nasty_texts_are_shown_as_they_are():
         f"cause {RIGHT_TO_LEFT_SHOWN} {MAKO}",
         f"difference {TAG}",
         f"field {TAG}",
+        rf"message {QUOTES} {CONTROL_SHOWN} {MAKO} , taken back",
         LONG_KEY[:300],
         f"Reckoned from basis {TAG} {MAKO}",
         f"Checkpoint /data/{QUOTES}{CONTROL_SHOWN}",

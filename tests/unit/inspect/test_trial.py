@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Struct
 from statemigrate.inspect.trial.effects import shown
-from statemigrate.inspect.trial.findings import Findings
+from statemigrate.inspect.trial.findings import Findings, added
 from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Path
 from statemigrate.migration.path import Step
@@ -121,6 +121,96 @@ def test_the_first_value_has_its_fields_compared() -> None:
         ("added", "label"): [(None, '"x"')] * 2,
         ("added", "item"): [(None, '{"size": 1}')] * 2,
     }
+
+
+def effects(found: Findings) -> set[tuple[str, str]]:
+    fields = found.described("s", "a", reversible=True).fields
+    return {(each.effect, each.label) for each in fields}
+
+
+def values(*texts: str) -> list[Any]:
+    """As many values that each one has its fields compared."""
+    return [{"n": 1, "text": text, "tags": {}} for text in texts for _ in range(16)]
+
+
+def test_a_field_that_is_the_same_under_another_name_is_renamed() -> None:
+    found = tried(values("x", "yy", "x"))
+    (renamed,) = [
+        each
+        for each in found.described("s", "a", reversible=True).fields
+        if each.effect == "renamed"
+    ]
+    assert (renamed.field, renamed.becomes, renamed.values) == ("text", "label", 3)
+    assert [(each.before, each.after) for each in renamed.examples] == [
+        ('"x"', '"x"'),
+        ('"yy"', '"yy"'),
+        ('"x"', '"x"'),
+    ]
+    arrow = "text \N{RIGHTWARDS ARROW} label"
+    assert effects(found) == {
+        ("renamed", arrow), ("kept", "n"), ("kept", "tags"), ("added", "item"),
+    }  # fmt: skip
+
+
+def test_what_differs_only_between_partitions_is_renamed_too() -> None:
+    parts = [tried(values("x")).to_json(), tried(values("y")).to_json()]
+    together = added(("f", json.loads(json.dumps(each))) for each in parts)["f"]
+    assert ("renamed", "text \N{RIGHTWARDS ARROW} label") in effects(together)
+    same = added(("f", tried(values("x")).to_json()) for _ in range(2))["f"]
+    assert ("removed", "text") in effects(same)
+
+
+def test_what_could_have_gone_to_two_fields_is_no_rename() -> None:
+    def twice(value: Any) -> Any:
+        text = value.pop("text")
+        return {**value, "label": text, "item": {"size": len(text), "copy": text}}
+
+    new = Struct(NEW.ddl.replace("size: INT", "size: INT, copy: STRING"))
+    path = Path("a", "b", (Step("s", "a", "b", twice, new, "up.py"),))
+    trial = Trial(OLD, new, path, None, lambda key: (key,))
+    for number, value in enumerate(values("x", "y")):
+        trial.run(number, OLD.encode(value), value)
+    found = effects(trial.finished(32))
+    assert {("removed", "text"), ("added", "label"), ("added", "item")} <= found
+    assert not [label for effect, label in found if effect == "renamed"]
+
+
+def test_a_field_that_went_into_a_struct_is_renamed_by_its_path() -> None:
+    def into(value: Any) -> Any:
+        text = value.pop("text")
+        return {**value, "item": {"size": len(text), "copy": text}}
+
+    new = Struct("n INT, tags MAP<STRING, BIGINT>, item STRUCT<size: INT, copy: STRING>")
+    path = Path("a", "b", (Step("s", "a", "b", into, new, "up.py"),))
+    trial = Trial(OLD, new, path, None, lambda key: (key,))
+    for number, value in enumerate(values("x", "y")):
+        trial.run(number, OLD.encode(value), value)
+    found = effects(trial.finished(32))
+    assert {("renamed", "text \N{RIGHTWARDS ARROW} item.copy"), ("added", "item")} <= found
+    assert ("removed", "text") not in found
+
+
+def test_a_few_whole_values_are_shown_before_and_after() -> None:
+    found = tried(values("a", "b", "c", "d")).described("s", "a", reversible=True).examples
+    assert [each.key for each in found] == ["[0]", "[16]", "[32]"]
+    assert json.loads(found[1].before or "") == {"n": 1, "text": "b", "tags": {}}
+    assert json.loads(found[1].after or "") == {
+        "n": 1, "label": "b", "tags": {}, "item": {"size": 1},
+    }  # fmt: skip
+    assert (found[1].before or "").count("\n") == 4
+    long = tried(values("x" * 5000)).described("s", "a", reversible=True).examples
+    assert len(long[0].before or "") < 2010
+    assert (long[0].before or "").endswith("\n...")
+
+
+def test_hidden_values_are_in_no_rename_and_no_example() -> None:
+    trial = Trial(OLD, NEW, UP, None, lambda key: (key,), examples=False)
+    for number, value in enumerate(values("secret", "hidden")):
+        trial.run(number, OLD.encode(value), value)
+    found = trial.finished(32)
+    assert ("renamed", "text \N{RIGHTWARDS ARROW} label") in effects(found)
+    assert "secret" not in json.dumps(found.to_json())
+    assert "secret" not in repr(found.described("s", "a", reversible=True))
 
 
 def test_a_way_back_that_fails_is_a_difference() -> None:

@@ -32,12 +32,17 @@ ${parts.differences(family.differences)}
 <h3>Fields</h3>
 % if family.fields:
 <p>Compared in ${counted(family.looked_at, "value")}.</p>
-${parts.chart("Effect on each field", charts.field_bars(family), ("kept", "changed", "emptied", "added", "removed"))}
+${parts.chart("Effect on each field", charts.field_bars(family), ("kept", "renamed", "changed", "emptied", "added", "removed"))}
 % if charts.with_examples(family.fields):
 ${parts.effects(charts.with_examples(family.fields))}
 % endif
 % else:
 <p>No value was compared field by field.</p>
+% endif
+
+% if family.examples:
+<h3>Values, before and after</h3>
+${parts.wholes(family.examples)}
 % endif
 
 <h3>Sizes</h3>

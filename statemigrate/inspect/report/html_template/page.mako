@@ -6,8 +6,11 @@ ${parts.head(f"Dry run of {report.store}", style, policy)}\
 <body>
 <main>
 <header>
-<p class="kicker">statemigrate dry run</p>
+<p class="kicker">statemigrate ${report.version} dry run${"" if report.made_at is None else f", {text.moment(report.made_at)}"}</p>
 <h1><bdi dir="ltr">${report.store}</bdi> to <code>${report.target}</code></h1>
+% for script in report.scripts:
+<p class="script"><code>${script.revision}</code> <bdi dir="ltr">${script.message or "a script without a message"}</bdi>${", taken back" if script.direction == "downgrade" else ""}</p>
+% endfor
 <div class="verdict ${verdict.grade}">
 <p class="headline">${sentences.headline(report)}</p>
 <p class="grade">${verdict.text}</p>

@@ -56,10 +56,10 @@ ${drawn(bar)}
 <tbody>
 % for family in report.families:
 <tr><th scope="row"><bdi dir="ltr">${family.family}</bdi> <code class="quiet">${family.revision}</code></th>\
-% for number in (family.stored, family.tried, family.passed, family.failed):
-<td class="number">${f"{number:,}"}</td>\
+% for label, number in (("Stored", family.stored), ("Tried", family.tried), ("Passed", family.passed), ("Failed", family.failed)):
+<td class="number" data-label="${label}">${f"{number:,}"}</td>\
 % endfor
-<td class="number">${f"{family.differing:,}" if family.reversible else "no way back"}</td></tr>
+<td class="number" data-label="Round trips differing">${f"{family.differing:,}" if family.reversible else "no way back"}</td></tr>
 % endfor
 </tbody>
 </table>
@@ -114,9 +114,9 @@ ${drawn(bar)}
 % for number, example in enumerate(each.examples or (None,)):
 <tr>\
 % if not number:
-<th scope="rowgroup" rowspan="${len(each.examples) or 1}"><bdi dir="ltr">${each.field}</bdi></th><td class="number" rowspan="${len(each.examples) or 1}">${f"{each.values:,}"}</td>\
+<th scope="rowgroup" rowspan="${len(each.examples) or 1}"><bdi dir="ltr">${each.field}</bdi></th><td class="number" rowspan="${len(each.examples) or 1}" data-label="Values">${f"{each.values:,}"}</td>\
 % endif
-${sides(example)}</tr>
+${sides(example, "Came back as")}</tr>
 % endfor
 % endfor
 </tbody>
@@ -134,7 +134,7 @@ ${sides(example)}</tr>
 % for number, example in enumerate(each.examples):
 <tr>\
 % if not number:
-<th scope="rowgroup" rowspan="${len(each.examples)}"><bdi dir="ltr">${each.field}</bdi></th><td rowspan="${len(each.examples)}">${each.effect}</td><td class="number" rowspan="${len(each.examples)}">${f"{each.values:,}"}</td>\
+<th scope="rowgroup" rowspan="${len(each.examples)}"><bdi dir="ltr">${each.label}</bdi></th><td rowspan="${len(each.examples)}" data-label="Effect">${each.effect}</td><td class="number" rowspan="${len(each.examples)}" data-label="Values">${f"{each.values:,}"}</td>\
 % endif
 ${sides(example)}</tr>
 % endfor
@@ -144,11 +144,11 @@ ${sides(example)}</tr>
 </div>
 </%def>
 
-<%def name="sides(example)">\
+<%def name="sides(example, after='After')">\
 % if example is None:
 <td colspan="3" class="quiet">no example was kept</td>\
 % else:
-<td>${value(example.key)}</td><td>${value(example.before)}</td><td>${value(example.after)}</td>\
+<td data-label="Key">${value(example.key)}</td><td data-label="Before">${value(example.before)}</td><td data-label="${after}">${value(example.after)}</td>\
 % endif
 </%def>
 
@@ -158,4 +158,28 @@ ${sides(example)}</tr>
 % else:
 <code class="value" dir="ltr">${shown}</code>\
 % endif
+</%def>
+
+<%def name="wholes(examples)">
+% for each in examples:
+<div class="whole">
+<p class="key">Key ${value(each.key)}</p>
+<div class="sides">
+${side("Before", each.before)}
+${side("After", each.after)}
+</div>
+</div>
+% endfor
+</%def>
+
+<%def name="side(title, shown)">
+<figure><figcaption>${title}</figcaption>
+<code class="value" dir="ltr">\
+% for number, line in enumerate(text.visible_lines(shown or "")):
+% if number:
+<br>\
+% endif
+${line}\
+% endfor
+</code></figure>
 </%def>
