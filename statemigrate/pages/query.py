@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,8 +13,8 @@ from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.native.live.deployed import COUNTED
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.pages.live.handle import TimeMode
-from statemigrate.pages.live.rows import BUCKET, PACKED, pack, unpack
-from statemigrate.pages.live.visits import OUTPUT, PagedProcessor
+from statemigrate.pages.live.rows import BUCKET, PACKED, pack, packed_output
+from statemigrate.pages.live.visits import PagedProcessor
 from statemigrate.pages.startup.checked import checked
 from statemigrate.pages.startup.initial import initial_state, with_bucket
 from statemigrate.processor.keys import check_grouping
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
+
+    from statemigrate.pages.live.deployed import PagedDeployment
 
 _MOST_PAGES = 1_000_000
 _OLDEST = (4, 1)
@@ -91,26 +92,24 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     )
     # For `migration_counts`; what travels to the workers has them anyway.
     vars(processor)[COUNTED] = deployment.counts
-    arriving = with_bucket(stream, columns, deployment.pages)
-    # In event time Spark itself sees the rows, of which it drops the late ones.
-    packed = arriving if mode == "eventtime" else arriving.mapInArrow(pack, PACKED)
     began = initial_state(initialState, deployment.key, deployment.pages)
-    visited = _grouped(packed, checkpoint).transformWithState(
-        PagedProcessor(
-            processor,
-            deployment,
-            initial_columns=began.key_columns,
-            gives_rows=bool(eventTimeColumnName),
-        ),
-        made if eventTimeColumnName else OUTPUT,
-        outputMode,
-        timeMode,
-        began.grouped,
-        eventTimeColumnName,
+    by_row = bool(eventTimeColumnName)
+    visits = PagedProcessor(
+        processor, deployment, initial_columns=began.key_columns, gives_rows=by_row
     )
-    return (
-        visited if eventTimeColumnName else visited.mapInArrow(partial(unpack, output=made), made)
+    given = made if by_row else packed_output(made)
+    rows = _arriving(stream, columns, deployment)
+    visited = _grouped(rows, checkpoint).transformWithState(
+        visits, given, outputMode, timeMode, began.grouped, eventTimeColumnName
     )
+    return visited if by_row else visited.selectExpr("inline(rows)")
+
+
+def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeployment) -> DataFrame:
+    """The stream's rows, with the number of the page."""
+    rows = with_bucket(stream, columns, deployment.pages)
+    # In event time Spark itself sees the rows, of which it drops the late ones.
+    return rows if deployment.time_mode == "eventtime" else rows.mapInArrow(pack, PACKED)
 
 
 def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:

@@ -65,6 +65,13 @@ def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
     assert paged.variables() == {"statemigrate_pages", "statemigrate_large"}
 
 
+def test_the_output_is_of_the_type_that_was_said(spark, tmp_path):
+    output = "`a.b` BIGINT NOT NULL, last STRUCT<at: TIMESTAMP, tags: ARRAY<STRING>>, `Name` STRING"
+    result = PagedPipeline(spark, tmp_path, output=output).result(CentsTally())
+    plain = NativePipeline(spark, tmp_path / "plain", output=output).result(CentsTally())
+    assert result.schema == plain.schema
+
+
 def test_a_touched_page_migrates_whole_and_the_others_stay(paged, scripts):
     expected = Expected()
     first, second = batch("first", range(30)), batch("second", range(2))

@@ -1,7 +1,7 @@
-"""Many rows in one binary value, on their way to a page's visit and back.
+"""Many rows in one value, on their way to a page's visit and back.
 
 Between Java and Python a value costs microseconds and a column next to nothing. So the rows of a
-bucket travel as one Arrow batch in a binary column, and so does what the processor made of them.
+bucket travel as one Arrow batch in a binary column, and what the processor made of them as a list.
 """
 
 from __future__ import annotations
@@ -53,13 +53,14 @@ def _packed(batch: Any) -> Any:
 class Unpacking:
     """The rows of a bucket, in Python's own values as ``transformWithState`` hands them out."""
 
-    def __init__(self, key_columns: tuple[int, ...]) -> None:
+    def __init__(self, key_columns: tuple[int, ...], keys: KeyCodec) -> None:
         self._key_columns = key_columns
+        self._keys = keys
         self._layout = b""
         self._schema: Any = None
 
-    def by_key(self, packed: Iterable[Any]) -> Iterable[list[Any]]:
-        """The Rows of each key, from rows of `PACKED`."""
+    def by_key(self, packed: Iterable[Any]) -> Iterable[tuple[bytes, list[Any]]]:
+        """The bytes of each key with its Rows, from rows of `PACKED`."""
         groups: dict[Any, list[Any]] = {}
         for each in packed:
             batch = self._read(each.layout, each.rows)
@@ -72,7 +73,10 @@ class Unpacking:
                     groups[identity] = [row]
                 else:
                     held.append(row)
-        return groups.values()
+        return ((self._encoded(rows[0]), rows) for rows in groups.values())
+
+    def _encoded(self, row: Any) -> bytes:
+        return self._keys.encode(tuple([row[at] for at in self._key_columns]))
 
     def _read(self, layout: bytes, rows: bytes) -> Any:
         import pyarrow as pa
@@ -103,8 +107,8 @@ class Arriving:
         self._key_columns = key_columns
         self._keys = keys
 
-    def by_key(self, rows: Iterable[Any]) -> Iterable[list[Any]]:
-        """The Rows of each key."""
+    def by_key(self, rows: Iterable[Any]) -> Iterable[tuple[bytes, list[Any]]]:
+        """The bytes of each key with its Rows."""
         from pyspark.sql import Row
 
         groups: dict[bytes, list[Any]] = {}
@@ -115,7 +119,7 @@ class Arriving:
             mine.__fields__ = names
             key = self._keys.encode(tuple([mine[at] for at in self._key_columns]))
             groups.setdefault(key, []).append(mine)
-        return groups.values()
+        return groups.items()
 
 
 def _values(column: Any) -> list[Any]:
@@ -143,39 +147,22 @@ def _exact(column: Any, values: list[Any]) -> list[Any]:
 
 
 class Packing:
-    """The rows a processor yields, as Arrow batches in bytes, converted as Spark converts them."""
+    """The rows a processor yields, as one that has them in a list: Java takes them out of it."""
 
     def __init__(self, output: StructType) -> None:
-        self._schema = arrow_schema(output)
         self._is_flat = all(field.dataType.typeName() in _FLAT for field in output.fields)
 
     def given(self, rows: list[Any]) -> list[Any]:
-        """Some rows as Spark gets them: one that has their bytes."""
+        """Some rows as Spark gets them."""
         from pyspark.sql import Row
 
-        return [Row(rows=self.packed(rows))]
+        # A tuple, as PySpark goes through a list, value by value, for the Rows in it.
+        return [Row(rows=tuple(self._plain(rows)))]
 
-    def packed(self, rows: list[Any]) -> bytes:
-        """The bytes of some rows."""
-        batch = self._by_columns(rows) or self._by_rows(rows)
-        data: bytes = batch.serialize().to_pybytes()
-        return data
-
-    def _by_columns(self, rows: list[Any]) -> Any:
-        import pyarrow as pa
-
-        names = rows[0].__fields__
-        if not self._is_flat or any(row.__fields__ != names for row in rows):
-            return None
-        columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-        nothing = (None,) * len(rows)
-        arrays = [pa.array(columns.get(each.name, nothing), each.type) for each in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _by_rows(self, rows: list[Any]) -> Any:
-        import pyarrow as pa
-
-        return pa.RecordBatch.from_pylist([row.asDict(True) for row in rows], self._schema)
+    def _plain(self, rows: list[Any]) -> list[dict[str, Any]]:
+        if self._is_flat:
+            return [dict(zip(row.__fields__, row, strict=True)) for row in rows]
+        return [row.asDict(True) for row in rows]
 
 
 class Giving:
@@ -186,16 +173,11 @@ class Giving:
         return rows
 
 
-def unpack(batches: Iterator[Any], *, output: StructType) -> Iterator[Any]:
-    """The rows that a processor yielded, out of their packages."""
-    import pyarrow as pa
+def packed_output(output: StructType) -> StructType:
+    """The type of the rows that `Packing` gives."""
+    from pyspark.sql.types import ArrayType, StructType
 
-    schema = arrow_schema(output)
-    for batch in batches:
-        packages = batch.column(0).to_pylist()
-        read = [pa.ipc.read_record_batch(pa.py_buffer(each), schema) for each in packages]
-        yield from pa.Table.from_batches(read, schema).combine_chunks().to_batches()
-    keep_what_is_loaded("unpack")
+    return StructType().add("rows", ArrayType(output, containsNull=False), nullable=False)
 
 
 def arrow_schema(struct: StructType) -> Any:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SCHEMA = "page BINARY"
-OUTPUT = "rows BINARY"
 _ROWS_A_PACKAGE = 10_000
 
 
@@ -68,7 +67,7 @@ class PagedProcessor(StatefulProcessor):
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(deployment.plans, deployment.settings, keys)
         self._incoming = _incoming(deployment, keys)
-        self._initial = Unpacking(self._initial_columns)
+        self._initial = Unpacking(self._initial_columns, keys)
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
         self._timers = PageTimers()
         self._init_users(GroupingKey())
@@ -145,15 +144,15 @@ class PagedProcessor(StatefulProcessor):
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns
-        for rows in self._incoming.by_key(arrived):
+        for data, rows in self._incoming.by_key(arrived):
+            self._key.data = data
             key = tuple([rows[0][at] for at in columns])
-            self._key.data = self._keys.encode(key)
             yield self._processor.handleInputRows(key, iter(rows), times)
 
     def _beginnings(self, packed: Iterable[Any], times: Any) -> Iterator[Iterable[Any]]:
-        for rows in self._initial.by_key(packed):
+        for data, rows in self._initial.by_key(packed):
+            self._key.data = data
             key = tuple([rows[0][at] for at in self._initial_columns])
-            self._key.data = self._keys.encode(key)
             for row in rows:
                 self._processor.handleInitialState(key, row, times)
             yield ()
@@ -202,7 +201,7 @@ class PagedProcessor(StatefulProcessor):
 def _incoming(deployment: PagedDeployment, keys: KeyCodec) -> Arriving | Unpacking:
     if deployment.time_mode == "eventtime":
         return Arriving(deployment.key_columns, keys)
-    return Unpacking(deployment.key_columns)
+    return Unpacking(deployment.key_columns, keys)
 
 
 def key_fingerprint(key: StructType) -> bytes:

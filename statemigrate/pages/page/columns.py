@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from operator import lt
 
@@ -106,6 +107,20 @@ class Columns:
         """Where ``key`` is, None where it is not."""
         at = self.place(key)
         return at if at < self.count and self.key(at) == key else None
+
+    def replaced(self, extent: Extent, values: list[tuple[int, bytes]]) -> tuple[Extent, bytes]:
+        """The section's bytes with other values at some places, in order: the rest stays."""
+        data, starts, first = self._data, self._starts, _LENGTH * self.count
+        lengths = bytearray(data[first : 2 * first])
+        parts: list[bytes | bytearray] = [data[:first], lengths]
+        last, size = 2 * first, extent.value_bytes
+        for at, value in values:
+            struct.pack_into("<I", lengths, _LENGTH * at, len(value))
+            parts += (data[last : starts[at]], value)
+            last = starts[at + 1]
+            size += len(value) - (last - starts[at])
+        parts.append(data[last:])
+        return replace(extent, value_bytes=size), b"".join(parts)
 
     def joined_keys(self, first: int, end: int) -> bytes:
         """The keys of some entries in a row, one behind the other."""

@@ -12,6 +12,9 @@ from statemigrate.pages.page.layout import Extent
 _ENTRIES_A_SEARCH = 64
 """One look into the bytes for so many entries; slicing out all keys takes as long as a few."""
 
+_ENTRIES_A_REPLACEMENT = 2
+"""One value alone is put in another's place for so many entries; more are woven faster."""
+
 
 class Section:
     """The entries as they were read, and what was changed since.
@@ -126,6 +129,9 @@ class Section:
         """The section's bytes: those that were read, unless something was changed."""
         if not self._changes:
             return self._extent, self._data
+        values = self._values_alone()
+        if values is not None:
+            return self._columns.replaced(self._extent, values)
         columns, weaving, last = self._columns, Weaving(self._columns), 0
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.
@@ -138,6 +144,22 @@ class Section:
             last = start if at is None else at + 1
         weaving.take(last, columns.count)
         return weaving.woven(self._extent)
+
+    def _values_alone(self) -> list[tuple[int, bytes]] | None:
+        """What was changed, in order, where it is a few values and nothing else, all inside."""
+        if len(self._changes) > self._columns.count // _ENTRIES_A_REPLACEMENT:
+            return None
+        found = []
+        for key, change in self._changes.items():
+            at = self._at.get(key)
+            if at is None or change is None or at in self._columns.outside:
+                return None
+            value, moment = change
+            if self._is_large(value) or moment != self._columns.moment(at):
+                return None
+            found.append((at, value))
+        found.sort()
+        return found
 
     def write_outside(self) -> None:
         """Write the large values that were changed, and remove those that are none any more.

@@ -16,9 +16,17 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from statemigrate.pages.live.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, unpack
+from statemigrate.pages.live.rows import (
+    BUCKET,
+    Packing,
+    Unpacking,
+    arrow_schema,
+    pack,
+    packed_output,
+)
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
+from statemigrate.processor.keys import KeyCodec
 
 COLUMNS = {
     "key": pa.string(),
@@ -49,6 +57,7 @@ rows = st.fixed_dictionaries(
     {name: st.one_of(st.none(), values) for name, values in VALUES.items()}
     | {BUCKET: st.integers(0, 3)}
 )
+CODEC = KeyCodec(struct_of("key STRING, at TIMESTAMP"))
 SCHEMA = pa.schema([*COLUMNS.items(), (BUCKET, pa.int32())])
 
 
@@ -70,9 +79,11 @@ def test_every_row_comes_to_its_bucket_under_its_key_as_it_was(many: Any) -> Non
     found = packages(batches)
     assert found.keys() == expected.keys()
     for bucket, each in found.items():
-        groups = list(Unpacking((0, 6)).by_key(each))
+        keyed = list(Unpacking((0, 6), CODEC).by_key(each))
+        groups = [group for _, group in keyed]
         keys = [(group[0][0], group[0][6]) for group in groups]
         assert len({(key, at and at.timestamp()) for key, at in keys}) == len(groups)
+        assert [data for data, _ in keyed] == [CODEC.encode(key) for key in keys]
         for (key, at), group in zip(keys, groups, strict=True):
             mine = [row for row in expected[bucket] if (row[0], row[6]) == (key, at)]
             assert list(map(tuple, group)) == mine
@@ -88,20 +99,21 @@ def test_the_two_times_of_a_repeated_hour_are_two_keys() -> None:
     moments = [first, first + dt.timedelta(hours=1), first]
     schema = pa.schema([("at", zone), (BUCKET, pa.int32())])
     batch = pa.RecordBatch.from_pylist([{"at": each, BUCKET: 0} for each in moments], schema)
-    groups = list(Unpacking((0,)).by_key(packages([batch])[0]))
-    assert [len(group) for group in groups] == [2, 1]
+    codec = KeyCodec(struct_of("at TIMESTAMP"))
+    groups = list(Unpacking((0,), codec).by_key(packages([batch])[0]))
+    assert [len(group) for _, group in groups] == [2, 1]
+    assert len({data for data, _ in groups}) == 2
 
 
 FLAT = struct_of("key STRING, n BIGINT, share DOUBLE, raw BINARY")
 NESTED = struct_of("key STRING, last STRUCT<at: TIMESTAMP, price: DECIMAL(12,3)>")
 
 
-def back(output: StructType, made: list[Any]) -> list[dict[str, Any]]:
-    data = Packing(output).packed(made)
-    package = pa.RecordBatch.from_pydict({"rows": pa.array([data, data], pa.binary())})
-    found = [row for batch in unpack(iter([package]), output=output) for row in batch.to_pylist()]
-    assert found[: len(made)] == found[len(made) :]
-    return found[: len(made)]
+def as_spark_takes(output: StructType, made: list[Any]) -> list[dict[str, Any]]:
+    """What PySpark's workers make of the rows that a processor yielded."""
+    given = [row.asDict(True) for row in Packing(output).given(made)]
+    batch = pa.RecordBatch.from_pylist(given, arrow_schema(packed_output(output)))
+    return [row for rows in batch.to_pydict()["rows"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,7 @@ def test_what_is_yielded_is_converted_as_spark_converts_it(
 ) -> None:
     schema = arrow_schema(output)
     expected = pa.RecordBatch.from_pylist([row.asDict(True) for row in made], schema)
-    assert back(output, made) == expected.to_pylist()
+    assert as_spark_takes(output, made) == expected.to_pylist()
 
 
 @pytest.mark.parametrize("row", [Row(key=1, n=1), Row(key="a", n="1")], ids=["text", "number"])
@@ -128,7 +140,7 @@ def test_what_spark_would_not_take_is_not_taken(row: Any) -> None:
     with pytest.raises((pa.ArrowInvalid, pa.ArrowTypeError)):
         pa.RecordBatch.from_pylist([row.asDict(True)], arrow_schema(output))
     with pytest.raises((pa.ArrowInvalid, pa.ArrowTypeError)):
-        Packing(output).packed([row])
+        as_spark_takes(output, [row])
 
 
 def test_a_worker_looks_no_further_through_what_it_has_loaded_and_a_user_s_process_does(
