@@ -45,7 +45,7 @@ _QUICK = {
     "native": lambda: native.measure(1_000, 2),
     "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
     "pace": lambda: pacing.measure(
-        {"native": pacing.Load(6_000, 200), "paged": pacing.Load(20_000, 50, 1_000)}, 18
+        {"native": pacing.Load(20_000, 200), "paged": pacing.Load(50_000, 50, 1_000)}, 18
     ),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),

@@ -232,3 +232,20 @@ def test_the_verb_takes_a_share_or_a_rate_and_says_what_cannot_be(tally, scripts
     assert "excludes" in run("--share", "0.3", "--keys-per-chunk", "5", code=2)
     with pytest.raises(StartupError, match="one size"):
         backfill(at, migrations=folder, share=0.5, keys_per_chunk=5)
+
+
+@pytest.mark.long
+def test_keys_of_every_type_are_in_a_chunk_as_they_are_in_a_block(spark, tmp_path):
+    moments = "timestamp'2026-03-29 01:30:00.1234' AS a", "timestamp_ntz'1850-01-01 00:00:00' AS b"
+    others = "date'0001-01-01' AS c", "1.50BD AS d", "X'00ff' AS e", "1.5D AS f", "true AS g"
+    within = "struct(timestamp'1901-01-01 00:00:00' AS t, CAST(NULL AS BIGINT) AS n) AS i"
+    rows = spark.range(5).selectExpr(*moments, *others, within, "id AS j")
+    place = tmp_path / "statemigrate/control"
+    block = rows.selectExpr("*", "2L AS statemigrate_entries").coalesce(1)
+    block.write.parquet(str(place / "waiting/plan"))
+    left = blocks.Blocks(ChunkFiles(tmp_path), "plan", None)
+    made = [left.cut(4), left.cut(1), left.cut(100), left.cut(100)]
+    assert made == [blocks.Cut(0, 0, 2, 4), blocks.Cut(0, 2, 3, 2), blocks.Cut(0, 3, 5, 4), None]
+    found = spark.read.schema(rows.schema).parquet(str(place / "chunks/plan"))
+    assert found.orderBy("j").collect() == rows.collect()
+    assert not list((place / "waiting").rglob("*.parquet"))
