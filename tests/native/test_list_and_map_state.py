@@ -1,9 +1,10 @@
-"""List and map state in place, and everything at once, in Rows and in pandas."""
+"""List and map state in place, and everything at once, in Rows, in pandas and on pages."""
 
 from collections import defaultdict
 
 import pytest
 from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
 from support.sessions import spark_version
 from tally import Scripts
 from words import (
@@ -19,7 +20,7 @@ from words import (
     write_scripts,
 )
 
-from statemigrate import migrated
+from statemigrate import StateReader, backfill, backfill_status, migrated
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.spark
@@ -41,8 +42,11 @@ SECOND = [
 
 
 @pytest.fixture
-def words(spark, tmp_path):
-    return NativePipeline(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)
+def words(request, spark, tmp_path):
+    parts = {"rows": ROWS, "output": OUTPUT}
+    if getattr(request, "param", "native") == "paged":
+        return PagedPipeline(spark, tmp_path / "pipeline", pages=6, **parts)
+    return NativePipeline(spark, tmp_path / "pipeline", **parts)
 
 
 @pytest.fixture
@@ -74,6 +78,54 @@ def both_counts(pipeline):
     return dict(found), {key: set(values) for key, values in old.items()}
 
 
+def logical(pipeline, folder, targets):
+    """All words and counts of all keys, as verbs read them, in the targets' formats."""
+    with StateReader(pipeline.checkpoint, migrations=folder, targets=targets) as reader:
+        lists = {key: list(map(word_of, each)) for (key,), each in reader.entries("words")}
+        counts = defaultdict(dict)
+        for (key, word), value in reader.entries("counts"):
+            counts[key][word] = value["n"]
+            assert word == word_of(value)
+    return lists, dict(counts)
+
+
+def word_of(value):
+    return value["word"] if "word" in value else value["text"]["word"]
+
+
+def check_logical(pipeline, folder, model, targets=None):
+    lists, counts = logical(pipeline, folder, targets)
+    assert lists == {key: each for key, each in model.words.items() if each}
+    assert counts == {key: each for key, each in model.counts.items() if each}
+
+
+PAGED = pytest.param("paged", marks=pytest.mark.long)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", ["paged"], indirect=True)
+def test_lists_and_maps_in_pages_migrate_by_touch_and_the_rest_by_a_backfill(words, folder):
+    model = Model()
+    words.feed(FIRST)
+    words.deploy_natively(Words())
+    model.run(FIRST)
+    words.feed(SECOND[:2])
+    words.deploy_natively(migrated(NewWords(), migrations=folder))
+    model.run(SECOND[:2])
+    touched = [key for key, _, _ in SECOND[:2]]
+    assert dict(map(tuple, words.handed_by_batch[1])) == model.seen(touched)
+    check_logical(words, folder, model)
+    left = backfill_status(words.checkpoint, migrations=folder).families
+    assert set(left) == {"words", "counts"}
+    plan = backfill(words.checkpoint, migrations=folder, keys_per_chunk=2)
+    assert plan.families == left
+    words.feed(SECOND[2:])
+    words.deploy_natively(migrated(NewWords(), migrations=folder))
+    model.run(SECOND[2:])
+    check_logical(words, folder, model)
+    assert backfill_status(words.checkpoint, migrations=folder).keys_left == 0
+
+
 @pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
 @pytest.mark.parametrize(
     ("old", "new"), [(Words, NewWords), (WordsInPandas, NewWordsInPandas)], ids=["rows", "pandas"]
@@ -101,6 +153,7 @@ def test_a_list_migrates_whole_and_a_map_entry_by_entry(words, folder, old, new)
     assert "k2" not in old
 
 
+@pytest.mark.parametrize("words", ["native", PAGED], indirect=True)
 def test_lists_and_maps_go_back(words, folder):
     model = Model()
     again = [(f"k{n}", "w", "add") for n in range(0, 10, 2)]
@@ -113,10 +166,10 @@ def test_lists_and_maps_go_back(words, folder):
         words.deploy_natively(migrated(processor(), migrations=folder, targets=targets))
         model.run(batch)
     assert dict(map(tuple, words.handed_by_batch[2])) == model.seen([key for key, _, _ in again])
-    lists, _ = both_words(words)
-    assert lists == {key: each for key, each in model.words.items() if each}
-    counts, _ = both_counts(words)
-    assert counts == {key: each for key, each in model.counts.items() if each}
+    check_logical(words, folder, model, targets)
+    if not isinstance(words, PagedPipeline):
+        assert both_words(words)[0] == {key: each for key, each in model.words.items() if each}
+        assert both_counts(words)[0] == {key: each for key, each in model.counts.items() if each}
 
 
 def test_the_files_tell_the_types_that_sparks_reader_tells(words):
