@@ -13,6 +13,7 @@ from statemigrate.cli.options import TARGETS_SAID, Settings, configuration
 from statemigrate.configuration import NamedCheckpoint
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Places = TypeVar("Places", str, tuple[str, ...])
 CHECKPOINT = "STATEMIGRATE_CHECKPOINT"
 """The environment variable that names the checkpoint."""
 _CHECKPOINT_HELP = (
@@ -66,6 +67,18 @@ def checkpoint_named(command: Command) -> Command:
         "--checkpoint", metavar="PATH", callback=_one_checkpoint, help=_CHECKPOINT_HELP
     )
     return argument(option(as_configured(command)))
+
+
+def places_named(ctx: click.Context, parameter: click.Parameter, said: Places) -> Places:  # noqa: ARG001
+    """The paths of checkpoints that an argument names; what has no name is a path."""
+    if isinstance(said, tuple):
+        return tuple(map(_path_of, said))
+    return _path_of(said)
+
+
+def _path_of(said: str) -> str:
+    named = configuration().checkpoints.get(said)
+    return said if named is None else named.path
 
 
 def as_configured(command: Command) -> Command:

@@ -1,5 +1,7 @@
 """Nothing that a page shows escapes being run, or says what is not so."""
 
+import importlib
+import pkgutil
 import re
 import shlex
 
@@ -8,8 +10,10 @@ import pytest
 from support import pages
 from support.pages import DOCS, FENCE, PROGRAMS, TOP, Page, all_pages
 
-import statemigrate
+import statemigrate.errors
 from statemigrate.cli import main
+from statemigrate.formats import Struct
+from statemigrate.scripts.inference import infer_transforms
 
 LANGUAGES = {"console", "python", "sh", "text"}
 INLINE = re.compile(r"`statemigrate\s+([a-z][^`]*)`")
@@ -73,3 +77,31 @@ def test_expected_output_is_compared_to_the_last_line():
         else:
             with pytest.raises(AssertionError, match="but the page has"):
                 pages.compare("a command", shown, printed)
+
+
+def kinds_of(error: type[Exception]) -> set[str]:
+    return {error.__name__}.union(*map(kinds_of, error.__subclasses__()))
+
+
+def test_every_error_has_its_line_in_the_index():
+    for module in pkgutil.walk_packages(statemigrate.__path__, "statemigrate."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    listed = re.findall(r"^\| `(\w+Error)` \|", Page(DOCS / "errors.md").text, re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert {"ScriptError", "ExportError"} < set(listed)
+    assert set(listed) == kinds_of(statemigrate.errors.StatemigrateError)
+
+
+def test_what_autogenerate_is_said_to_ask_is_what_it_asks():
+    rows = re.findall(
+        r"^\| `(.+)` \| `(.+)` \| (.+) \|$", Page(DOCS / "autogenerate.md").text, re.MULTILINE
+    )
+    assert len(rows) >= 15
+    for before, after, said in rows:
+        written = infer_transforms(Struct(before), Struct(after)).source
+        upgrade = written.partition("def downgrade")[0]
+        if said.startswith("nothing to ask"):
+            assert "QUESTION" not in upgrade, before
+        else:
+            assert f"# QUESTION: {said}" in upgrade, before

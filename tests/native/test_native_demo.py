@@ -1,11 +1,14 @@
 """The demonstration on Spark's own state: plain Spark, a crash, adoption, migration, retirement."""
 
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner
 
 from statemigrate.cli import main
+from statemigrate.demo.keeping import next_commands
+from statemigrate.demo.stage.places import DemoFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
@@ -13,7 +16,7 @@ EVENTS, KEYS = 6_000, 2_000
 
 
 @pytest.mark.parametrize("engine", ["native", "paged"])
-def test_every_key_is_right_on_sparks_own_state(tmp_path, engine):
+def test_every_key_is_right_on_sparks_own_state(tmp_path, monkeypatch, engine):
     arguments = ["demo", "--json", "--engine", engine, "--directory", str(tmp_path / "demo")]
     arguments += ["--partitions", "2", "--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
@@ -33,6 +36,10 @@ def test_every_key_is_right_on_sparks_own_state(tmp_path, engine):
     assert (migration["left"], migration["retired"]) == (0, ["auctions"])
     times = figures["batch_milliseconds"]
     assert times["before"]["rows"] + times["after"]["rows"] == EVENTS
+    monkeypatch.chdir(tmp_path / "demo")
+    for command in next_commands(DemoFolder(tmp_path / "demo")):
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
 
 
 def test_a_directory_that_sparks_readers_cannot_open_is_refused_at_once(tmp_path):

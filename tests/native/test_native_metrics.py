@@ -6,7 +6,7 @@ import pytest
 from control_pipeline import ControlPipeline, StrictAmounts
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from support.metric_points import RaisingProvider, points, readme_code
+from support.metric_points import RaisingProvider, page_code, points
 from support.monitoring import LAG, Scraped, unknown, used
 from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
@@ -117,7 +117,7 @@ def test_an_instrument_that_raises_does_not_stop_the_query_of_the_readme(
     scripts.write()
     monkeypatch.chdir(tmp_path)
     names = {"spark": spark, "Totals": StrictAmounts, "CHECKPOINT": str(tally.checkpoint)}
-    exec(readme_code(1), names)  # noqa: S102 - the README's own code
+    exec(page_code(1), names)  # noqa: S102 - the page's own code
     raising = NativeMetrics(
         names["totals"], tally.checkpoint, query="raising", meter_provider=RaisingProvider()
     )

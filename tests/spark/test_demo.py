@@ -1,6 +1,7 @@
 """The whole demonstration, small: it must hold, and it must notice when something does not."""
 
 import json
+import shlex
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from statemigrate.cli import main
+from statemigrate.demo.keeping import next_commands
 from statemigrate.demo.killing import FILES, KILL_FROM
 from statemigrate.demo.run import compare_outcomes
 from statemigrate.demo.stage.places import DemoFolder
@@ -22,7 +24,7 @@ EVENTS, KEYS = 6_000, 2_000
 def run(tmp_path_factory):
     """Run it by its command; the folder and the figures."""
     root = tmp_path_factory.mktemp("demo") / "a b"
-    arguments = ["demo", "--json", "--directory", str(root), "--partitions", "2"]
+    arguments = ["demo", "--json", "--keep", str(root), "--partitions", "2"]
     arguments += ["--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
@@ -57,6 +59,15 @@ def test_values_were_migrated_by_touch_and_by_backfill_until_none_was_left(run):
     assert migration["touched"] + migration["backfilled"] == migration["old_values"]
     assert migration["left"] == 0
     assert migration["retired"] == ["auctions"]
+
+
+def test_what_it_says_to_type_next_works(run, monkeypatch):
+    folder, _ = run
+    monkeypatch.chdir(folder.root)
+    for command in next_commands(folder):
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+        assert "no value" not in done.output
 
 
 def test_a_bid_too_much_or_a_lost_key_is_noticed(run):

@@ -1,6 +1,7 @@
 """The demonstration of a rewrite, small: every key is right, and each part shows what it must."""
 
 import json
+import shlex
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from statemigrate.cli import main
+from statemigrate.demo.keeping import next_commands
 from statemigrate.demo.killing import FILES, FIRST_FILES, KILL_FROM
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.verdict.rewritten import compare_rewritten
@@ -21,7 +23,7 @@ RIGHT = {"missing": 0, "unexpected": 0, "differing": 0, "counted_twice": 0, "exa
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("demo") / "rewritten"
-    arguments = ["demo", "--json", "--engine", "rewrite", "--directory", str(root)]
+    arguments = ["demo", "--json", "--engine", "rewrite", "--keep", str(root)]
     arguments += ["--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
@@ -66,6 +68,19 @@ def test_rows_of_one_auction_were_merged_into_three_partitions(run):
     assert sum(rewrite["partitions"]) == auctions
     offsets = (folder.new_checkpoint / "offsets" / str(FILES - 1)).read_text()
     assert "RocksDBStateStoreProvider" in offsets
+
+
+def test_what_it_says_to_type_next_works(run, monkeypatch):
+    folder, _ = run
+    monkeypatch.chdir(folder.root)
+    for command in next_commands(folder):
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+        if " get " in command:
+            right = pq.read_table(folder.expected).to_pylist()
+            (one,) = [row for row in right if row["entity"] == command.split()[-1]]
+            shown = json.loads(done.stdout)
+            assert (shown["count"], shown["max"]) == (one["bids"], one["highest"])
 
 
 def test_another_mean_is_noticed(run):

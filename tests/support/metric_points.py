@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry.metrics import Counter, NoOpMeterProvider
 from opentelemetry.metrics import NoOpMeter as Meter
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 PREFIX = "statemigrate."
 
 
@@ -38,10 +38,10 @@ def value_of(point: Any) -> Any:
     return (point.count, round(point.sum, 9)) if hasattr(point, "bucket_counts") else point.value
 
 
-def readme_code(number: int) -> str:
-    """The code blocks of the README's section on metrics."""
-    section = README.read_text().split("\n## Metrics\n")[1].split("\n## ")[0]
-    return re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[number]
+def page_code(number: int) -> str:
+    """The code blocks of the page on metrics."""
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return blocks[number]
 
 
 class RaisingProvider(NoOpMeterProvider):

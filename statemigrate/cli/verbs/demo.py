@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 from contextlib import closing
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _LIVE = (300_000, 100_000, 4)
 _SIZES = {"embedded": _LIVE, "native": _LIVE, "paged": _LIVE, "rewrite": (120_000, 40_000, 2)}
 """By engine: events, keys and partitions where they are not said."""
+_FOLDER = "statemigrate-demo"
+"""Where a demonstration is kept unless it is said."""
 
 
 @click.command(epilog="Example: statemigrate demo --events 30000 --keys 10000")
@@ -43,9 +46,15 @@ _SIZES = {"embedded": _LIVE, "native": _LIVE, "paged": _LIVE, "rewrite": (120_00
 )
 @click.option("--seed", default=7, show_default=True, help="Another seed, other events.")
 @click.option(
+    "--keep",
     "--directory",
+    "kept",
+    metavar="[FOLDER]",
+    is_flag=False,
+    flag_value=_FOLDER,
     type=click.Path(path_type=Path),
-    help="New or empty directory to use, and to keep.  [default: a temporary one]",
+    help="Leave checkpoint, scripts, sink and jobs in a new or empty folder, by default "
+    f"{_FOLDER}, and say what to type there.",
 )
 @click.option(
     "--engine",
@@ -69,7 +78,7 @@ def demo(
     keys: int | None,
     partitions: int | None,
     seed: int,
-    directory: Path | None,
+    kept: Path | None,
     engine: str,
     master: str,
 ) -> None:
@@ -92,19 +101,35 @@ def demo(
     from statemigrate.files.java import require_java
 
     require_java()
-    root = directory or Path(tempfile.mkdtemp(prefix="statemigrate-demo-"))
+    root = kept or Path(tempfile.mkdtemp(prefix="statemigrate-demo-"))
     try:
-        figures = _run(options, DemoFolder.create(root, options), settings)
+        folder = DemoFolder.create(root, options)
+        figures = _run(options, folder, settings)
     except KeyboardInterrupt:
-        if directory is None:
+        if kept is None:
             shutil.rmtree(root, ignore_errors=True)
         raise
-    if directory is None and figures.is_good:
-        shutil.rmtree(root)
-    elif not settings.json:
+    if figures.is_good:
+        _leave(folder, root, settings, is_kept=kept is not None)
+        return
+    if not settings.json:
         console().print(f"All files are in {root}")
-    if not figures.is_good:
-        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(1)
+
+
+def _leave(folder: DemoFolder, root: Path, settings: Settings, *, is_kept: bool) -> None:
+    from statemigrate.demo.keeping import keep, next_commands
+
+    if is_kept:
+        keep(folder)
+        lines = [f"Kept in {root}. Next:", f"  cd {shlex.quote(str(root))}"]
+        lines += [f"  {command}" for command in next_commands(folder)]
+    else:
+        shutil.rmtree(root)
+        lines = ["Nothing of it is left; --keep leaves checkpoint, scripts and sink to look at."]
+    if not settings.json:
+        for line in lines:
+            console().print(line)
 
 
 def _options(*values: Any) -> DemoOptions:

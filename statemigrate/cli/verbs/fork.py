@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from statemigrate.cli.checkpoints import places_named
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import print_json, print_sentence
 from statemigrate.cli.progress import progress_bar
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate fork /data/checkpoints/orders /backup/orders-11-22")
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", callback=places_named)
+@click.argument("new", callback=places_named)
 @click.option(
     "--at-batch",
     type=click.IntRange(min=0),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from statemigrate.cli.checkpoints import places_named
 from statemigrate.cli.options import Settings, configuration, shared_options, target_option
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
@@ -91,8 +92,8 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", callback=places_named)
+@click.argument("new", callback=places_named)
 @new_code_options
 @click.option(
     "--source",
@@ -167,7 +168,7 @@ def plan_or_make(
 
 
 @click.command(epilog="Example: statemigrate verify checkpoints/orders checkpoints/orders-2")
-@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW")
+@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW", callback=places_named)
 @shared_options()
 @click.pass_obj
 def verify(settings: Settings, places: tuple[str, ...]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from statemigrate.cli.checkpoints import places_named
 from statemigrate.cli.options import Settings, shared_options, target_option
 from statemigrate.cli.verbs.rewrite import new_code_options, plan_or_make, said_options
 
@@ -16,7 +17,7 @@ _EPILOG = (
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("new")
+@click.argument("new", callback=places_named)
 @click.option(
     "--from",
     "tables",

@@ -31,7 +31,8 @@ from statemigrate.demo.verdict.comparison import Comparison
 from statemigrate.demo.verdict.figures import Figures
 from statemigrate.demo.verdict.rewritten import RewriteFigures
 
-_COLUMNS = ("batch", "events", "old left", "by touch", "by backfill", "batch ms", "w/o backfill")
+# Eighty columns of a terminal hold them.
+_COLUMNS = ("batch", "events", "old left", "by touch", "backfilled", "batch ms", "ms without")
 
 
 class DemoView:
@@ -86,7 +87,8 @@ class DemoView:
     def _act(self, step: ActBegun) -> None:
         self._screen.print()
         self._screen.print(step.title, style="bold cyan")
-        self._screen.print(step.explanation, soft_wrap=False)
+        if step.explanation:
+            self._screen.print(step.explanation, soft_wrap=False)
         self._has_header = False
         if self._task is not None:
             self._bar.remove_task(self._task)
@@ -94,6 +96,8 @@ class DemoView:
 
     def _batch(self, step: BatchDone) -> None:
         self._line(_COLUMNS, _line(step.batch))
+        if step.batch.retired:
+            self._screen.print(f"{'dropped:':>{WIDTH}} {', '.join(step.batch.retired)}")
         if step.migrating and self._task is not None:
             text = self._migrated.after(step.batch)
             total, done = self._migrated.total, self._migrated.done
@@ -163,18 +167,17 @@ def _line(batch: Batch) -> str:
         f"{batch.milliseconds:,.0f}",
         "-" if alone is None else f"{alone:,.0f}",
     )
-    dropped = f"  dropped: {', '.join(batch.retired)}" if batch.retired else ""
-    return "".join(cell.rjust(WIDTH) for cell in cells) + dropped
+    return "".join(cell.rjust(WIDTH) for cell in cells)
 
 
 def _verdicts(figures: Figures | RewriteFigures) -> Table:
-    columns = ("keys compared", "missing", "unexpected", "differing", "counted twice")
-    table = Table("compared with Spark SQL", title_style="bold", title="Verdict")
+    columns = ("keys", "missing", "unexpected", "differing", "counted twice")
+    table = Table("", title_style="bold", title="Compared with Spark SQL")
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("")
     table.add_row("the state", *_cells(figures.state))
-    table.add_row("the last output", *_cells(figures.output))
+    table.add_row("the output", *_cells(figures.output))
     return table
 
 

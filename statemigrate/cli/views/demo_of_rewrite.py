@@ -10,7 +10,7 @@ from statemigrate.demo.verdict.rewritten import RewriteFigures, RewritingFigures
 from statemigrate.errors import StatemigrateError
 
 PLAIN_COLUMNS = ("batch", "events", "batch ms")
-WIDTH = 13
+WIDTH = 11
 
 
 def plain_line(batch: Batch) -> str:

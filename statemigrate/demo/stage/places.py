@@ -44,7 +44,7 @@ class DemoFolder:
                 f"{root} is in use for something else",
                 expected="a new or an empty directory",
                 found="a directory with something in it" if root.is_dir() else "a file",
-                next_action="name another one with --directory",
+                next_action="name another one: --keep FOLDER",
                 path=str(root),
             )
         folder = cls(root.resolve())
@@ -82,8 +82,18 @@ class DemoFolder:
 
     @property
     def migrations(self) -> Path:
-        """The scripts of a rewrite."""
+        """The scripts of a rewrite, or of a demonstration that is kept."""
         return self.root / "migrations"
+
+    @property
+    def jobs(self) -> Path:
+        """The code of the deployments, where the demonstration is kept."""
+        return self.root / "jobs"
+
+    @property
+    def project(self) -> Path:
+        """What a kept demonstration says to commands that are run in its folder."""
+        return self.root / "pyproject.toml"
 
     @property
     def output(self) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.operators.user_stores import OperatorStore
-from statemigrate.deployment import StoredFamily, StoredStore
+from statemigrate.deployment import StoredFamily, StoredStore, store_of
 from statemigrate.formats import Format
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
@@ -48,9 +48,12 @@ class OperatorRows:
         """See `Kept`."""
         return struct_from_json(self._found[store].key).struct_type()
 
-    def rows(self, family: StoredFamily) -> DataFrame:
-        """See `Kept`."""
-        return _shown(self._reader, self._found[family.name])
+    def rows(self, family: StoredFamily) -> DataFrame | None:
+        """See `Kept`: they are of one revision, whose family may have a name of its own."""
+        name = store_of(family.name)
+        (held,) = self.stores[name].families
+        is_held = held.revision == family.revision
+        return _shown(self._reader, self._found[name]) if is_held else None
 
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_of
 from statemigrate.state.logical import arranged, in_target
 from statemigrate.state.native.meeting import collisions
 from statemigrate.state.native.operators import together
@@ -60,7 +60,7 @@ class Together:
         return self._of(family.name).value_of(family)
 
     def _of(self, name: str) -> Kept:
-        return self._operators if name in self._operators.stores else self._main
+        return self._operators if store_of(name) in self._operators.stores else self._main
 
 
 class SparkState:

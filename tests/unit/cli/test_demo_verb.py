@@ -2,7 +2,10 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -84,14 +87,57 @@ def test_without_java_nothing_is_started(run, monkeypatch, tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_directory_in_use_is_refused(run, tmp_path, monkeypatch):
-    java = tmp_path / "java" / "bin" / "java"
-    java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
-    java.chmod(0o755)
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    program = tmp_path / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    output = run("demo", "--directory", str(tmp_path), code=1).output
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize("option", ["--keep", "--directory"])
+def test_a_directory_in_use_is_refused(run, tmp_path, option):
+    output = run("demo", option, str(tmp_path), code=1).output
     assert "a new or an empty directory" in output
+    assert "--keep FOLDER" in output
+
+
+def ended(options, folder, settings):
+    entities = pa.table({"entity": ["person-1", "auction-30", "auction-4"]})
+    pq.write_table(entities, folder.expected)
+    return GOOD
+
+
+@pytest.mark.usefixtures("java")
+def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("statemigrate.cli.verbs.demo._run", ended)
+    output = run("demo", "--keep", "--partitions", "2").output
+    assert output.splitlines() == [
+        "Kept in statemigrate-demo. Next:",
+        "  cd statemigrate-demo",
+        "  statemigrate status",
+        "  statemigrate get auctions auction-30",
+        "  statemigrate history auctions",
+    ]
+    monkeypatch.chdir("statemigrate-demo")
+    assert {each.name for each in Path().iterdir()} >= {"pyproject.toml", "migrations", "output"}
+    assert sorted(each.name for each in Path("jobs").iterdir()) == [
+        "after.py",
+        "before.py",
+        "embedded.py",
+    ]
+    assert "Group item and price" in run("history", "auctions").output
+
+
+@pytest.mark.usefixtures("java")
+def test_what_is_not_kept_leaves_the_word_that_it_could_be(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("statemigrate.cli.verbs.demo._run", ended)
+    places = []
+    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: places.append(tmp_path / "x") or places[0])
+    assert "--keep leaves checkpoint, scripts and sink" in run("demo").output
+    assert not places[0].exists()
 
 
 def test_the_help_says_what_the_run_shows(run):
@@ -110,8 +156,9 @@ def test_a_batch_is_a_line_with_its_figures():
     lines = text.splitlines()
     assert lines[1:3] == ["Act 2", "what happens"]
     assert lines[4].split() == ["5", "250", "1,234", "131", "683", "100", "80"]
-    assert lines[5].endswith("dropped: auctions")
-    assert lines[6].split()[-1] == "-"
+    assert lines[6].split() == ["dropped:", "auctions"]
+    assert lines[7].split()[-1] == "-"
+    assert max(map(len, lines)) <= 80
 
 
 def test_the_kill_says_how_far_the_batch_was():

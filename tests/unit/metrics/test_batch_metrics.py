@@ -9,7 +9,7 @@ import time
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from support.metric_points import RaisingProvider, metrics, points, readme_code
+from support.metric_points import RaisingProvider, metrics, page_code, points
 
 from statemigrate import BatchProgress, EmbeddedMetrics, StatemigrateError
 from statemigrate.embedded.progress import FamilyProgress
@@ -179,7 +179,7 @@ def test_the_code_of_the_readme_exports_what_a_batch_did():
         f"options.metrics.committed({FIRST!r})\n"
         f"provider.shutdown()\n"
     )
-    exported = json.loads(run(f"{readme_code(0)}\n{more}"))
+    exported = json.loads(run(f"{page_code(0)}\n{more}"))
     (scope,) = exported["resource_metrics"][0]["scope_metrics"]
     (migrated,) = (m for m in scope["metrics"] if m["name"] == "statemigrate.values.migrated")
     assert {
