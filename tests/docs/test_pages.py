@@ -10,9 +10,9 @@ from support.pages import DOCS, Page, Reader, all_pages
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 CHECKED_MORE = {"tutorial.md", "in-ci.md", "quarantine.md"}
-# tests/native follows the first, on each version of Spark, and compares the state as well;
-# tests/checkpoints the second, on a query's checkpoint.
-ELSEWHERE = {"spark-state.md", "fork.md"}
+# tests/native follows the first two, on each version of Spark, and compares the state as well;
+# tests/checkpoints the third, on a query's checkpoint.
+ELSEWHERE = {"practice.md", "spark-state.md", "fork.md"}
 # What runs in Spark's workers needs the reader's environment on the path.
 ACTIVATED = {"rewriting/pandas-state.md", "rewriting/transform-with-state.md"}
 

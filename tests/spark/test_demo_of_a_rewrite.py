@@ -1,12 +1,12 @@
 """The demonstration of a rewrite, small: every key is right, and each part shows what it must."""
 
 import json
-import shlex
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from support.typed import typed
 
 from statemigrate.cli import main
 from statemigrate.demo.keeping import next_commands
@@ -70,17 +70,18 @@ def test_rows_of_one_auction_were_merged_into_three_partitions(run):
     assert "RocksDBStateStoreProvider" in offsets
 
 
-def test_what_it_says_to_type_next_works(run, monkeypatch):
+def test_what_it_says_to_type_next_works(run):
     folder, _ = run
-    monkeypatch.chdir(folder.root)
-    for command in next_commands(folder):
-        done = CliRunner().invoke(main, shlex.split(command)[1:])
-        assert done.exit_code == 0, done.output
-        if " get " in command:
-            right = pq.read_table(folder.expected).to_pylist()
-            (one,) = [row for row in right if row["entity"] == command.split()[-1]]
-            shown = json.loads(done.stdout)
-            assert (shown["count"], shown["max"]) == (one["bids"], one["highest"])
+    commands = next_commands(folder)
+    history, one, verified = (typed(each, folder.root) for each in commands)
+    assert "with the mean of its bids" in history
+    entity = commands[1].split()[-1]
+    (right,) = [
+        row for row in pq.read_table(folder.expected).to_pylist() if row["entity"] == entity
+    ]
+    shown = json.loads(one)
+    assert (shown["count"], shown["max"]) == (right["bids"], right["highest"])
+    assert "made again from the old rows" in verified
 
 
 def test_another_mean_is_noticed(run):
