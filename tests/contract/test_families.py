@@ -60,7 +60,7 @@ def emptied(database: Database, make: Any, **options: Any) -> Any:
         column.delete(key) if value is None else column.put(key, value)
 
     def write_many(keys: list[bytes], values: list[bytes | None]) -> None:
-        database.write(("notes", *each) for each in zip(keys, values, strict=True))
+        database.write([("notes", keys, values)])
 
     return make(
         "notes", "base", FORMAT, column=column, write=write, write_many=write_many, **options

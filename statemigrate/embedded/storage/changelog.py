@@ -36,7 +36,8 @@ _ROWS_A_BLOCK = 16_384
 _BYTES_A_BLOCK = 32 << 20
 _LARGE = 4_096
 """Bytes from which on a record counts towards a block's; a block of smaller ones is full before."""
-_Columns = tuple[list[str], list[bytes], list[bytes | None]]
+Columns = tuple[list[str], list[bytes], list[bytes | None]]
+"""Family, key and value of each record of a block."""
 
 
 def _schema() -> Any:
@@ -166,15 +167,20 @@ def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:
 def read_changelog(
     path: Path, reference: FileReference
 ) -> Iterator[tuple[str, bytes, bytes | None]]:
-    """The records of a changelog, in order; each block is checked in full before its first record.
+    """The records of a changelog, in order; see `read_blocks`."""
+    for columns in read_blocks(path, reference):
+        yield from zip(*columns, strict=True)
+
+
+def read_blocks(path: Path, reference: FileReference) -> Iterator[Columns]:
+    """The blocks of a changelog, in order; each is checked in full before it is handed out.
 
     Checksums do not help against who can write the file that holds them. Raises `CorruptFileError`.
     """
     verify(path, reference)
     try:
         with confined(path).open() as file:
-            for columns in _blocks(file, reference.size):
-                yield from zip(*columns, strict=True)
+            yield from _blocks(file, reference.size)
     except ValueError as error:
         raise CorruptFileError(
             f"{path} is not a changelog",
@@ -185,7 +191,7 @@ def read_changelog(
         ) from error
 
 
-def _blocks(file: IO[bytes], size: int) -> Iterator[_Columns]:
+def _blocks(file: IO[bytes], size: int) -> Iterator[Columns]:
     stream = messages(file, size)
     first = next(stream, None)
     if first is None or first.kind != SCHEMA:
@@ -207,7 +213,7 @@ def _check_schema(data: bytes) -> None:
         raise ValueError(f"another schema: {str(found)[:200]}")
 
 
-def _columns(data: bytes) -> _Columns:
+def _columns(data: bytes) -> Columns:
     import pyarrow as pa
 
     with _understood():

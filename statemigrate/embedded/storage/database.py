@@ -6,7 +6,7 @@ is worth nothing: `proof` tells which copies may be believed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from statemigrate.errors import CheckpointError, CheckpointInUseError
 
 META = "(meta)"
 """The engine's own column family; no store can have this name."""
+Run = tuple[str, Sequence[bytes], Sequence[bytes | None]]
+"""Records of one family: their keys, and their values, None for a delete."""
 _PREFIX = "family:"
 _LOCKED = ("While lock file", "lock hold by current process")
 _MEGABYTE = 1 << 20
@@ -86,38 +88,22 @@ class Database:
                 self._columns[family] = self._column(_PREFIX + family)
         return self._columns[family]
 
-    def write(self, records: Iterable[tuple[str, bytes, bytes | None]]) -> None:
-        """Write many records at once: family, key and value, which is None for a delete."""
+    def write(self, runs: Iterable[Run]) -> None:
+        """Write many records at once."""
         from rocksdict import WriteBatch
 
         with translated(self.path):
             batch = WriteBatch(raw_mode=True)
             put, delete, handles = batch.put, batch.delete, self._handles
-            for family, key, value in records:
+            for family, keys, values in runs:
                 if family not in handles:
                     handles[family] = self._handle(family)
-                if value is None:
-                    delete(key, handles[family])
-                else:
-                    put(key, value, handles[family])
-            self._database.write(batch, self._write_options)
-
-    def write_many(
-        self, family: str, keys: Iterable[bytes], values: Iterable[bytes | None]
-    ) -> None:
-        """`write` for records of one family."""
-        from rocksdict import WriteBatch
-
-        with translated(self.path):
-            if family not in self._handles:
-                self._handles[family] = self._handle(family)
-            batch, handle = WriteBatch(raw_mode=True), self._handles[family]
-            put, delete = batch.put, batch.delete
-            for key, value in zip(keys, values, strict=True):
-                if value is None:
-                    delete(key, handle)
-                else:
-                    put(key, value, handle)
+                handle = handles[family]
+                for key, value in zip(keys, values, strict=True):
+                    if value is None:
+                        delete(key, handle)
+                    else:
+                        put(key, value, handle)
             self._database.write(batch, self._write_options)
 
     def _handle(self, family: str) -> Any:

@@ -226,7 +226,7 @@ class Partition:
     def _write_many(
         self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]
     ) -> None:
-        self._database.write_many(family, keys, values)
+        self._database.write([(family, keys, values)])
         self._log.add_many(family, keys, values)
 
     def _write_meta(self, key: bytes, value: bytes | None) -> None:

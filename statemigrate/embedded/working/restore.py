@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from itertools import groupby, islice
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
-from statemigrate.embedded.storage.changelog import read_changelog
-from statemigrate.embedded.storage.database import META, Database, translated
+from statemigrate.embedded.storage.changelog import read_blocks
+from statemigrate.embedded.storage.database import META, Database, Run, translated
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.embedded.storage.snapshots import restore_snapshot
@@ -141,16 +142,34 @@ def _replay(database: Database, changelog: ChangelogReference, directory: Path) 
     meta = database.column(META)
     meta.put(STATE, UNCOMMITTED)
     path = changelog.file.within(directory)
-    for is_write, records in groupby(read_changelog(path, changelog.file), key=_is_write):
-        if is_write:
-            while block := list(islice(records, _AT_ONCE)):
-                database.write(block)
-        else:
-            for _, name, _ in records:
-                database.drop(name.decode())
+    for families, keys, values in read_blocks(path, changelog.file):
+        for start in range(0, len(keys), _AT_ONCE):
+            end = start + _AT_ONCE
+            _repeat(database, families[start:end], keys[start:end], values[start:end])
     meta.put(STATE, changelog.state.encode())
 
 
-def _is_write(record: tuple[str, bytes, bytes | None]) -> bool:
+def _repeat(
+    database: Database, families: list[str], keys: list[bytes], values: list[bytes | None]
+) -> None:
+    for is_write, runs in groupby(_runs(families, keys, values), key=_is_write):
+        if is_write:
+            database.write(runs)
+        else:
+            for _, names, _ in runs:
+                for name in names:
+                    database.drop(name.decode())
+
+
+def _runs(families: list[str], keys: list[bytes], values: list[bytes | None]) -> Iterator[Run]:
+    """The records of one family after the other, in order."""
+    start = 0
+    for family, same in groupby(families):
+        end = start + len(list(same))
+        yield family, keys[start:end], values[start:end]
+        start = end
+
+
+def _is_write(run: Run) -> bool:
     # A family that is dropped has its name as the key.
-    return record[0] != ""
+    return run[0] != ""
