@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.adopt import adopt, undo_adoption
     from statemigrate.commands.applied import record_applied
-    from statemigrate.commands.backfill import backfill, backfill_status, pause_backfill
+    from statemigrate.commands.backfill import backfill
     from statemigrate.commands.check import check
+    from statemigrate.commands.chunked_backfill import backfill_status, pause_backfill
     from statemigrate.commands.dry_run import dry_run, dry_run_file
     from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
@@ -91,7 +92,8 @@ _NAMES = {
     "statemigrate.commands.adopt": "adopt undo_adoption",
     "statemigrate.commands.applied": "record_applied",
     "statemigrate.commands.writing.autogenerate": "autogenerate",
-    "statemigrate.commands.backfill": "backfill backfill_status pause_backfill",
+    "statemigrate.commands.backfill": "backfill",
+    "statemigrate.commands.chunked_backfill": "backfill_status pause_backfill",
     "statemigrate.commands.writing.baseline": "baseline",
     "statemigrate.commands.writing.likeness": "autogenerate_like",
     "statemigrate.commands.check": "check",

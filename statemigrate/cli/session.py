@@ -12,8 +12,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -94,6 +92,8 @@ def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
 
 def _started() -> SparkSession:
     from pyspark.sql import SparkSession
+
+    from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
 
     configuration = (Path(__file__).parent / "log4j2.properties").as_uri()
     settings = {

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemigrate.budget import OnError
 from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.planning import offline_plans
 from statemigrate.embedded.engine.offline import StoppedBackfill, stopped
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.errors import StartupError
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.pace import Pace
-from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
-from statemigrate.native.backfill.presence import require_control_source
-from statemigrate.native.backfill.progress import BackfillStatus
-from statemigrate.native.backfill.progress import backfill_status as status_of
-from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.spark_state.session import session_of
-from statemigrate.pages.record import is_paged
-from statemigrate.pages.startup.leftovers import older
-from statemigrate.scripts import ScriptFolder
-from statemigrate.state.opening import is_embedded, open_state, require_own_state
-from statemigrate.state.protocol import planned
+from statemigrate.state.opening import is_embedded
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from statemigrate.migration import Lineage
+    from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.spark_state.session import Spark
-
-__all__ = ["backfill", "backfill_status", "pause_backfill"]
-
-_KEYS_PER_CHUNK = 10_000
 
 
 def backfill(  # noqa: PLR0913 - all but one by name
@@ -85,68 +65,17 @@ def backfill(  # noqa: PLR0913 - all but one by name
         with stopped(layout) as query:
             plans = offline_plans(layout, migrations, targets or {}, accept_edited)
             return query.backfill(plans, on_error=on_error, tick=progress)
-    pace = _pace(keys_per_chunk, share, keys_per_second)
-    path = str(checkpoint)
-    # Said before Spark takes its time to start.
-    files = ChunkFiles(path)
-    files.directory.require_query()
-    require_own_state(path)
-    require_control_source(files)
-    scripts = ScriptFolder(migrations).survey()
-    session = session_of(spark, path)
-    _check_start(path, scripts.every(), targets or {}, accept_edited, operator, session)
-    most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
-    named: dict[str, Any] = {"operator": operator, "spark": session, "older": older}
-    return plan_backfill(path, scripts, targets or {}, most, pace=pace, **named)
+    # Not before it is known that the state is Spark's: little state is to be done in no time.
+    from statemigrate.commands.chunked_backfill import chunked_backfill
 
-
-def backfill_status(
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
-    spark: Spark = None,
-) -> BackfillStatus:
-    """How far a backfill of Spark's own state is; reads all keys that are left.
-
-    The parameters and errors are those of `backfill`.
-    """
-    path = str(checkpoint)
-    ChunkFiles(path).directory.require_query()
-    scripts = ScriptFolder(migrations).survey()
-    session = session_of(spark, path)
-    return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
-
-
-def _pace(
-    keys_per_chunk: int | None, share: float | None, keys_per_second: float | None
-) -> Pace | None:
-    pace = Pace.of(share, keys_per_second)
-    if pace is not None and keys_per_chunk is not None:
-        raise StartupError(
-            "a backfill has chunks of one size, or of what a share or a rate allows",
-            expected="keys_per_chunk, or share and keys_per_second",
-            found="both",
-            next_action="leave keys_per_chunk out where a share or a rate decides",
-        )
-    return pace
-
-
-def _check_start(
-    path: str,
-    lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str],
-    operator: int | None,
-    spark: SparkSession,
-) -> None:
-    """Raise `StartupError` where the query would refuse to start with these scripts."""
-    # What is in pages is compared with the scripts where it is looked for.
-    reader = SparkCheckpoint(path, spark)
-    if reader.last_batch() is None or is_paged(reader.files):
-        return
-    opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
-    with closing(opened) as state:
-        for store in (state.stores.keys() & lineages.keys()) - state.operator_stores:
-            planned(state, store, lineages, targets, accept_edited)
+    return chunked_backfill(
+        str(checkpoint),
+        migrations,
+        targets or {},
+        accept_edited,
+        keys_per_chunk=keys_per_chunk,
+        share=share,
+        keys_per_second=keys_per_second,
+        operator=operator,
+        spark=spark,
+    )

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
-from statemigrate.checkpoint.operators.metadata import known_variables, operator_names
 from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
-from statemigrate.pages.record import VARIABLE, read_record
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
 
@@ -107,6 +104,9 @@ def require_store(checkpoint: str, store: str) -> None:
     """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
     if engine_of(checkpoint) == "embedded":
         return
+    from statemigrate.checkpoint.operators.metadata import known_variables
+    from statemigrate.pages.record import VARIABLE, read_record
+
     files = directory_of(checkpoint).files
     variables = known_variables(files)
     if variables is not None and VARIABLE in variables:
@@ -124,6 +124,9 @@ def require_own_state(checkpoint: str) -> None:
 
     No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
     """
+    from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
+    from statemigrate.checkpoint.operators.metadata import operator_names
+
     names = set(operator_names(directory_of(checkpoint).files).values())
     own = set(VARIABLES.names) | set(GROUPS.names)
     if names and not names & own:

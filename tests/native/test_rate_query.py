@@ -8,7 +8,7 @@ from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
 from statemigrate import StateReader, backfill, dry_run, migrated, status, with_backfill
-from statemigrate.commands.backfill import backfill_status
+from statemigrate.commands.chunked_backfill import backfill_status
 from statemigrate.commands.writing.baseline import baseline
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt

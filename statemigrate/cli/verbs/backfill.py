@@ -101,7 +101,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.progress import progress_bar
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.backfill import backfill as migrate
-    from statemigrate.native.backfill.plan import BackfillPlan
+    from statemigrate.embedded.engine.offline import StoppedBackfill
 
     bar = progress_bar("values", shown=not settings.json)
     with spark_when_needed() as spark, bar as move:
@@ -115,10 +115,10 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
         )
     if settings.json:
         print_json(asdict(done))
-    elif isinstance(done, BackfillPlan):
-        _print_plan(done, checkpoint)
-    else:
+    elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
+    else:
+        _print_plan(done, checkpoint)
 
 
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
@@ -147,7 +147,7 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
-    from statemigrate.commands.backfill import pause_backfill
+    from statemigrate.commands.chunked_backfill import pause_backfill
 
     withdrawn = pause_backfill(checkpoint)
     if settings.json:
@@ -159,7 +159,7 @@ def _pause(settings: Settings, checkpoint: str) -> None:
 
 def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.backfill import backfill_status
+    from statemigrate.commands.chunked_backfill import backfill_status
 
     with spark_when_needed() as spark:
         status = backfill_status(

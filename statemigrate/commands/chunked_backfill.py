@@ -1,0 +1,115 @@
+"""The backfill of Spark's own state: chunks that its query takes, one a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import StartupError
+from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.pace import Pace
+from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
+from statemigrate.native.backfill.presence import require_control_source
+from statemigrate.native.backfill.progress import BackfillStatus
+from statemigrate.native.backfill.progress import backfill_status as status_of
+from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.spark_state.session import session_of
+from statemigrate.pages.record import is_paged
+from statemigrate.pages.startup.leftovers import older
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.opening import open_state, require_own_state
+from statemigrate.state.protocol import planned
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statemigrate.migration import Lineage
+    from statemigrate.native.spark_state.session import Spark
+
+__all__ = ["backfill_status", "chunked_backfill", "pause_backfill"]
+
+_KEYS_PER_CHUNK = 10_000
+
+
+def chunked_backfill(  # noqa: PLR0913 - all but four by name
+    path: str,
+    migrations: str | Path,
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str],
+    *,
+    keys_per_chunk: int | None,
+    share: float | None,
+    keys_per_second: float | None,
+    operator: int | None,
+    spark: Spark,
+) -> BackfillPlan:
+    """Write down what is to be migrated; see `statemigrate.backfill`, whose parameters these are.
+
+    Raises what that does.
+    """
+    pace = _pace(keys_per_chunk, share, keys_per_second)
+    # Said before Spark takes its time to start.
+    files = ChunkFiles(path)
+    files.directory.require_query()
+    require_own_state(path)
+    require_control_source(files)
+    scripts = ScriptFolder(migrations).survey()
+    session = session_of(spark, path)
+    _check_start(path, scripts.every(), targets, accept_edited, operator, session)
+    most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
+    named: dict[str, Any] = {"operator": operator, "spark": session, "older": older}
+    return plan_backfill(path, scripts, targets, most, pace=pace, **named)
+
+
+def backfill_status(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | None = None,
+    spark: Spark = None,
+) -> BackfillStatus:
+    """How far a backfill of Spark's own state is; reads all keys that are left.
+
+    The parameters and errors are those of `statemigrate.backfill`.
+    """
+    path = str(checkpoint)
+    ChunkFiles(path).directory.require_query()
+    scripts = ScriptFolder(migrations).survey()
+    session = session_of(spark, path)
+    return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
+
+
+def _pace(
+    keys_per_chunk: int | None, share: float | None, keys_per_second: float | None
+) -> Pace | None:
+    pace = Pace.of(share, keys_per_second)
+    if pace is not None and keys_per_chunk is not None:
+        raise StartupError(
+            "a backfill has chunks of one size, or of what a share or a rate allows",
+            expected="keys_per_chunk, or share and keys_per_second",
+            found="both",
+            next_action="leave keys_per_chunk out where a share or a rate decides",
+        )
+    return pace
+
+
+def _check_start(
+    path: str,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str],
+    operator: int | None,
+    spark: SparkSession,
+) -> None:
+    """Raise `StartupError` where the query would refuse to start with these scripts."""
+    # What is in pages is compared with the scripts where it is looked for.
+    reader = SparkCheckpoint(path, spark)
+    if reader.last_batch() is None or is_paged(reader.files):
+        return
+    opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
+    with closing(opened) as state:
+        for store in (state.stores.keys() & lineages.keys()) - state.operator_stores:
+            planned(state, store, lineages, targets, accept_edited)
