@@ -8,7 +8,7 @@ WriteMany = Callable[[Sequence[bytes], Sequence[bytes | None]], None]
 MOST = 1_024
 """Writes that wait at most."""
 _LARGE = 16 << 10
-"""Bytes of a value that waits for nothing, so that what waits takes no memory to speak of."""
+"""Bytes of a record that waits for nothing, so that what waits takes no memory to speak of."""
 
 
 class Unwritten:
@@ -26,7 +26,8 @@ class Unwritten:
         """Write a value, or None for a delete, with the next block."""
         waiting = self.waiting
         waiting[key] = value
-        if len(waiting) >= self._most or (value is not None and len(value) >= _LARGE):
+        size = len(key) if value is None else len(key) + len(value)
+        if len(waiting) >= self._most or size >= _LARGE:
             self.flush()
 
     def flush(self) -> None:
