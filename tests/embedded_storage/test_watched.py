@@ -7,6 +7,7 @@ import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import checkpoints
@@ -181,7 +182,7 @@ def test_elsewhere_a_line_is_added_for_each_look(layout: Layout, tmp_path: Path,
     def slept(seconds: float) -> None:
         commit(layout, next(versions), next(counts))
 
-    monkeypatch.setattr(watching.time, "sleep", slept)
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=slept))
     lines = CliRunner().invoke(main, ["status", "checkpoint", "--watch"]).stdout.splitlines()
     assert lines[2] == "  4,000 left to migrate"
     assert re.fullmatch(
@@ -198,7 +199,8 @@ def test_machines_get_a_document_a_look(layout: Layout, tmp_path: Path, monkeypa
 
     commit(layout, 0, 4000)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(watching.time, "sleep", lambda _: commit(layout, 1, 0))
+    sleep = SimpleNamespace(sleep=lambda _: commit(layout, 1, 0))
+    monkeypatch.setattr(watching, "time", sleep)
     text = CliRunner().invoke(main, ["status", "checkpoint", "--watch", "--json"]).stdout
     first, end = json.JSONDecoder().raw_decode(text)
     second = json.loads(text[end:])

@@ -3,6 +3,7 @@
 import json
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -210,6 +211,27 @@ def test_the_last_commit_is_told_with_its_time(half):
     noted = Path(half.checkpoint) / "commits" / "1"
     assert status(half.checkpoint, migrations=half.folder).committed_at == noted.stat().st_mtime
     assert "\n  committed " in half.run("status", "--checkpoint", str(half.checkpoint)).stdout
+
+
+def test_two_looks_at_what_does_not_move_say_so(half, monkeypatch):
+    """Of either engine: the first claims no rate, the second that nothing moved."""
+    from statemigrate.cli import watching
+
+    looks = iter([None])
+
+    def pause(seconds):
+        if next(looks, "over") == "over":
+            raise KeyboardInterrupt
+
+    # Not the sleep of the threads that talk to Java.
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=pause))
+    done = half.run("status", "--checkpoint", str(half.checkpoint), "--watch")
+    assert done.exit_code == 0, done.output
+    *first, second = done.stdout.splitlines()
+    left = KEYS - TOUCHED
+    assert f"  {left} left to migrate" in "\n".join(first)
+    assert not [line for line in first if "values a second" in line or "moved" in line]
+    assert f"tally {left} left; nothing moved over " in second
 
 
 def test_a_key_that_is_no_number_is_said(spark, tmp_path):
