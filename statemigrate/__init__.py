@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from statemigrate.commands.chunked_backfill import backfill_status, pause_backfill
     from statemigrate.commands.dry_run import dry_run, dry_run_file
     from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
+    from statemigrate.commands.following.current import (
+        Current,
+        CurrentOf,
+        CurrentStore,
+        current,
+        current_of_all,
+    )
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.following.log import Log, LogEntry, log
     from statemigrate.commands.following.page import status_page
     from statemigrate.commands.following.status import Status, status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
@@ -108,6 +116,10 @@ _NAMES = {
     "statemigrate.commands.rewriting.seed": "Seeding seed",
     "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "edit heads history init show",
+    "statemigrate.commands.following.current": (
+        "Current CurrentOf CurrentStore current current_of_all"
+    ),
+    "statemigrate.commands.following.log": "Log LogEntry log",
     "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.following.page": "status_page",
     "statemigrate.commands.following.status": "Status status",
@@ -166,6 +178,9 @@ __all__ = [
     "CodeError",
     "Comparison",
     "CorruptFileError",
+    "Current",
+    "CurrentOf",
+    "CurrentStore",
     "Details",
     "DryRunReport",
     "EmbeddedMetrics",
@@ -183,6 +198,8 @@ __all__ = [
     "FormatError",
     "Lineage",
     "LineageError",
+    "Log",
+    "LogEntry",
     "Look",
     "Migration",
     "MissingPackageError",
@@ -225,6 +242,8 @@ __all__ = [
     "backfill_status",
     "baseline",
     "check",
+    "current",
+    "current_of_all",
     "dry_run",
     "dry_run_all",
     "dry_run_file",
@@ -235,6 +254,7 @@ __all__ = [
     "heads",
     "history",
     "init",
+    "log",
     "migrated",
     "migration_counts",
     "new",

@@ -1,4 +1,7 @@
-"""What a project says of itself once: ``[tool.statemigrate]`` in its pyproject.toml."""
+"""What a project says of itself once: ``[tool.statemigrate]`` in its pyproject.toml.
+
+Or the same without that header in a statemigrate.toml beside it, for a project without the other.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,19 @@ from typing import Any
 from statemigrate.errors import StatemigrateError
 
 TABLE = "[tool.statemigrate]"
+OWN_FILE = "statemigrate.toml"
 
 
 class ConfigurationError(StatemigrateError):
-    """A pyproject.toml that cannot be read, or says what nobody understands. Data: ``path``."""
+    """A configuration that cannot be read, or says what nobody understands. Data: ``path``."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The file that says it, and how that is called."""
+
+    path: Path
+    place: str
 
 
 @dataclass(frozen=True)
@@ -73,21 +85,47 @@ def configured(directory: Path | None = None) -> Configuration:
 
     Paths in it are relative to that directory. Raises `ConfigurationError`.
     """
-    path = (directory or Path()) / "pyproject.toml"
-    if not path.is_file():
+    found = _said(directory or Path())
+    if found is None:
         return Configuration()
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-        said = table.get("statemigrate", {})
-        given = dict(said)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise _wrong(path, f"pyproject.toml cannot be read: {error}") from error
-    given["checkpoints"] = _checkpoints(path, given.pop("checkpoints", {}))
+    source, given = found
+    given["checkpoints"] = _checkpoints(source, given.pop("checkpoints", {}))
     for name, value in given.items():
-        _check(path, name, value)
+        _check(source, name, value)
     if "post_write_hooks" in given:
         given["post_write_hooks"] = tuple(given["post_write_hooks"])
     return Configuration(**given)
+
+
+def _said(directory: Path) -> tuple[_Source, dict[str, Any]] | None:
+    """What one of the two files says; None where neither says anything."""
+    project = _Source(directory / "pyproject.toml", f"{TABLE} in pyproject.toml")
+    own = _Source(directory / OWN_FILE, OWN_FILE)
+    table = _table(project)
+    if not own.path.is_file():
+        return None if table is None else (project, table)
+    if table is not None:
+        raise _wrong(
+            own, f"{OWN_FILE} and {TABLE} in pyproject.toml both configure this project: keep one."
+        )
+    return own, _read(own)
+
+
+def _table(project: _Source) -> dict[str, Any] | None:
+    if not project.path.is_file():
+        return None
+    try:
+        said = _read(project).get("tool", {}).get("statemigrate")
+        return None if said is None else dict(said)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _wrong(project, f"pyproject.toml cannot be read: {error}") from error
+
+
+def _read(source: _Source) -> dict[str, Any]:
+    try:
+        return tomllib.loads(source.path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise _wrong(source, f"{source.path.name} cannot be read: {error}") from error
 
 
 _CHECKPOINTS = "a table of checkpoints by name: each a path, or a table with its path"
@@ -113,43 +151,41 @@ _PARTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def _checkpoints(path: Path, said: Any) -> dict[str, NamedCheckpoint]:
+def _checkpoints(source: _Source, said: Any) -> dict[str, NamedCheckpoint]:
     if not isinstance(said, dict):
-        raise _wrong(path, f"checkpoints of {TABLE} in pyproject.toml is {_CHECKPOINTS}.")
-    found = {name: _checkpoint(path, name, value) for name, value in said.items()}
+        raise _wrong(source, f"checkpoints of {source.place} is {_CHECKPOINTS}.")
+    found = {name: _checkpoint(source, name, value) for name, value in said.items()}
     names: dict[str, str] = {}
     for name, each in found.items():
         if names.setdefault(each.path, name) != name:
             both = f"{names[each.path]} and {name}"
-            raise _wrong(path, f"checkpoints.{both} of {TABLE} in pyproject.toml are one path.")
+            raise _wrong(source, f"checkpoints.{both} of {source.place} are one path.")
     return found
 
 
-def _checkpoint(path: Path, name: str, said: Any) -> NamedCheckpoint:
-    place = f"checkpoints.{name} of {TABLE} in pyproject.toml"
+def _checkpoint(source: _Source, name: str, said: Any) -> NamedCheckpoint:
+    place = f"checkpoints.{name} of {source.place}"
     parts = {"path": said} if isinstance(said, str) else said
     if not isinstance(parts, dict) or "path" not in parts:
-        raise _wrong(path, f"{place} is a path, or a table with one.")
+        raise _wrong(source, f"{place} is a path, or a table with one.")
     for part, value in parts.items():
         if part not in _PARTS:
             known = ", ".join(_PARTS)
             raise _wrong(
-                path,
-                f"checkpoints.{name} of {TABLE} in pyproject.toml has no {part}: it has {known}.",
+                source,
+                f"checkpoints.{name} of {source.place} has no {part}: it has {known}.",
             )
         kind, words = _PARTS[part]
         within = [*value.values()] if isinstance(value, dict) else value if kind is list else []
         if type(value) is not kind or not all(isinstance(each, str) for each in within):
-            raise _wrong(
-                path, f"checkpoints.{name}.{part} of {TABLE} in pyproject.toml is {words}."
-            )
+            raise _wrong(source, f"checkpoints.{name}.{part} of {source.place} is {words}.")
     return NamedCheckpoint(name, **{**parts, "code": tuple(parts.get("code", ()))})
 
 
-def _check(path: Path, name: str, value: Any) -> None:
+def _check(source: _Source, name: str, value: Any) -> None:
     if name not in _KINDS:
         known = ", ".join(each.name for each in fields(Configuration))
-        raise _wrong(path, f"{TABLE} in pyproject.toml has no setting {name}: it has {known}.")
+        raise _wrong(source, f"{source.place} has no setting {name}: it has {known}.")
     kind, words = _KINDS[name]
     is_table = isinstance(value, dict) and name != "checkpoints"
     parts: list[Any] = list(value.values()) if is_table else []
@@ -160,10 +196,10 @@ def _check(path: Path, name: str, value: Any) -> None:
         or not all(isinstance(each, str) for each in parts)
         or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in hooks)
     ):
-        raise _wrong(path, f"{name} of {TABLE} in pyproject.toml is {words}.")
+        raise _wrong(source, f"{name} of {source.place} is {words}.")
     if name == "stores" and len(set(parts)) < len(parts):
-        raise _wrong(path, f"stores of {TABLE} in pyproject.toml has two names for one operator.")
+        raise _wrong(source, f"stores of {source.place} has two names for one operator.")
 
 
-def _wrong(path: Path, summary: str) -> ConfigurationError:
-    return ConfigurationError(summary, path=str(path))
+def _wrong(source: _Source, summary: str) -> ConfigurationError:
+    return ConfigurationError(summary, path=str(source.path))

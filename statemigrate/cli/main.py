@@ -25,6 +25,8 @@ VERBS = {
     "check": ("check", "Check all scripts, and the code that needs them."),
     "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
     "status": ("status", "Show what is left to migrate, and what to do next."),
+    "current": ("log", "Show the revision of each store, since when, by which code."),
+    "log": ("log", "List what was done to a checkpoint, when and by whom."),
     "get": ("view", "Print what a store holds under a key."),
     "export": ("view", "Write a store's keys and values to one file."),
     "adopt": ("adopt", "Make room for the control source in an existing query."),

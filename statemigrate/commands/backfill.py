@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from statemigrate.budget import OnError
 from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.planning import offline_plans
-from statemigrate.embedded.engine.offline import StoppedBackfill, stopped
+from statemigrate.deployment import StorePlan
+from statemigrate.embedded.engine.facts import standings
+from statemigrate.embedded.engine.offline import StoppedBackfill, StoppedQuery, stopped
 from statemigrate.embedded.storage.layout import Layout
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
 from statemigrate.state.opening import is_embedded
 
 if TYPE_CHECKING:
@@ -64,7 +68,9 @@ def backfill(  # noqa: PLR0913 - all but one by name
         layout = Layout.of(checkpoint)
         with stopped(layout) as query:
             plans = offline_plans(layout, migrations, targets or {}, accept_edited)
-            return query.backfill(plans, on_error=on_error, tick=progress)
+            done = query.backfill(plans, on_error=on_error, tick=progress)
+            _tell(query, layout, migrations, plans, done)
+            return done
     # Not before it is known that the state is Spark's: little state is to be done in no time.
     from statemigrate.commands.chunked_backfill import chunked_backfill
 
@@ -79,3 +85,17 @@ def backfill(  # noqa: PLR0913 - all but one by name
         operator=operator,
         spark=spark,
     )
+
+
+def _tell(
+    query: StoppedQuery,
+    layout: Layout,
+    migrations: str | Path,
+    plans: Mapping[str, StorePlan],
+    done: StoppedBackfill,
+) -> None:
+    """Note in the log what was done, if anything was."""
+    if done.migrated:
+        counts = {"migrated": str(done.migrated), "quarantined": str(done.quarantined)}
+        note = Note(Stamp.of(Path(migrations)), standings(plans))
+        note.done(layout.files, "backfill", query.version, counts)

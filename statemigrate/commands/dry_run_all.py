@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.dry_run import dry_run
-from statemigrate.commands.following.fleet import status_of_all
+from statemigrate.commands.following.current import unreadable
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report.dry_run import DryRunReport
+from statemigrate.inspect.trial.estimate import Pace
+from statemigrate.scripts.folder import survey_of
+from statemigrate.state.opening import open_state, require_scripted
+from statemigrate.state.protocol import told_stores
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -66,6 +71,7 @@ def dry_run_all(
     checkpoints: Iterable[NamedCheckpoint],
     *,
     sample: int | None = None,
+    pace: Pace | None = None,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
@@ -80,12 +86,13 @@ def dry_run_all(
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
 
     def trials(named: NamedCheckpoint) -> Iterator[Trial]:
-        (look,) = status_of_all([named], targets=targets, **shared).looks
-        if look.error is not None:
-            yield Trial(named, None, look.error)
-        for store in look.status.stores if look.status is not None else ():
-            if store.head is not None or store.is_broken:
-                yield Trial(named, store.store, tried(named, store.store))
+        try:
+            found = _scripted(named, named.targets_over(targets), **shared)
+        except (StatemigrateError, OSError) as error:
+            yield Trial(named, None, unreadable(error, named))
+            return
+        for store in found:
+            yield Trial(named, store, tried(named, store))
 
     def tried(named: NamedCheckpoint, store: str) -> DryRunReport | StatemigrateError:
         try:
@@ -93,12 +100,39 @@ def dry_run_all(
                 store,
                 named.path,
                 sample=sample,
+                pace=pace,
                 targets=named.targets_over(targets),
                 accept_edited=accept_edited,
                 operator=named.operator,
                 **shared,
             )
-        except StatemigrateError as error:
-            return error
+        except (StatemigrateError, OSError) as error:
+            return unreadable(error, named)
 
     return Trials(tuple(trial for named in checkpoints for trial in trials(named)))
+
+
+def _scripted(
+    named: NamedCheckpoint,
+    targets: Mapping[str, str],
+    *,
+    migrations: str | Path,
+    stores: Mapping[str, str] | None,
+    spark: Spark,
+) -> tuple[str, ...]:
+    """The stores of a checkpoint that have scripts, sound or broken; no value is read for it."""
+    survey = survey_of(migrations)
+    if survey is None:
+        return ()
+    require_scripted(targets, survey.stores)
+    sound = {store: at for store, at in targets.items() if store in survey.lineages}
+    opened = open_state(
+        named.path,
+        dict(survey.lineages),
+        targets=sound,
+        operator=named.operator,
+        stores=stores,
+        spark=spark,
+    )
+    with closing(opened) as state:
+        return tuple(name for name in told_stores(state, survey.stores) if name in survey.stores)

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from statemigrate.commands.planning import offline_plans
 from statemigrate.deployment import StorePlan
+from statemigrate.embedded.engine.facts import standings
 from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.storage.layout import Layout
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.opening import engine_of, open_state
@@ -55,6 +58,10 @@ def retire(
     with stopped(layout) as query:
         plans = offline_plans(layout, migrations, targets or {}, accept_edited)
         dropped = query.retire(plans)
+        if dropped:
+            left = {store: plan.without(frozenset(dropped)) for store, plan in plans.items()}
+            note = Note(Stamp.of(Path(migrations)), standings(left))
+            note.done(layout.files, "retire", query.version, {"dropped": ", ".join(dropped)})
         kept = _values(layout, plans, but=dropped)
     return Retirement(dropped, (), kept)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 from statemigrate.errors import ScriptError
 from statemigrate.scripts import Details, Entry, ScriptFolder
+from statemigrate.state.applied import applied_by
 
 
 def init(*, migrations: str | Path = "migrations") -> Path:
@@ -21,15 +23,25 @@ def init(*, migrations: str | Path = "migrations") -> Path:
 
 
 def history(
-    store: str | None = None, *, migrations: str | Path = "migrations"
+    store: str | None = None,
+    *,
+    migrations: str | Path = "migrations",
+    checkpoint: str | Path | None = None,
 ) -> tuple[Entry, ...]:
     """The scripts of one store, or store by store of all, newest first.
 
     Scripts that are broken, or not finished, are among them, with what is wrong; last come those
-    that name no store. Raises `LineageError` for a store without scripts, `ScriptError` for what is
-    no folder of scripts.
+    that name no store. With a ``checkpoint`` each says whether it was ``applied`` to that. Raises
+    `LineageError` for a store without scripts, `ScriptError` for what is no folder of scripts,
+    `CheckpointError` for what is no checkpoint.
     """
-    return ScriptFolder(migrations).history(store)
+    found = ScriptFolder(migrations).history(store)
+    if checkpoint is None:
+        return found
+    applied = applied_by(str(checkpoint))
+    return tuple(
+        replace(each, applied=each.revision in applied.get(each.store or "", {})) for each in found
+    )
 
 
 def heads(*, migrations: str | Path = "migrations") -> tuple[Entry, ...]:

@@ -18,8 +18,9 @@ from statemigrate.scripts.survey import Survey
 class Entry:
     """One script in its store's history.
 
-    ``faults`` are what is wrong with it. What it says is None as far as it cannot be read, and
-    ``migration`` is None if the script is not complete.
+    ``created`` is the Create Date of its docstring, None without one, and ``applied`` whether a
+    checkpoint has it, None where none was asked. ``faults`` are what is wrong with it. What it says
+    is None as far as it cannot be read, and ``migration`` is None if the script is not complete.
     """
 
     store: str | None
@@ -30,6 +31,8 @@ class Entry:
     is_head: bool
     faults: tuple[StatemigrateError, ...]
     migration: Migration | None
+    created: str | None
+    applied: bool | None
 
     @property
     def only_by_rewriting(self) -> tuple[str, ...]:
@@ -49,6 +52,8 @@ class Entry:
             "revision": self.revision,
             "down_revision": self.down_revision,
             "message": self.message,
+            "created": self.created,
+            "applied": self.applied,
             "head": self.is_head,
             "baseline": migration.is_baseline if migration else None,
             "reversible": migration.is_reversible if migration else None,
@@ -129,6 +134,8 @@ def _entry(found: Survey, path: str, script: Script | None, followed: set[str | 
         revision not in followed,
         faults,
         next((each for each in found.migrations if each.path == path), None),
+        script.created or None if script else None,
+        None,
     )
 
 

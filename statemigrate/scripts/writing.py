@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ def write_script(  # noqa: PLR0913 - all but four by name
     revision = rev_id()
     try:
         with _no_bytecode(), _output_aside():
-            written = _alembic(directory, scripts).generate_revision(
+            written = _alembic(directory, scripts, store).generate_revision(
                 revision,
                 summary,
                 head=f"{store}@head" if scripts else "base",
@@ -70,14 +71,27 @@ def write_script(  # noqa: PLR0913 - all but four by name
     return directory / "versions" / Path(written.path).name
 
 
-def _alembic(directory: Path, scripts: Sequence[Script]) -> ScriptDirectory:
+_STORE = "%%(store)s"
+"""What stands for the store in a template of file names."""
+_NAMES = f"%%(rev)s_{_STORE}_%%(slug)s"
+"""How scripts are called where the project does not say."""
+
+
+def _named(template: str | None, store: str) -> str:
+    """The template of file names for one store, whose characters are those of file names."""
+    return (template or _NAMES).replace(_STORE, re.sub(r"[^\w-]+", "_", store))
+
+
+def _alembic(directory: Path, scripts: Sequence[Script], store: str) -> ScriptDirectory:
     # An absolute path, because alembic takes a colon in any other for a package's resource.
     versions = directory.absolute() / "versions"
     versions.mkdir(exist_ok=True)
+    settings = configured().of_alembic()
     config = Config()
     # The words of alembic's own table in pyproject.toml, where it fills in what follows a percent.
     config.toml_alembic_config = {
-        **configured().of_alembic(),
+        **settings,
+        "file_template": _named(settings.get("file_template"), store),
         "script_location": str(directory.absolute()).replace("%", "%%"),
         "version_locations": [str(versions).replace("%", "%%")],
     }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from statemigrate.budget import BackfillOptions
 from statemigrate.cli.checkpoints import all_option, checkpoint_or
@@ -109,9 +110,9 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
         "sample": sample,
     }
     if every:
-        if store or file or html:
-            raise click.UsageError("--all is every store of every checkpoint, without --html.")
-        _try_all(settings, junit, accept_edited=accept_edited, **shared)
+        _refuse_beside_all(store)
+        pace = Pace(budget_ms, keys_per_chunk)
+        _try_all(settings, junit, accept_edited=accept_edited, pace=pace, **shared)
         return
     if store is None:
         raise click.UsageError("Missing argument 'STORE', or --all.")
@@ -138,6 +139,28 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     _print(settings, report)
     if not report.in_order:
         click.get_current_context().exit(1)
+
+
+def _refuse_beside_all(store: str | None) -> None:
+    """Raise `click.UsageError` for what names one store or checkpoint, or makes one page of it."""
+    given = click.get_current_context().get_parameter_source
+    said = ["STORE"] if store else []
+    for name, option in _OF_ONE.items():
+        if given(name) is ParameterSource.COMMANDLINE:
+            said.append(option)
+    if said:
+        raise click.UsageError(
+            f"--all is every store of every checkpoint that has a name, without {', '.join(said)}."
+        )
+
+
+_OF_ONE = {
+    "checkpoint": "--checkpoint",
+    "file": "--from-file",
+    "from_revision": "--from-revision",
+    "html": "--html",
+    "operator": "--operator",
+}
 
 
 def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from statemigrate.cli.checkpoints import as_configured
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json, print_rows
 from statemigrate.inspect.report.text import visible, visible_lines
@@ -38,17 +40,23 @@ def init(settings: Settings) -> None:
 
 @click.command(epilog="Example: statemigrate history auctions")
 @click.argument("store", required=False)
+@click.option(
+    "--checkpoint",
+    metavar="PATH",
+    help="Mark the scripts that were applied to this checkpoint, by its path or name.",
+)
+@as_configured
 @shared_options()
 @click.pass_obj
-def history(settings: Settings, store: str | None) -> None:
-    """List the scripts of STORE, or of every store, newest first.
+def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
+    """List the scripts of STORE, or of every store, newest first, with the dates they were made.
 
     Scripts that are broken or not finished are listed too, with what is wrong. Exit code 1 if
     there is any.
     """
     from statemigrate.commands.scripts import history as scripts_of
 
-    entries = scripts_of(store, migrations=settings.migrations)
+    entries = scripts_of(store, migrations=settings.migrations, checkpoint=checkpoint)
     if settings.json:
         print_json([entry.to_json() for entry in entries])
     elif not entries:
@@ -56,7 +64,7 @@ def history(settings: Settings, store: str | None) -> None:
     for name, group in [] if settings.json else groupby(entries, lambda entry: entry.store):
         mine = list(group)
         console().print(visible(name or "(no store)"), style="bold cyan")
-        columns = ("  revision", "follows", "", "way back", "message")
+        columns = ("  revision", "follows", "", "way back", "created", "message")
         print_rows(columns, [_row(entry) for entry in mine])
         _print_faults(mine)
     _exit_with(entries)
@@ -132,8 +140,18 @@ def _row(entry: Entry) -> tuple[str, ...]:
         _follows(entry),
         _marks(entry),
         _way_back(entry),
+        _created(entry),
         visible(entry.message or Path(entry.path).name),
     )
+
+
+def _created(entry: Entry) -> str:
+    """The day, of what alembic writes; another text as it is, and nothing where nobody says."""
+    text = entry.created or "-"
+    return visible(text[:10] if _DAY.match(text) else text)
+
+
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)")
 
 
 def _follows(entry: Entry) -> str:
@@ -145,6 +163,7 @@ def _marks(entry: Entry) -> str:
     migration = entry.migration
     marks = {
         "head": entry.is_head,
+        "applied": bool(entry.applied),
         "baseline": migration is not None and migration.is_baseline,
         "broken": bool(entry.faults),
     }
@@ -171,6 +190,7 @@ def _print_details(details: Details) -> None:
         "store": details.store or "-",
         "follows": _follows(details),
         "message": details.message,
+        **({"created": details.created} if details.created else {}),
         "script": details.path,
         "way back": _way_back(details),
         **({"drops": ", ".join(migration.drops)} if migration and migration.drops else {}),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.commands.following.current import unreadable
 from statemigrate.commands.following.status import Status, status
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
@@ -79,13 +80,7 @@ def status_of_all(
                 spark=spark,
             )
         except (StatemigrateError, OSError) as error:
-            return Look(named, None, _told(error, named))
+            return Look(named, None, unreadable(error, named))
         return Look(named, found)
 
     return Fleet(tuple(look(each) for each in checkpoints))
-
-
-def _told(error: StatemigrateError | OSError, named: NamedCheckpoint) -> StatemigrateError:
-    if isinstance(error, StatemigrateError):
-        return error
-    return StatemigrateError(f"{named.path} cannot be read: {error}", path=named.path)

@@ -18,6 +18,7 @@ from statemigrate.deployment import (
 from statemigrate.embedded.engine.batches import Batches, Engine, Sink
 from statemigrate.embedded.engine.drain import Drain, Held, drains
 from statemigrate.embedded.engine.ending import release_ended
+from statemigrate.embedded.engine.facts import facts_of, standings
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
 from statemigrate.embedded.engine.offline import StoppedQuery
@@ -37,6 +38,8 @@ from statemigrate.embedded.working.directory import (
     remove_leftovers,
 )
 from statemigrate.errors import StartupError
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import check_grouping
@@ -102,7 +105,8 @@ class EmbeddedQuery:
         self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
-        committed = continued(self._layout, next_batch(self._layout))
+        batch = next_batch(self._layout)
+        committed = continued(self._layout, batch)
         self._check_checkpoint(committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
         declared = declared_variables(self._processor, EmbeddedHandle)
@@ -114,7 +118,9 @@ class EmbeddedQuery:
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(Presence(epoch))
-        batches = Batches(self._engine(schema, epoch), planned)
+        note = Note(Stamp.of(self._processor), standings(stores))
+        note.start(self._layout.files, batch, facts_of(committed))
+        batches = Batches(self._engine(schema, epoch, note.stamp), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", self._layout.location)
         if committed is not None and any(plan.sources for plan in stores.values()):
@@ -135,7 +141,7 @@ class EmbeddedQuery:
 
         return Drain(held, self._options)
 
-    def _engine(self, schema: BatchSchema, epoch: Epoch) -> Engine:
+    def _engine(self, schema: BatchSchema, epoch: Epoch, stamp: Stamp) -> Engine:
         working = self._working()
         return Engine(
             layout=self._layout.within(working),
@@ -146,6 +152,7 @@ class EmbeddedQuery:
             options=self._options,
             sink=self._sink,
             epoch=epoch,
+            stamp=stamp,
         )
 
     def _working(self) -> Path:

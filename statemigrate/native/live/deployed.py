@@ -16,6 +16,7 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.errors import StatemigrateError
+from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import begin_run, is_planning
@@ -34,7 +35,7 @@ class Deployed:
     nothing was committed in it, so that every revision may have values. ``drained`` are the
     families, by store, that were found empty: they are not read any more, and dropped if the
     settings say so. ``seen`` is where all this was read, and ``records`` what is noted there by
-    store when the query starts.
+    store when the query starts, ``note`` what the log is told then.
     """
 
     settings: Settings
@@ -44,6 +45,7 @@ class Deployed:
     counts: MigrationCounts | None = None
     seen: Seen | None = None
     records: Mapping[str, StoreRecord] = field(default_factory=dict)
+    note: Note | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, tuple(getattr(self, each.name) for each in fields(self))
@@ -83,7 +85,7 @@ class Deployed:
 def _arrived(*values: Any) -> Deployed:
     deployed = Deployed(*values)
     if deployed.seen is not None and is_planning():
-        begin_run(deployed.seen, deployed.records, deployed.family_names)
+        begin_run(deployed.seen, deployed.records, deployed.family_names, deployed.note)
     return deployed
 
 

@@ -14,7 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.deployment import is_family_of
+from statemigrate.deployment import is_family_of, revision_in
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Facts, Standing
+from statemigrate.migration import BASE
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.listing import begun_schemas, read_listing
@@ -31,8 +34,10 @@ def is_planning() -> bool:
     return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
 
 
-def begin_run(seen: Seen, records: Records, families: Families) -> None:
+def begin_run(seen: Seen, records: Records, families: Families, note: Note | None = None) -> None:
     """Before a run plans its first batch: compare, and leave the deployment's ``records``.
+
+    Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
 
     Raises `StartupError` where the check is not good for the query that runs there by now.
     """
@@ -46,7 +51,21 @@ def begin_run(seen: Seen, records: Records, families: Families) -> None:
         store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
         for store, each in records.items()
     }
+    if note is not None:
+        note.start(seen.files, committed + 1, _facts(record, note, committed))
     write_record(seen.files, {**record, **mine})
+
+
+def _facts(record: Records, note: Note, committed: int) -> Facts:
+    """What the last start has left of itself, whichever release that was of."""
+    found = {}
+    for store, each in record.items():
+        if each.target is not None and store in note.stores:
+            oldest = next(iter(note.stores[store].order), BASE)
+            revision = revision_in(each.target) or oldest
+            found[store] = Standing(revision, each.families, note.stores[store].order)
+    since = max((record[store].batch + 1 for store in found), default=committed)
+    return Facts(found, min(since, committed + 1))
 
 
 def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.shape import shape_of
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Facts, Standing
 from statemigrate.migration import Lineage
 from statemigrate.native.live.envelope import ENVELOPE
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
@@ -32,10 +35,13 @@ def declared_by(lineage: Lineage, settings: Settings) -> Declared:
     return Declared(lineage.store, "value", lineage.format_of(target).struct_type())
 
 
-def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Settings) -> Seen:
+def compare_with_checkpoint(
+    declared: Declared, lineage: Lineage, settings: Settings, function: object
+) -> Seen:
     """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
-    The scripts' checksums are left in a checkpoint that there is, for the next one to compare.
+    The scripts' checksums are left in a checkpoint that there is, for the next one to compare, and
+    its log is told of the ``function``: nothing of it runs on the driver later.
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
@@ -50,6 +56,8 @@ def compare_with_checkpoint(declared: Declared, lineage: Lineage, settings: Sett
     applied = {**known.applied, **plan.stored().applied}
     mine = StoreRecord((), seen.batch, applied, seen.deployment)
     if seen.query is not None:
+        note = Note(Stamp.of(function), {lineage.store: Standing.of_plan(plan)})
+        note.start(files, seen.batch + 1, Facts())
         write_record(files, {**record, lineage.store: mine})
     return seen
 

@@ -16,24 +16,26 @@ def migrated_function(function: Function, store: str, settings: Settings) -> Mig
 
     Raises what `statemigrate.native.decorator.migrated` says.
     """
-    made = MigratedFunction(function, store, _found(store, settings))
+    made = MigratedFunction(function, store, _found(function, store, settings))
     setattr(made, SETTINGS, settings)
     return made
 
 
-def _found(store: str, settings: Settings) -> StorePlans | Undeployable:
+def _found(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
     from pyspark import TaskContext
 
     if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
-        return _deployable(store, settings)
+        return _deployable(function, store, settings)
     # A worker that imports the function's module gets here, and has neither scripts nor session.
     try:
-        return _deployable(store, settings, compared=False)
+        return _deployable(function, store, settings, compared=False)
     except StatemigrateError as error:
         return Undeployable(error)
 
 
-def _deployable(store: str, settings: Settings, *, compared: bool = True) -> StorePlans:
+def _deployable(
+    function: Function, store: str, settings: Settings, *, compared: bool = True
+) -> StorePlans:
     from pyspark import TaskContext
 
     from statemigrate.scripts import ScriptFolder
@@ -51,7 +53,7 @@ def _deployable(store: str, settings: Settings, *, compared: bool = True) -> Sto
         check_workers({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
-    seen = compare_with_checkpoint(declared, lineage, settings) if compared else None
+    seen = compare_with_checkpoint(declared, lineage, settings, function) if compared else None
     plan = Deployed(settings, {store: lineage}).plan(declared)
     assert plan is not None  # noqa: S101 - the store has a lineage
     return StorePlans(plan, settings, seen)

@@ -20,6 +20,9 @@ from statemigrate.deployment import (
 )
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Standing
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.live.deployed import Deployed
@@ -55,7 +58,8 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     if not seen.is_something:
         unseen = Deployed(settings, lineages, counts=counts, seen=seen)
         plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
-        return replace(unseen, records=_records(plans, {}, {}, seen, settings))
+        note = Note(Stamp.of(processor), {name: _alone(each) for name, each in plans.items()})
+        return replace(unseen, records=_records(plans, {}, {}, seen, settings), note=note)
     record = read_record(files)
     migrating = {each.store: each for each in declared if each.store in lineages}
     for each in migrating.values():
@@ -73,7 +77,22 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     drained = _drained(plans, state)
     live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
     records = _records(plans, drained, record, seen, settings)
-    return Deployed(settings, lineages, live, drained, counts, seen, records)
+    note = Note(Stamp.of(processor), _standings(plans, records))
+    return Deployed(settings, lineages, live, drained, counts, seen, records, note)
+
+
+def _alone(plan: StorePlan) -> Standing:
+    """A store of which nothing was seen: its other families may be there, and none is known."""
+    return Standing(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
+
+
+def _standings(
+    plans: Mapping[str, StorePlan], records: Mapping[str, StoreRecord]
+) -> dict[str, Standing]:
+    return {
+        store: Standing(plan.target.revision, records[store].families, plan.lineage.revisions)
+        for store, plan in plans.items()
+    }
 
 
 def _fitting(declared: Declared, state: CommittedState) -> StoredStore | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import Settings, StorePlan
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Facts, Standing
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
@@ -22,7 +24,7 @@ class PagedDeployment:
     """A processor's deployment on pages.
 
     ``key`` is the type of the grouping key, whose columns are at ``key_columns`` in the stream, and
-    ``record`` what is left in the checkpoint when the query starts.
+    ``record`` what is left in the checkpoint when the query starts, ``note`` what the log is told.
     """
 
     key: StructType
@@ -32,6 +34,7 @@ class PagedDeployment:
     settings: Settings
     seen: Seen
     record: PagesRecord
+    note: Note
     time_mode: TimeMode = "none"
     counts: MigrationCounts | None = None
 
@@ -49,11 +52,14 @@ class PagedDeployment:
         Raises `StartupError` where the check is not good for the query that runs there by now.
         """
         committed = self.seen.compare_at_start()
-        if committed != self.seen.batch:
-            left = read_record(self.seen.files)
-            # Batches of this very deployment wrote to nothing that it does not read.
-            if committed < self.seen.batch or left is None or not self._is_mine(left):
-                raise self.seen.outdated(committed)
+        left = read_record(self.seen.files)
+        # Batches of this very deployment wrote to nothing that it does not read.
+        is_mine = committed > self.seen.batch and left is not None and self._is_mine(left)
+        if committed != self.seen.batch and not is_mine:
+            raise self.seen.outdated(committed)
+        stores = {} if left is None else left.stores
+        facts = {store: Standing.of_stored(each) for store, each in stores.items()}
+        self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
         write_record(self.seen.files, self.record)
 
     def _is_mine(self, left: PagesRecord) -> bool:

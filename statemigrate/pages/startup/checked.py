@@ -22,6 +22,9 @@ from statemigrate.errors import CorruptFileError, StartupError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Standing
 from statemigrate.migration import Lineage
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.seen import Seen
@@ -87,7 +90,9 @@ def checked(
         expiring=record.expiring.difference(mine) | expiring,
     )
     counts = MigrationCounts.of_session()
-    parts = key, key_columns, output, plans, settings, seen, record
+    standings = {store: Standing.of_plan(plan) for store, plan in plans.items()}
+    note = Note(Stamp.of(processor), standings)
+    parts = key, key_columns, output, plans, settings, seen, record, note
     return PagedDeployment(*parts, time_mode, counts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
@@ -16,6 +16,7 @@ from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
 from statemigrate.files.places import is_within
+from statemigrate.rewrite.forking.carried_log import making
 from statemigrate.rewrite.forking.copying import copy_files
 from statemigrate.rewrite.forking.files import Needed, needed_files
 from statemigrate.rewrite.forking.lost_state import check_state
@@ -70,6 +71,8 @@ def fork(
     shape = describe(source, committed if at_batch is None else at_batch)
     check_state(source, shape, without_state=without_state)
     needed = needed_files(source, target, shape)
+    made = making("fork", shape.batch, source.location, needed.copied)
+    needed = replace(needed, written={**needed.written, **made})
     query_id = str(uuid.uuid4()) if new_id else shape.query_id
     total = _copied(source, target, needed, progress)
     metadata = f'{{"id":"{query_id}"}}'.encode() if new_id else source.get("metadata")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statemigrate.files import Files, parse_json
 from statemigrate.native.backfill.chunk_files import ADOPTIONS, CHUNKS, MADE
 from statemigrate.native.seen.record import RECORD, read_record, record_document
+from statemigrate.rewrite.forking.carried_log import of_later
 
 _OWN = "statemigrate"
 _CONTROL = f"{_OWN}/control/"
@@ -32,6 +33,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     if is_last:
         return OwnFiles(tuple(names))
     later = {name for folder in _adoptions(old, names, batch) for name in _below(names, folder)}
+    later |= of_later(old, names, batch)
     control = {name for name in names if name.startswith(_CONTROL)}
     written, left = _record(old, batch) if RECORD in names else ({}, [])
     if control:

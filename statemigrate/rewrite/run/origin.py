@@ -10,6 +10,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.native.seen.record import RECORD, read_record, record_document
+from statemigrate.rewrite.forking.carried_log import making
 from statemigrate.rewrite.forking.own_files import own_files
 from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.paging import WRITTEN
@@ -126,6 +127,10 @@ class OldCheckpoint:
         yield from layout.files.items() if layout is not None else ()
         if noted:
             yield RECORD, record_document({**read_record(self.files), **noted})
+        # Under a name of the plan's: what is gone on with writes it again.
+        place, unique = self.location, plan.fingerprint[:32]
+        log = making("rewrite", plan.new.batch, place, own.copied, plan.scripts, unique)
+        yield from log.items()
 
     def confirm(self, plan: RewritePlan) -> None:
         """Raise `RewriteError` where the query has gone on meanwhile."""

@@ -12,6 +12,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.files import Files
 from statemigrate.native.seen.record import RECORD, record_document
+from statemigrate.rewrite.forking.carried_log import making
 from statemigrate.rewrite.plan.lineages import noted_stores
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.reading import RowReader
@@ -77,6 +78,8 @@ class Tables:
         noted = noted_stores(plan.scripts, plan.new.batch)
         if noted:
             yield RECORD, record_document(noted)
+        unique = plan.fingerprint[:32]
+        yield from making("seed", BATCH, self.location, (), plan.scripts, unique).items()
 
     def confirm(self, plan: RewritePlan) -> None:
         """Nothing: a table has no batches."""

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.budget import BackfillOptions
+from statemigrate.commands.following.log import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.engine.batches import Batches, Engine
+from statemigrate.embedded.engine.facts import facts_of, standings
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.engine.plan import BatchSchema
@@ -33,6 +35,9 @@ from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.working.directory import remove_leftovers
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.noting import Known, Note
+from statemigrate.logbook.standing import unknown
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import KeyCodec
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
@@ -87,12 +92,33 @@ def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
     """As `run`, of a checkpoint that may be elsewhere; ``place`` has all but the checkpoint."""
     with _locked(layout, place / "working"):
         engine = _engine(place, deployment, claim(layout))
+        committed = last_committed(layout)
+        note = Note(STAMP, standings(_planned(deployment, committed)))
+        note.start(layout.files, _next(layout), facts_of(committed))
+        if unknown(Known(layout.files), facts_of(committed)):
+            raise AssertionError("a start has not told the log all that the state has")
         batches = Batches(engine, partial(_planned, deployment))
         session = Session()
         for batch in range(_next(layout), len(list((place / "input").iterdir()))):
             _log(layout, batch)
             batches.run(_rows(place, session, batch), batch)
             layout.files.create(f"commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')
+        _compare_log(layout)
+
+
+def _compare_log(layout: Layout) -> None:
+    """What the log says last of each store is what the last committed version has.
+
+    It may not know yet of a family that was dropped: that ends no batch.
+    """
+    manifest = last_committed(layout)
+    if manifest is None:
+        return
+    entries = read_log(layout.files, manifest.version).entries
+    for store, facts in facts_of(manifest).stores.items():
+        told = next(each for each in entries if each.store == store and each.took_place)
+        if told.revision != facts.revision or not set(facts.families) <= set(told.families):
+            raise AssertionError(f"the log says {told}, and the state has {facts}")
 
 
 def run_believing(root: str, deployed: dict[str, Any]) -> None:
@@ -196,7 +222,11 @@ def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
         ),
         sink=lambda frame, batch: _sink(place, frame, batch),
         epoch=epoch,
+        stamp=STAMP,
     )
+
+
+STAMP = Stamp("tried", "nobody", "0", None)
 
 
 def _settings(deployment: Deployment) -> Settings:

@@ -77,10 +77,11 @@ def test_an_unfinished_script_stands_in_its_place(sound):
     unfinished(sound)
     (path,) = FOLDER.glob("versions/*_split_the_item.py")
     revision = path.name.partition("_")[0]
+    today = json.loads(sound("history", "--json", code=1).stdout)[0]["created"][:10]
     lines = sound("history", "auctions", code=1).stdout.splitlines()
     assert [line.split() for line in lines[2:4]] == [
-        [revision, "a1", "head,", "broken", "?", "split", "the", "item"],
-        ["a1", "base", "no", "Change", "something"],
+        [revision, "a1", "head,", "broken", "?", today, "split", "the", "item"],
+        ["a1", "base", "no", "2026-01-01", "Change", "something"],
     ]
     assert lines[4:] == [
         f"  Wrong: {path}: `upgrade` is not written yet.",

@@ -124,7 +124,13 @@ def test_all_stores_of_all_checkpoints_are_tried(run, tmp_path):
     ]
     project('checkpoints = {shop = "checkpoint"}')
     run("dry-run", "--all")
-    assert "--all is every store" in run("dry-run", "items", "--all", code=2).stderr
+    for words in (["items"], ["--checkpoint", "shop"], ["--html", "page.html"]):
+        error = run("dry-run", *words, "--all", code=2).stderr
+        assert "--all is every store" in error
+        assert words[0].strip("-") in error or words == ["items"]
+    # What is set for all commands is no word about this one.
+    project('checkpoint = "shop"\ncheckpoints = {shop = "checkpoint"}')
+    run("dry-run", "--all")
     assert "Missing argument 'STORE'" in run("dry-run", code=2).stderr
 
 
@@ -134,6 +140,59 @@ def test_the_code_of_all_checkpoints_is_checked(run, tmp_path):
     assert "nobodys_module" in run("check", code=1).stdout
     project('checkpoints = {shop = "checkpoint"}')
     run("check")
+
+
+def test_a_dry_run_of_all_counts_no_values_and_hides_no_other_checkpoint(
+    run, tmp_path, monkeypatch
+):
+    from statemigrate.commands import dry_run_all
+    from statemigrate.state.embedded import EmbeddedState
+
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    project('checkpoints = {first = "checkpoint", other = "./checkpoint"}')
+    counted, counts, dry_run = [], EmbeddedState.counts, dry_run_all.dry_run
+    monkeypatch.setattr(
+        EmbeddedState, "counts", lambda *given, **n: counted.append(1) or counts(*given, **n)
+    )
+
+    def unreadable(store, checkpoint, **given):
+        if checkpoint == "checkpoint":
+            raise PermissionError(13, "Permission denied", "checkpoint/state")
+        assert given["pace"].keys == 7
+        return dry_run(store, checkpoint, **given)
+
+    monkeypatch.setattr(dry_run_all, "dry_run", unreadable)
+    command = ["dry-run", "--all", "--json", "--keys-per-chunk", "7"]
+    found = json.loads(run(*command, code=1).stdout)["trials"]
+    assert "Permission denied" in found[0]["error"]["summary"]
+    assert (found[1]["store"], found[1]["error"]) == ("items", None)
+    # The one that the dry run itself makes.
+    assert len(counted) == 1
+
+
+def test_a_file_of_its_own_says_the_same_without_the_header(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+    Path("pyproject.toml").write_text('[project]\nname = "mine"\n')
+    own = Path("statemigrate.toml")
+    own.write_text('migrations = "migrations"\n[checkpoints]\nshop = "checkpoint"\n')
+    assert "checkpoint: embedded, batch 0" in run("status", "shop").stdout
+    own.write_text("migration = 3\n")
+    assert "statemigrate.toml has no setting migration" in run("history", code=2).stderr
+    own.write_text("migrations =\n")
+    assert "statemigrate.toml cannot be read" in run("history", code=2).stderr
+    own.write_text("")
+    project('checkpoints = {shop = "checkpoint"}')
+    both = "statemigrate.toml and [tool.statemigrate] in pyproject.toml both configure this project"
+    assert f"{both}: keep one." in run("history", code=2).stderr
+
+
+def test_code_that_does_not_import_is_named(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    project('checkpoints = {shop = {path = "checkpoint", code = ["no_such_job:Totals"]}}')
+    error = run("check", code=1)
+    assert "no_such_job:Totals cannot be imported" in error.stdout + error.stderr
 
 
 @pytest.mark.parametrize("verb", ["status", "retire", "backfill", "adopt"])

@@ -16,7 +16,7 @@ def test_it_says_what_it_has_made(run, old, tmp_path):
     size = sum(each.stat().st_size for each in (tmp_path / "new").rglob("*") if each.is_file())
     assert text == (
         f"{tmp_path}/new has the state after batch 3\n"
-        f"  19 files, {size:,} bytes; query {QUERY}\n"
+        f"  20 files, {size:,} bytes; query {QUERY}\n"
         "Next: start the query there; never two that write to one sink under one query id\n"
     )
 
@@ -35,7 +35,7 @@ def test_for_machines(run, old, tmp_path):
     done = json.loads(
         run("fork", str(old), str(tmp_path / "new"), "--at-batch", "1", "--new-id", "--json").stdout
     )
-    assert (done["batch"], done["files"], done["uncommitted"]) == (1, 13, None)
+    assert (done["batch"], done["files"], done["uncommitted"]) == (1, 14, None)
     assert done["query_id"] != QUERY
 
 

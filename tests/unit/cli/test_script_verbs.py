@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import checkpoints
 
 import statemigrate
+from statemigrate import backfill
 from statemigrate.cli.main import VERBS
 from statemigrate.demo.stage.places import example_migrations
 
@@ -81,16 +83,33 @@ def test_new_refuses_a_malformed_format(run):
 def test_history_lists_newest_first_with_its_marks(run, two_stores):
     lines = [line.split() for line in run("history").stdout.splitlines()]
     second, first = (entry["revision"] for entry in json.loads(run_json(run, "auctions")))
-    bids = json.loads(run_json(run, "bids"))[0]["revision"]
+    (entry,) = json.loads(run_json(run, "bids"))
+    bids, today = entry["revision"], entry["created"][:10]
     assert lines == [
         ["auctions"],
-        ["revision", "follows", "way", "back", "message"],
-        [second, first, "head", "no", "second"],
-        [first, "base", "no", "first"],
+        ["revision", "follows", "way", "back", "created", "message"],
+        [second, first, "head", "no", today, "second"],
+        [first, "base", "no", today, "first"],
         ["bids"],
-        ["revision", "follows", "way", "back", "message"],
-        [bids, "-", "head,", "baseline", "-", "as", "is"],
+        ["revision", "follows", "way", "back", "created", "message"],
+        [bids, "-", "head,", "baseline", "-", today, "as", "is"],
     ]
+
+
+def test_history_marks_what_was_applied_to_a_checkpoint(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    checkpoints.items(tmp_path, 10)
+
+    def applied():
+        found = json.loads(run("history", "--checkpoint", "checkpoint", "--json").stdout)
+        return [(each["revision"], each["applied"]) for each in found]
+
+    assert applied() == [(checkpoints.REVISION, False)]
+    backfill("checkpoint")
+    assert applied() == [(checkpoints.REVISION, True)]
+    assert "head, applied" in run("history", "--checkpoint", "checkpoint").stdout
+    wrong = run("history", "--checkpoint", "nowhere", code=1).stderr
+    assert "nowhere is not the checkpoint" in wrong
 
 
 def run_json(run, store):

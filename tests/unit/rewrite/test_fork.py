@@ -11,6 +11,7 @@ from statemigrate import fork
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import LocalFiles
+from statemigrate.logbook.folder import LOG
 
 FORMATS = ("aggregation", "flatMapGroupsWithState")
 
@@ -26,7 +27,9 @@ def new(tmp_path):
 
 
 def names(root):
-    return {str(each.relative_to(root)) for each in root.rglob("*") if each.is_file()}
+    """The files, without what the log says of how they got there."""
+    files = {str(each.relative_to(root)) for each in root.rglob("*") if each.is_file()}
+    return {name for name in files if not name.startswith(LOG)}
 
 
 def test_a_fork_has_the_files_of_its_version_and_no_others(tmp_path, new):

@@ -83,7 +83,7 @@ def test_the_first_script_starts_the_stores_branch(folder):
     assert (migration.old, migration.new) == (A, B)
     assert migration.message == "Split item"
     assert migration.path == str(path)
-    assert path.name == f"{migration.revision}_split_item.py"
+    assert path.name == f"{migration.revision}_auctions_split_item.py"
     assert len(migration.revision) == 12
     assert 'branch_labels = ("auctions",)' in path.read_text()
 
@@ -256,6 +256,8 @@ def test_heads_and_history_list_newest_first(folder):
         "revision": folder.lineage("auctions").revisions[1],
         "down_revision": None,
         "message": "one",
+        "created": folder.history()[1].created,
+        "applied": None,
         "head": False,
         "baseline": False,
         "reversible": True,

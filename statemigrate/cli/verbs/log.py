@@ -1,0 +1,86 @@
+"""`current` and `log`: what is applied where, since when, and by which version of the code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from statemigrate.cli.checkpoints import all_option, checkpoint_named
+from statemigrate.cli.options import (
+    Settings,
+    configuration,
+    operator_option,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import print_json
+
+
+@click.command(epilog="Example: statemigrate current /data/checkpoint")
+@checkpoint_named
+@all_option
+@target_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def current(settings: Settings, checkpoint: str, targets: dict[str, str], *, every: bool) -> None:
+    """Show the revision of each store, since when it has it, and by which code.
+
+    The revision is read from the committed state, and so are the older ones whose values are still
+    to migrate; time and code are the log's. The query may be running. --all has every checkpoint
+    that has a name, and exit code 1 if one of them cannot be read.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.cli.views.log import print_current, print_currents
+    from statemigrate.commands.following.current import current as look
+    from statemigrate.commands.following.current import current_of_all
+
+    if every and checkpoint:
+        raise click.UsageError("--all is every checkpoint.")
+    with spark_when_needed() as spark:
+        shared: dict[str, Any] = {
+            "migrations": settings.migrations,
+            "targets": targets,
+            "stores": configuration().stores,
+            "spark": spark,
+        }
+        if not every:
+            found = look(checkpoint, operator=settings.operator, **shared)
+            if settings.json:
+                print_json(found.to_json())
+            else:
+                print_current(found)
+            return
+        all_found = current_of_all(configuration().checkpoints.values(), **shared)
+    if settings.json:
+        print_json([each.to_json() for each in all_found])
+    else:
+        print_currents(all_found)
+    if any(each.error for each in all_found):
+        click.get_current_context().exit(1)
+
+
+@click.command(epilog="Example: statemigrate log /data/checkpoint --limit 20")
+@checkpoint_named
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="The newest N events.  [default: all]"
+)
+@shared_options()
+@click.pass_obj
+def log(settings: Settings, checkpoint: str, limit: int | None) -> None:
+    """List what was done to a checkpoint, newest first: when, by whom, with which code.
+
+    It is kept in the checkpoint: the first start of each deployment, and what commands did. A start
+    of which no batch was committed says so. Exit code 1 if part of the log is damaged.
+    """
+    from statemigrate.cli.views.log import print_log
+    from statemigrate.commands.following.log import log as read
+
+    found = read(checkpoint, limit=limit)
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_log(found)
+    if found.damaged:
+        click.get_current_context().exit(1)

@@ -1,0 +1,142 @@
+"""`log`: what was done to a checkpoint, when, by whom and with which code, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.errors import StatemigrateError
+from statemigrate.files import Files
+from statemigrate.files.opening import Place, open_files
+from statemigrate.logbook.events import Change, Event, StoreChange, Verb
+from statemigrate.logbook.folder import newest_first
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Outcome = Literal["done", "no batch yet", "no batch"]
+"""``done`` once a batch of it is committed; ``no batch`` where something else began before one."""
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """What an event did to one store; to none in particular where ``store`` is None.
+
+    ``revision`` is what is written since, ``before`` what was until then; ``families`` are all live
+    ones. ``batch`` is the first of what was started, or the one whose state a command was about.
+    ``code`` is the version of the code, ``by`` the user of the operating system.
+    """
+
+    time: str
+    verb: Verb
+    batch: int
+    outcome: Outcome
+    store: str | None
+    change: Change | None
+    before: str | None
+    revision: str | None
+    families: tuple[str, ...]
+    code: str | None
+    by: str
+    statemigrate: str
+    spark: str | None
+    details: Mapping[str, str]
+
+    @property
+    def took_place(self) -> bool:
+        """Whether the state is, or was, what the entry says."""
+        return self.outcome == "done"
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of a checkpoint, newest first; what cannot be read of it is in ``damaged``.
+
+    ``batch`` is the last committed one, -1 for none. ``since`` is when the log begins, None where
+    there is none, or where older entries were not asked for.
+    """
+
+    checkpoint: str
+    batch: int
+    entries: tuple[LogEntry, ...]
+    since: str | None
+    damaged: tuple[StatemigrateError, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "checkpoint": self.checkpoint,
+            "batch": self.batch,
+            "since": self.since,
+            "entries": [{**asdict(each), "families": list(each.families)} for each in self.entries],
+            "damaged": [each.to_json() for each in self.damaged],
+        }
+
+
+def log(checkpoint: Place, *, limit: int | None = None, spark: SparkSession | None = None) -> Log:
+    """What was done to ``checkpoint``, of ``limit`` events at most.
+
+    The query may be running. A start is ``done`` when a batch of it is committed. What a document
+    that is damaged said is missing, and the error names it. ``spark`` reaches a remote checkpoint.
+    Raises `CheckpointError` for what is not the checkpoint of a query.
+    """
+    files = open_files(checkpoint, spark)
+    directory = CheckpointDirectory(files)
+    if directory.query_id() is None:
+        directory.require_query()
+    return read_log(files, directory.last_commit(), limit)
+
+
+def read_log(files: Files, committed: int, limit: int | None = None) -> Log:
+    """The log of the checkpoint whose last committed batch this is."""
+    documents = newest_first(files)
+    noted = list(islice(documents, limit))
+    events = [each.event for each in noted if each.event is not None]
+    whole = next(documents, None) is None
+    return Log(
+        files.location,
+        committed,
+        tuple(_entries(events, committed)),
+        events[-1].time if events and whole else None,
+        tuple(each.error for each in noted if each.error is not None),
+    )
+
+
+def _entries(events: list[Event], committed: int) -> Iterator[LogEntry]:
+    """Entries newest first; a start that another has followed at the same batch came to nothing."""
+    followed: dict[str, int] = {}
+    for event in events:
+        if not event.stores:
+            yield _entry(event, None, "done")
+        for each in event.stores:
+            yield _entry(event, each, _outcome(event, committed, followed.get(each.store)))
+        if event.verb == "start":
+            followed |= {each.store: event.batch for each in event.stores}
+
+
+def _outcome(event: Event, committed: int, next_start: int | None) -> Outcome:
+    if next_start is not None and next_start <= event.batch:
+        return "no batch"
+    return "done" if committed >= event.batch else "no batch yet"
+
+
+def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntry:
+    return LogEntry(
+        event.time,
+        event.verb,
+        event.batch,
+        outcome,
+        None if store is None else store.store,
+        None if store is None else store.change,
+        None if store is None else store.before,
+        None if store is None else store.revision,
+        () if store is None else store.families,
+        event.stamp.code,
+        event.stamp.by,
+        event.stamp.statemigrate,
+        event.stamp.spark,
+        event.details,
+    )

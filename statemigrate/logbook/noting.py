@@ -1,0 +1,97 @@
+"""Telling the log: at the start of a deployment, and after a command."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from statemigrate.files import Files
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.events import Event, Verb
+from statemigrate.logbook.folder import append, newest_first
+from statemigrate.logbook.standing import Facts, Standing, declared, is_noted, unknown
+
+_NOTHING = "; nothing was done yet"
+_DONE = ": what was to be done is done, and the query's next start tells the log of its stores"
+_log = logging.getLogger("statemigrate.logbook")
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a deployment tells the log of itself when it starts, made on the driver."""
+
+    stamp: Stamp
+    stores: Mapping[str, Standing] = field(default_factory=dict)
+
+    def start(self, files: Files, batch: int, facts: Facts) -> None:
+        """Before the first batch, which is ``batch``: note what is new in this start.
+
+        First what the checkpoint's state says and the log does not: whoever changed that did not
+        tell the log, or ended before it could. A restart of what runs already adds nothing. Raises
+        `StorageError` where the log cannot be written; nothing was done then.
+        """
+        known = Known(files)
+        missing = unknown(known, facts)
+        if missing:
+            found = Event.now("found", facts.batch, missing, self.stamp_of_finder)
+            append(files, found, _NOTHING)
+            known.add(found)
+        new = declared(known, self.stores, self.stamp.code)
+        if new:
+            append(files, Event.now("start", batch, new, self.stamp), _NOTHING)
+
+    @property
+    def stamp_of_finder(self) -> Stamp:
+        """Without the code, which is not what made what was found."""
+        return Stamp(None, self.stamp.by, self.stamp.statemigrate, self.stamp.spark)
+
+    def retired(self, files: Files, batch: int, dropped: str) -> None:
+        """Note families that a batch has dropped; one that is run again has told already."""
+        known = Known(files)
+        changes = tuple(
+            each.after(store, known.revision(store))
+            for store, each in self.stores.items()
+            if not is_noted(known, store, each)
+        )
+        if changes:
+            append(files, Event.now("retire", batch, changes, self.stamp, {"dropped": dropped}), "")
+
+    def done(
+        self, files: Files, verb: Verb, batch: int, details: Mapping[str, str] | None = None
+    ) -> None:
+        """After a command: note what it made of the stores, and what else it did."""
+        known = Known(files)
+        stores = tuple(
+            each.after(store, known.revision(store)) for store, each in self.stores.items()
+        )
+        append(files, Event.now(verb, batch, stores, self.stamp, details), _DONE)
+
+
+class Known:
+    """The events of a log, newest first; each document is read when somebody gets to it."""
+
+    def __init__(self, files: Files) -> None:
+        self._documents = newest_first(files)
+        self._read: list[Event] = []
+        self._added: list[Event] = []
+
+    def __iter__(self) -> Iterator[Event]:
+        yield from reversed(self._added)
+        yield from self._read
+        for noted in self._documents:
+            if noted.event is None:
+                _log.warning("a document of the log is passed over: %s", noted.error)
+                continue
+            self._read.append(noted.event)
+            yield noted.event
+
+    def add(self, event: Event) -> None:
+        """One that was written meanwhile."""
+        self._added.append(event)
+
+    def revision(self, store: str) -> str | None:
+        """The revision that was noted of a store last."""
+        return next(
+            (each.revision for event in self for each in event.stores if each.store == store), None
+        )

@@ -1,0 +1,125 @@
+"""What the log knows of stores, what a start declares of them, and in what the two differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from statemigrate.deployment import StoredStore, StorePlan
+from statemigrate.logbook.events import Change, Event, StoreChange
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A store as code or state has it: the revision that is written, and the live families.
+
+    ``order`` are the revisions of its scripts, oldest first.
+    """
+
+    revision: str
+    families: tuple[str, ...]
+    order: tuple[str, ...] = ()
+
+    @classmethod
+    def of_plan(cls, plan: StorePlan, *, but: frozenset[str] = frozenset()) -> Standing:
+        """What a plan declares, without the families that it drops."""
+        names = tuple(each.name for each in (plan.target, *plan.sources) if each.name not in but)
+        return cls(plan.target.revision, names, plan.lineage.revisions)
+
+    @classmethod
+    def of_stored(cls, stored: StoredStore) -> Standing:
+        """What a checkpoint has."""
+        return cls(stored.target.revision, tuple(each.name for each in stored.families))
+
+    def after(self, store: str, before: str | None) -> StoreChange:
+        """What it is for a store that was at the revision ``before``."""
+        change = _change(before, self.revision, self.order)
+        return StoreChange(store, change, before, self.revision, self.families)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the checkpoint itself says of stores: as of ``batch``, which they were at by then.
+
+    The log is compared up to the batch ``until``, the same one where it is None: a start may have
+    left its record, and no batch.
+    """
+
+    stores: Mapping[str, Standing] = field(default_factory=dict)
+    batch: int = -1
+    until: int | None = None
+
+
+def _change(before: str | None, after: str, order: tuple[str, ...]) -> Change:
+    if before is None:
+        return "first"
+    if before == after:
+        return "none"
+    if before not in order or after not in order:
+        return "other"
+    return "upgrade" if order.index(before) < order.index(after) else "downgrade"
+
+
+def last_known(
+    events: Iterable[Event], store: str, *, until: int | None = None
+) -> StoreChange | None:
+    """What the newest of ``events``, which come newest first, says of a store.
+
+    With ``until`` the newest of those that a batch up to that one may be of.
+    """
+    for event in events:
+        if until is None or event.batch <= until:
+            for each in event.stores:
+                if each.store == store:
+                    return each
+    return None
+
+
+def unknown(events: Iterable[Event], facts: Facts) -> tuple[StoreChange, ...]:
+    """What the checkpoint's state says and the log does not.
+
+    An older release has run meanwhile, or a process ended before it could tell the log.
+    """
+    until = facts.batch if facts.until is None else facts.until
+    found = []
+    for store, standing in facts.stores.items():
+        noted = last_known(events, store, until=until)
+        gone = noted is not None and set(standing.families) < set(noted.families)
+        if noted is None or noted.revision != standing.revision or gone:
+            found.append(standing.after(store, None if noted is None else noted.revision))
+    return tuple(found)
+
+
+def declared(
+    events: Iterable[Event], stores: Mapping[str, Standing], code: str | None
+) -> tuple[StoreChange, ...]:
+    """What is new in a start: other revisions or families, or other code; nothing of a restart."""
+    return tuple(
+        standing.after(store, _revision(events, store))
+        for store, standing in stores.items()
+        if not (is_noted(events, store, standing) and _is_started(events, store, standing, code))
+    )
+
+
+def _revision(events: Iterable[Event], store: str) -> str | None:
+    noted = last_known(events, store)
+    return None if noted is None else noted.revision
+
+
+def is_noted(events: Iterable[Event], store: str, standing: Standing) -> bool:
+    """Whether the newest event of a store says the same of it."""
+    noted = last_known(events, store)
+    return (
+        noted is not None
+        and noted.revision == standing.revision
+        and set(noted.families) == set(standing.families)
+    )
+
+
+def _is_started(events: Iterable[Event], store: str, standing: Standing, code: str | None) -> bool:
+    """Whether the last start of the store was of this revision and code."""
+    for event in events:
+        begun = last_known([event], store) if event.verb == "start" else None
+        if begun is not None:
+            return begun.revision == standing.revision and event.stamp.code == code
+    return False

@@ -1,0 +1,251 @@
+"""What the log of a checkpoint keeps, and what it makes of starts that came to nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.object_store import MemoryFiles, ObjectStore
+
+from statemigrate import log
+from statemigrate.commands.following.log import read_log
+from statemigrate.errors import CheckpointError, CorruptFileError, StorageError
+from statemigrate.files import LocalFiles
+from statemigrate.files.documents.sealed import sealed
+from statemigrate.logbook import code
+from statemigrate.logbook.code import CODE_VERSION, Stamp, code_version
+from statemigrate.logbook.events import Event, StoreChange
+from statemigrate.logbook.folder import LARGEST, LOG, append, document_after, names, read_event
+from statemigrate.logbook.noting import Note
+from statemigrate.logbook.standing import Facts, Standing
+
+ORDER = ("base", "aaaa", "bbbb")
+OLD, NEW = Standing("base", ("t",), ORDER), Standing("aaaa", ("t@aaaa", "t"), ORDER)
+DRAINED = Standing("aaaa", ("t@aaaa",), ORDER)
+NEWEST = Standing("bbbb", ("t@bbbb", "t@aaaa"), ORDER)
+NOTHING = Facts()
+
+
+def stamp(version: str | None = "v1") -> Stamp:
+    return Stamp(version, "kim", "0.1.0", "4.3.0")
+
+
+def start(files, batch, standing, facts=NOTHING, version="v1", store="t"):
+    Note(stamp(version), {store: standing}).start(files, batch, facts)
+
+
+def told(files, committed):
+    """Oldest first, without what is the same in all."""
+    return [
+        (each.verb, each.batch, each.change, each.before, each.revision, each.outcome, each.code)
+        for each in reversed(read_log(files, committed).entries)
+    ]
+
+
+@pytest.fixture(params=["disk", "bucket"])
+def files(request, tmp_path):
+    return (
+        LocalFiles(tmp_path / "checkpoint")
+        if request.param == "disk"
+        else MemoryFiles(ObjectStore(), "checkpoint")
+    )
+
+
+def test_starts_are_noted_once_and_restarts_add_nothing(files):
+    start(files, 0, OLD)
+    start(files, 0, OLD)
+    start(files, 7, OLD, Facts({"t": OLD}, 6))
+    start(files, 9, NEW, Facts({"t": OLD}, 8), "v2")
+    start(files, 12, NEW, Facts({"t": NEW}, 11), "v2")
+    start(files, 13, NEW, Facts({"t": NEW}, 12), "v3")
+    start(files, 20, OLD, Facts({"t": NEW}, 19), "v1")
+    assert told(files, 25) == [
+        ("start", 0, "first", None, "base", "done", "v1"),
+        ("start", 9, "upgrade", "base", "aaaa", "done", "v2"),
+        ("start", 13, "none", "aaaa", "aaaa", "done", "v3"),
+        ("start", 20, "downgrade", "aaaa", "base", "done", "v1"),
+    ]
+
+
+def test_a_start_without_a_batch_is_never_said_to_have_changed_anything(files):
+    start(files, 0, OLD)
+    start(files, 5, NEW, Facts({"t": OLD}, 4), "v2")
+    assert [each[5] for each in told(files, 4)] == ["done", "no batch yet"]
+    # It failed, and the old code goes on.
+    start(files, 5, OLD, Facts({"t": OLD}, 4), "v1")
+    assert told(files, 9) == [
+        ("start", 0, "first", None, "base", "done", "v1"),
+        ("start", 5, "upgrade", "base", "aaaa", "no batch", "v2"),
+        ("start", 5, "downgrade", "aaaa", "base", "done", "v1"),
+    ]
+
+
+def test_what_a_release_without_a_log_did_is_found_at_the_next_start(files):
+    start(files, 30, NEW, Facts({"t": NEW}, 29))
+    assert told(files, 40)[0] == ("found", 29, "first", None, "aaaa", "done", None)
+    start(files, 50, NEW, Facts({"t": NEWEST}, 49))
+    assert told(files, 60)[2:] == [
+        ("found", 49, "upgrade", "aaaa", "bbbb", "done", None),
+        ("start", 50, "downgrade", "bbbb", "aaaa", "done", "v1"),
+    ]
+
+
+def test_a_family_that_went_untold_is_found_at_the_next_start(files):
+    start(files, 0, NEW)
+    start(files, 6, DRAINED, Facts({"t": DRAINED}, 5))
+    entries = read_log(files, 9).entries
+    assert [(each.verb, each.families) for each in entries] == [
+        ("found", ("t@aaaa",)),
+        ("start", ("t@aaaa", "t")),
+    ]
+
+
+def test_stores_of_two_operators_do_not_take_each_other_for_new(files):
+    for batch in (0, 4, 8):
+        start(files, batch, OLD, store="one")
+        start(files, batch, NEW, store="two")
+    assert [each.store for each in read_log(files, 9).entries] == ["two", "one"]
+
+
+def test_of_two_that_write_at_one_moment_both_are_kept(files):
+    event = Event.now("adopt", 3, (), stamp())
+    for _ in range(2):
+        files.put(*document_after(None, event))
+    append(files, event, "")
+    found = [name.rpartition("/")[2].partition("-")[0] for name in names(files)]
+    assert found == ["000000000", "000000000", "000000001"]
+
+
+def test_the_log_is_read_back_as_it_was_written(files):
+    change = StoreChange("t", "upgrade", "base", "aaaa", ("t@aaaa", "t"))
+    event = Event.now("backfill", 5, (change,), stamp(), {"migrated": "12"})
+    append(files, event, "")
+    assert read_event(files, names(files)[0]) == event
+    assert read_log(files, 5).since == event.time
+
+
+def damaged(files):
+    start(files, 0, OLD)
+    start(files, 5, NEW)
+    name = names(files)[-1]
+    files.replace(name, files.get(name)[:-20])
+    return name
+
+
+def test_a_damaged_document_is_named_and_hides_no_other(files, caplog):
+    name = damaged(files)
+    found = read_log(files, 9)
+    assert [each.revision for each in found.entries] == ["base"]
+    assert [type(each) for each in found.damaged] == [CorruptFileError]
+    assert name in found.damaged[0].summary
+    # And it ends no start: what it said is noted again.
+    start(files, 9, NEW, Facts({"t": NEW}, 8))
+    assert name in caplog.text
+    assert [each.revision for each in read_log(files, 9).entries] == ["aaaa", "aaaa", "base"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"verb": "drop"},
+        {"batch": "5"},
+        {"time": "today"},
+        {"time": "2026-01-01T00:00:00"},
+        {"stores": [{"store": "t"}]},
+        {"details": {"rows": 5}},
+        {"by": None},
+    ],
+    ids=str,
+)
+def test_what_is_no_event_is_refused(tmp_path, change):
+    files = LocalFiles(tmp_path)
+    good = Event.now("adopt", 3, (), stamp()).to_json()
+    files.put(f"{LOG}/a.json", sealed(good))
+    assert read_event(files, f"{LOG}/a.json").to_json() == json.loads(json.dumps(good))
+    files.put(f"{LOG}/b.json", sealed({**good, **change}))
+    with pytest.raises(CorruptFileError, match=r"b\.json"):
+        read_event(files, f"{LOG}/b.json")
+
+
+def test_a_document_that_is_too_large_or_no_file_is_damage(tmp_path):
+    files = LocalFiles(tmp_path)
+    start(files, 0, OLD)
+    (tmp_path / LOG / f"000000005-{'a' * 32}.json").write_bytes(b" " * (LARGEST + 1))
+    (tmp_path / LOG / f"000000006-{'b' * 32}.json").symlink_to("/etc/passwd")
+    (tmp_path / LOG / "notes.txt").write_text("not ours")
+    found = read_log(files, 0)
+    assert (len(found.entries), len(found.damaged)) == (1, 2)
+
+
+def test_a_log_that_cannot_be_written_stops_the_start(tmp_path):
+    (tmp_path / LOG).mkdir(parents=True)
+    (tmp_path / LOG).chmod(0o500)
+    if os.access(tmp_path / LOG, os.W_OK):
+        # Root may write anywhere; a file in the folder's place stops it too.
+        (tmp_path / LOG).rmdir()
+        (tmp_path / LOG).write_text("")
+    with pytest.raises(StorageError) as caught:
+        start(LocalFiles(tmp_path), 0, OLD)
+    assert LOG in str(caught.value)
+    assert "nothing was done yet" in str(caught.value.next_action)
+
+
+def test_what_is_no_checkpoint_has_no_log(tmp_path):
+    with pytest.raises(CheckpointError, match="not the checkpoint"):
+        log(tmp_path / "nowhere")
+
+
+def test_the_newest_events_alone_do_not_tell_when_the_log_begins(files):
+    for batch in range(4):
+        start(files, batch, OLD, version=f"v{batch}")
+    assert (len(read_log(files, 9, 2).entries), read_log(files, 9, 2).since) == (2, None)
+    assert read_log(files, 9, 4).since is not None
+
+
+def git(folder, *words):
+    who = ("-c", "user.name=kim", "-c", "user.email=kim@example.org")
+    done = subprocess.run(
+        [shutil.which("git"), "-C", str(folder), *who, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.delenv(CODE_VERSION, raising=False)
+    git(tmp_path, "init", "-q")
+    (tmp_path / "job.py").write_text("")
+    (tmp_path / ".gitignore").write_text("env\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    return tmp_path
+
+
+def test_the_version_of_the_code_is_its_commit_and_tells_of_changes(checkout):
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert code_version(checkout / "job.py") == commit
+    assert code_version(checkout) == commit
+    (checkout / "job.py").write_text("changed = True\n")
+    assert code_version(checkout / "job.py") == f"{commit}-dirty"
+
+
+def test_what_is_installed_within_a_checkout_is_not_of_its_commit(checkout):
+    (checkout / "env").mkdir()
+    (checkout / "env" / "library.py").write_text("")
+    assert code_version(checkout / "env" / "library.py") is None
+    assert code_version(Path("/nowhere/job.py")) is None
+    assert code_version(len) is None
+
+
+def test_the_environment_says_the_version_where_there_is_no_git(checkout, monkeypatch):
+    monkeypatch.setattr(code.shutil, "which", lambda _: None)
+    assert code_version(checkout) is None
+    monkeypatch.setenv(CODE_VERSION, " release-7 ")
+    assert code_version(checkout) == "release-7"
+    assert Stamp.of(checkout).code == "release-7"
