@@ -86,7 +86,18 @@ def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed
         assert query.taken(batches) == pytest.approx(share, rel=0.1)
         slowest = max(each.milliseconds for each in batches)
         assert slowest <= 1.1 * query.alone_ms / (1 - share)
-        assert len([each for each in batches if not each.entries]) == 2, "one batch in ten is alone"
+        assert 1 <= len([each for each in batches if not each.entries]) <= 2, "one batch in ten"
+
+
+@pytest.mark.parametrize("factor", [0.3, 0.7, 2.0, 4.0])
+def test_a_machine_that_becomes_slower_or_faster_is_noticed_before_long(factor):
+    query = Query(ChunkTuner.start(Pace(0.25)), noise=0.02)
+    query.run(60)
+    for name in ("start_ms", "row_ms", "entry_ms"):
+        setattr(query, name, factor * getattr(query, name))
+    fewest = min(each.entries for each in query.run(40) if each.entries)
+    assert query.taken(query.run(20)) == pytest.approx(0.25, rel=0.15)
+    assert fewest > 600 / 4, "chunks do not wither meanwhile"
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5])
@@ -119,8 +130,8 @@ def test_a_late_batch_halves_the_next_chunks_and_they_grow_again():
     query.entry_ms *= 5
     late = query.run(1)[0]
     assert query.tuner.trigger.missed(late) or late.entries == 0
-    query.run(3)
-    assert query.tuner.entries <= settled / 2
+    query.run(4)
+    assert min(each.entries for each in query.batches[-3:] if each.entries) <= settled / 2
     query.entry_ms /= 5
     query.run(60)
     assert query.tuner.entries == pytest.approx(settled, rel=0.1)

@@ -20,6 +20,10 @@ _FIRST_ALONE, _ALONE, _BESIDE = 2, 6, 5
 """Batches without a chunk before the first size is chosen; how many of each kind are looked at."""
 _ALIKE = 1.25
 """Batches whose numbers of rows are within this of each other are taken for alike."""
+_DOUBTFUL = 2.0
+"""Where chunks seem to take so many times what they may, it is looked again what rows take."""
+_OTHER = 1.3
+"""A batch without a chunk that takes so many times what was known, or less, begins anew."""
 _LEAST = 0.02
 """A chunk that cannot be seen in a batch's time is taken for this part of it."""
 _ON_TIME = 0.9
@@ -82,10 +86,15 @@ class ChunkTuner:
         seen = replace(self, trigger=self.trigger.after(batch))
         if self.trigger.last is None or not (batch.rows or batch.entries):
             return replace(seen, is_idle=not batch.rows)
-        if not batch.entries:
-            alone = (*self.alone, batch)[-_ALONE:]
-            return replace(seen, alone=alone, is_idle=False, since_alone=0)
-        return seen._with_chunk(batch)
+        return seen._with_chunk(batch) if batch.entries else seen._without(batch)
+
+    def _without(self, batch: Batch) -> ChunkTuner:
+        seen = replace(self, is_idle=False, since_alone=0)
+        known = self.live(batch.rows)
+        if known is not None and not known / _OTHER <= batch.milliseconds <= known * _OTHER:
+            # The machine or the rows are not what they were; what was seen says nothing any more.
+            return replace(seen, alone=(batch,), beside=())
+        return replace(seen, alone=(*self.alone, batch)[-_ALONE:])
 
     def _with_chunk(self, batch: Batch) -> ChunkTuner:
         idle = not batch.rows
@@ -107,7 +116,10 @@ class ChunkTuner:
         together = Chunk(sum(n for n, _ in beside), 0, sum(took for _, took in beside))
         interval = self.trigger.interval
         room = {} if interval is None else {"room": max(0.0, _ON_TIME * interval - live)}
-        return replace(self, beside=beside, tuner=self.tuner.observe(together, live, **room))
+        tuner = self.tuner.observe(together, live, **room)
+        doubtful = taken > _DOUBTFUL * tuner.budget(live).milliseconds and live > 0
+        since = _EVERY if doubtful else self.since_alone
+        return replace(self, beside=beside, tuner=tuner, since_alone=since)
 
     def live(self, rows: int) -> float | None:
         """What so many live rows take without a chunk, in milliseconds; None while not known."""
