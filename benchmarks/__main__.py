@@ -18,6 +18,7 @@ from benchmarks import (
     peers,
     rewrites,
     sharing,
+    sizes,
     state_rows,
 )
 from benchmarks.measuring import Result, as_json, table
@@ -34,6 +35,7 @@ _FULL = {
     "state_rows": state_rows.measure,
     "rewrites": rewrites.measure,
     "share": sharing.measure,
+    "sizes": sizes.measure,
 }
 # What needs an environment of its own is measured when it is named.
 _NAMED = {"peers": peers.measure}
@@ -51,6 +53,7 @@ _QUICK = {
     "state_rows": lambda: state_rows.measure(100_000, 2),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
     "share": lambda: sharing.measure(100_000, 5_000, 3),
+    "sizes": lambda: sizes.measure(100_000, 1),
 }
 _NAMED_QUICK = {"peers": lambda: peers.measure(20_000, 50_000, 1)}
 

@@ -25,7 +25,7 @@ def measure(keys: int = 200_000, batches: int = 5) -> list[Result]:
     spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
-            _write_input(Path(folder) / "input", keys, batches)
+            write_input(Path(folder) / "input", keys, batches)
             embedded = _embedded(spark, Path(folder))
             native = _native(spark, Path(folder))
     finally:
@@ -63,7 +63,8 @@ def session() -> Any:
     return spark
 
 
-def _write_input(folder: Path, keys: int, batches: int) -> None:
+def write_input(folder: Path, keys: int, batches: int) -> None:
+    """Files named after their batches, each with a row of every key."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -85,9 +86,17 @@ def _stream(spark: Any, folder: Path) -> Any:
 
 
 def _embedded(spark: Any, folder: Path) -> list[float]:
+    query = embedded_query(spark, folder)
+    query.processAllAvailable()
+    query.stop()
+    return durations(query.query)[2:]
+
+
+def embedded_query(spark: Any, folder: Path) -> Any:
+    """The query on the embedded engine, started; it takes a file of ``input`` a batch."""
     from statemigrate import EmbeddedOptions, EmbeddedQuery
 
-    query = EmbeddedQuery(
+    return EmbeddedQuery(
         _stream(spark, folder),
         by="key",
         processor=Totals(),
@@ -96,9 +105,6 @@ def _embedded(spark: Any, folder: Path) -> list[float]:
         sink=lambda output, _: output.write.format("noop").mode("overwrite").save(),
         options=EmbeddedOptions(partitions=_PARTITIONS, working_directory=str(folder / "working")),
     ).start()
-    query.processAllAvailable()
-    query.stop()
-    return _durations(query.query)
 
 
 def _native(spark: Any, folder: Path) -> list[float]:
@@ -120,10 +126,10 @@ def _native(spark: Any, folder: Path) -> list[float]:
     )
     query.processAllAvailable()
     query.stop()
-    return _durations(query)
+    return durations(query)[2:]
 
 
-def _durations(query: Any) -> list[float]:
+def durations(query: Any) -> list[float]:
+    """Milliseconds of each batch with rows."""
     progress = [json.loads(each.json) for each in query.recentProgress]
-    times = [each["durationMs"]["triggerExecution"] for each in progress if each["numInputRows"]]
-    return times[2:]
+    return [each["durationMs"]["triggerExecution"] for each in progress if each["numInputRows"]]

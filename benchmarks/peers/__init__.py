@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks.dry_runs import checkpoint
 from benchmarks.measuring import Result
 from benchmarks.peers.counting import counting
+from benchmarks.peers.whole import whole_batches
 
 _PYTHON = Path(".venv-peers/bin/python")
 _PEER = Path(__file__).with_name("quix.py")
@@ -21,10 +22,10 @@ Round = dict[str, float]
 
 
 def measure(keys: int = 200_000, records: int = 1_000_000, rounds: int = 5) -> list[Result]:
-    """One partition's loop, and a stopped backfill, against Quix Streams in one process."""
+    """A partition's loop, whole batches, a stopped backfill: against Quix Streams in a process."""
     if not _PYTHON.exists():
         sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
-    return [*_loop(keys, rounds), *_backfill(records, rounds)]
+    return [*_loop(keys, rounds), *_whole(keys, rounds), *_backfill(records, rounds)]
 
 
 def _loop(keys: int, rounds: int) -> list[Result]:
@@ -37,6 +38,13 @@ def _loop(keys: int, rounds: int) -> list[Result]:
         theirs += _quix("counting", keys, 2)[1:]
     compared = "keys/s of a partition, rows in and out, durable, against Quix get and put"
     return _results("embedded, one partition's loop", compared, 1.0, ours, theirs, 1, keys)
+
+
+def _whole(keys: int, rounds: int) -> list[Result]:
+    ours = whole_batches(keys, rounds)
+    theirs = [each for _ in range(rounds) for each in _quix("counting", keys, 2)[1:]]
+    compared = "keys/s on two cores, durable, sink included, against Quix get and put"
+    return _results("embedded, whole batches", compared, 1.5, ours, theirs, _CORES, keys)
 
 
 def _backfill(records: int, rounds: int) -> list[Result]:

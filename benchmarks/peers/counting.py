@@ -24,22 +24,34 @@ _ROWS_A_BATCH = 10_000
 
 def counting(folder: Path, keys: int, rounds: int) -> list[dict[str, float]]:
     """Seconds, of the clock and of processors, of each batch that touches every key once."""
-    schema = BatchSchema(struct_of(_ROWS), struct_of(_KEY), (0,), struct_of(OUTPUT))
-    declared = Declared("totals", "value", struct_of(STATE))
-    stores = {"totals": plan_store(declared, None, None, Settings())}
-    layout, state = Layout.of(folder / "checkpoint"), PartitionState()
+    state, stores = PartitionState(), stores_of()
     found = []
     for version in range(rounds):
-        plan = _plan(layout, folder, version, state, stores)
         batches = list(_input(keys, version))
         began, processor = time.perf_counter(), time.process_time()
-        report, output = PartitionReport(0), OutputRows(schema.output)
-        rows = processed(iter(batches), plan, schema, Totals(), report, output)
-        assert sum(batch.num_rows for batch in rows) == keys
+        touched, state = run_batch(folder, version, state, stores, iter(batches))
         passed = time.perf_counter() - began
         found.append({"seconds": passed, "processor": time.process_time() - processor})
-        state = PartitionState.from_json(report.state)
+        assert touched == keys
     return found
+
+
+def stores_of() -> dict[str, Any]:
+    """The plan of the processor's only store."""
+    declared = Declared("totals", "value", struct_of(STATE))
+    return {"totals": plan_store(declared, None, None, Settings())}
+
+
+def run_batch(
+    folder: Path, version: int, state: PartitionState, stores: dict[str, Any], rows: Iterator[Any]
+) -> tuple[int, PartitionState]:
+    """Run and commit a batch of Arrow batches; its rows of output, and the state after it."""
+    schema = BatchSchema(struct_of(_ROWS), struct_of(_KEY), (0,), struct_of(OUTPUT))
+    plan = _plan(Layout.of(folder / "checkpoint"), folder, version, state, stores)
+    report, output = PartitionReport(0), OutputRows(schema.output)
+    made = processed(rows, plan, schema, Totals(), report, output)
+    touched = sum(batch.num_rows for batch in made)
+    return touched, PartitionState.from_json(report.state)
 
 
 def _plan(
