@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.pages.record import LARGE
+from statemigrate.processor.handle import struct_of
 
 
 class LargeValues:
     """`Outside` of the page that is visited: Spark has a map of its own for each."""
 
     def __init__(self, handle: Any) -> None:
-        self._map = handle.getMapState(LARGE, "family STRING, key BINARY", "value BINARY")
+        key, value = struct_of("family STRING, key BINARY"), struct_of("value BINARY")
+        self._map = handle.getMapState(LARGE, key, value)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """See `Outside.get`."""

@@ -24,6 +24,7 @@ from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
+from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 SCHEMA = "page BINARY"
+"""Read here, as PySpark asks Java for what text means, in every task."""
 _ROWS_A_PACKAGE = 10_000
 
 
@@ -61,7 +63,7 @@ class PagedProcessor(StatefulProcessor):
         self._task = ExitStack()
         self._task.enter_context(few_collections())
         self._spark = handle
-        self._state = handle.getValueState(VARIABLE, SCHEMA)
+        self._state = handle.getValueState(VARIABLE, struct_of(SCHEMA))
         self._large = LargeValues(handle)
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
