@@ -35,7 +35,7 @@ POINTS = {
     "after the manifest appeared": (LOCAL, "_named", "after", 2, A_MANIFEST),
     "after the sink, before Spark's commit": (BATCHES, "Batches._after", "before", 2, ""),
     "during a snapshot": ("statemigrate.embedded.storage.snapshots", "_store", "before", 3, ""),
-    "during restore": ("statemigrate.embedded.storage.database", "Database.write", "after", 2, ""),
+    "during restore": ("statemigrate.embedded.working.restore", "_repeat", "after", 2, ""),
     "in a backfill chunk": ("statemigrate.access", "DualAccess.backfill_many", "after", 9, ""),
 }
 
