@@ -117,8 +117,8 @@ def test_history_marks_scripts_with_open_questions(run):
     script(FOLDER, "a2", "a1", more="# QUESTION: Only one?\n")
     rows = run("history", "auctions").stdout.splitlines()[2:]
     assert [" ".join(row.split()) for row in rows] == [
-        "a2 a1 head, 1 question no Change something",
-        "a1 base 2 questions no Change something",
+        "a2 a1 head, 1 question no 2026-01-01 Change something",
+        "a1 base 2 questions no 2026-01-01 Change something",
     ]
     newest = json.loads(run("history", "--json").stdout)[0]
     assert newest["questions"] == [{"line": 14, "text": "Only one?"}]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("statemigrate.backfill")
 _WHOLE = "triggerExecution"
+_ANSWERED = 5_000
+"""Milliseconds that the end of Python waits for what Spark is telling."""
 _LISTENERS: WeakKeyDictionary[SparkSession, Feeding] = WeakKeyDictionary()
 
 
@@ -27,11 +31,30 @@ def feed(spark: SparkSession, files: ChunkFiles) -> None:
     if spark not in _LISTENERS:
         _LISTENERS[spark] = Feeding()
         spark.streams.addListener(_LISTENERS[spark])
+        atexit.register(_stop, ref(spark), _LISTENERS[spark])
     _LISTENERS[spark].add(files)
 
 
+def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
+    """Spark outlives Python for a moment, and would tell nobody there, with a trace each time."""
+    spark = session()
+    if spark is None or spark.sparkContext._jsc is None:
+        return
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    # Spark that has died before Python tells nobody either.
+    with suppress(Py4JError):
+        spark.streams.removeListener(listener)
+        # What is being told right now is answered yet.
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_ANSWERED)
+
+
 class Feeding(StreamingQueryListener):
-    """Finds the feeder of each query; an error is logged, and never ends a query."""
+    """Finds the feeder of each query; an error is logged, and never ends a query.
+
+    Checkpoints are asked for their query's id when a query starts and not again: most sessions have
+    other queries too, whose every batch would else cost a request a checkpoint.
+    """
 
     def __init__(self) -> None:
         self._feeders: dict[str, Feeder] = {}
@@ -43,7 +66,11 @@ class Feeding(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:
         """Make the first chunks; Spark waits for this before the first batch."""
-        self._safely(event, Feeder.begin)
+        query = str(event.id)
+        feeder = next((each for each in list(self._feeders.values()) if _is_of(each, query)), None)
+        if feeder is not None:
+            self._runs[str(event.runId)] = feeder
+            self._safely(event, Feeder.begin)
 
     def onQueryProgress(self, event: Any) -> None:
         """Make the chunk of a later batch."""
@@ -54,28 +81,28 @@ class Feeding(StreamingQueryListener):
         self._safely(event, Feeder.idle)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Forget the query; another start of it is found by its checkpoint."""
-        self._runs.pop(str(event.id), None)
+        """Forget the run: this may be told after the query's next start."""
+        self._runs.pop(str(event.runId), None)
 
     def _safely(self, event: Any, tell: Callable[[Feeder], None]) -> None:
+        feeder = self._runs.get(str(event.runId))
+        if feeder is None:
+            return
         try:
-            feeder = self._of(str(event.id))
-            if feeder is not None:
-                tell(feeder)
+            tell(feeder)
         except Exception:
             _LOG.exception("the backfill of query %s makes no further chunk now", event.id)
 
-    def _of(self, query: str) -> Feeder | None:
-        if query not in self._runs:
-            mine = [each for each in self._feeders.values() if _is_of(each, query)]
-            if not mine:
-                return None
-            self._runs[query] = mine[-1]
-        return self._runs[query]
-
 
 def _is_of(feeder: Feeder, query: str) -> bool:
-    return feeder.files.directory.query_id() == query
+    try:
+        return feeder.files.directory.query_id() == query
+    except Exception:
+        # One checkpoint that cannot be read is none of the other queries' business.
+        _LOG.exception(
+            "it is not known whether %s is the checkpoint of query %s", feeder.files.location, query
+        )
+        return False
 
 
 def _told(feeder: Feeder, progress: Any) -> None:

@@ -1,0 +1,104 @@
+"""Which queries the listener of a session tells feeders of, and what that asks of checkpoints."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from statemigrate.native.backfill.feeding.listener import Feeding
+
+
+class Told:
+    """A feeder that only notes what it was told."""
+
+    def __init__(self, query):
+        self.query, self.asked, self.told = query, 0, []
+        directory = SimpleNamespace(query_id=self._query_id)
+        self.files = SimpleNamespace(
+            location=f"place of {query}", path="/chunks", directory=directory
+        )
+
+    def _query_id(self):
+        self.asked += 1
+        if isinstance(self.query, Exception):
+            raise self.query
+        return self.query
+
+    def begin(self):
+        self.told.append("begin")
+
+    def idle(self):
+        self.told.append("idle")
+
+    def after(self, began, milliseconds, rows, keys):
+        self.told.append((milliseconds, rows, keys))
+
+
+@pytest.fixture(autouse=True)
+def telling(monkeypatch):
+    module = "statemigrate.native.backfill.feeding.listener.Feeder"
+    monkeypatch.setattr(f"{module}.begin", Told.begin)
+    monkeypatch.setattr(f"{module}.idle", Told.idle)
+
+
+def listening(*feeders):
+    listener = Feeding()
+    listener._feeders = {feeder.files.location: feeder for feeder in feeders}
+    return listener
+
+
+def event(query, run):
+    return SimpleNamespace(id=query, runId=run)
+
+
+def progress(query, run, rows, keys):
+    sources = [
+        SimpleNamespace(description="FileStreamSource[file:/input]", numInputRows=rows),
+        SimpleNamespace(description="FileStreamSource[file:/chunks]", numInputRows=keys),
+    ]
+    batch = {"id": query, "runId": run, "sources": sources, "timestamp": "2026-01-01T00:00:00.000Z"}
+    return SimpleNamespace(
+        progress=SimpleNamespace(**batch, durationMs={"triggerExecution": 70}),
+    )
+
+
+def test_a_query_is_found_at_its_start_and_told_of_each_batch():
+    mine, other = Told("mine"), Told("other")
+    listener = listening(other, mine)
+    listener.onQueryStarted(event("mine", "1"))
+    listener.onQueryProgress(progress("mine", "1", 5, 3))
+    listener.onQueryIdle(event("mine", "1"))
+    assert mine.told == ["begin", (70.0, 5, 3), "idle"]
+    assert other.told == []
+
+
+def test_the_batches_of_other_queries_ask_no_checkpoint_anything():
+    feeders = [Told(f"query {number}") for number in range(3)]
+    listener = listening(*feeders)
+    listener.onQueryStarted(event("foreign", "1"))
+    asked = [feeder.asked for feeder in feeders]
+    for _ in range(4):
+        listener.onQueryProgress(progress("foreign", "1", 5, 0))
+        listener.onQueryIdle(event("foreign", "1"))
+    assert [feeder.asked for feeder in feeders] == asked == [1, 1, 1]
+    assert [feeder.told for feeder in feeders] == [[], [], []]
+
+
+def test_an_end_that_is_told_after_the_next_start_ends_nothing_of_that():
+    mine = Told("mine")
+    listener = listening(mine)
+    listener.onQueryStarted(event("mine", "1"))
+    listener.onQueryStarted(event("mine", "2"))
+    listener.onQueryTerminated(event("mine", "1"))
+    listener.onQueryProgress(progress("mine", "2", 5, 3))
+    listener.onQueryTerminated(event("mine", "2"))
+    listener.onQueryProgress(progress("mine", "2", 6, 3))
+    assert mine.told == ["begin", "begin", (70.0, 5, 3)]
+
+
+def test_a_checkpoint_that_cannot_be_read_leaves_the_others_their_chunks(caplog):
+    lost, mine = Told(OSError("gone")), Told("mine")
+    listener = listening(lost, mine)
+    listener.onQueryStarted(event("mine", "1"))
+    listener.onQueryProgress(progress("mine", "1", 5, 3))
+    assert mine.told == ["begin", (70.0, 5, 3)]
+    assert "place of gone" in caplog.text
