@@ -237,6 +237,7 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
         "consumed": 0,
         "waiting": 2,
         "keys_uncut": 0,
+        "unplanned": [],
         "is_finished": False,
         "quarantined": 0,
     }

@@ -90,6 +90,9 @@ def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     assert (status.keys_left, status.consumed, status.waiting) == (0, 3, 0)
     assert status.is_finished
     assert status.quarantined == 0
+    back = backfill_status(tally.checkpoint, migrations=folder, targets=BASE)
+    assert (back.keys_left, back.unplanned) == (40, (f"tally@{AMOUNTS}",))
+    assert (back.is_finished, back.quarantined, back.is_under_way) == (False, 0, False)
 
 
 @pytest.mark.parametrize(

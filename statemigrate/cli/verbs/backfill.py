@@ -197,7 +197,9 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
             f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
             "scripts, deploy with accept_edited, and plan again."
         )
-    elif status.keys_left and not (status.chunks or status.keys_uncut):
+    elif status.keys_left and not status.is_under_way:
+        if status.chunks:
+            screen.print(f"{', '.join(status.unplanned)}: not in that plan.")
         screen.print(f"Next: statemigrate backfill {checkpoint}")
     elif status.keys_left:
         screen.print(f"Next: {RUNNING}.")

@@ -14,7 +14,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, 
 from statemigrate.checkpoint.logs.sources import SourceLog, files_taken
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
-from statemigrate.files.documents.shapes import VERSION, check_shape
+from statemigrate.files.documents.shapes import VERSION, Maybe, check_shape
 from statemigrate.files.opening import Place, open_files
 from statemigrate.native.backfill.pace import SHAPE, Pace
 from statemigrate.native.live.control import MARKER
@@ -31,7 +31,14 @@ _PLAN = "statemigrate/control/plan.json"
 _EMPTY = "empty"
 """Where chunks without a key are, among the plans' directories."""
 _FORMAT = 1
-_PLAN_SHAPE = {"id": str, "keys": int, "chunks": int, "offset": VERSION, "pace": SHAPE}
+_PLAN_SHAPE = {
+    "id": str,
+    "keys": int,
+    "chunks": int,
+    "offset": VERSION,
+    "pace": SHAPE,
+    "families": Maybe([str], missing=True),
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,8 @@ class PlanRecord:
 
     ``id`` names the directory of its files, ``keys`` and ``chunks`` say how many were written, and
     ``offset`` is the control source's own before them: -1 if it had taken nothing yet. With a
-    ``pace`` chunks are cut while the query runs, and ``chunks`` is 0.
+    ``pace`` chunks are cut while the query runs, and ``chunks`` is 0. ``families`` are those whose
+    keys were planned; None if a release wrote it that did not say.
     """
 
     id: str
@@ -48,6 +56,11 @@ class PlanRecord:
     chunks: int
     offset: int
     pace: Pace | None = None
+    families: tuple[str, ...] | None = None
+
+    def covers(self, family: str) -> bool:
+        """Whether the family's keys were planned, as far as is known."""
+        return self.families is None or family in self.families
 
 
 class ChunkFiles:
@@ -143,7 +156,9 @@ class ChunkFiles:
             found = parse_json(document)
             check_shape(found, {"format": range(_FORMAT, _FORMAT + 1), "plan": _PLAN_SHAPE})
             named = {name: found["plan"].get(name) for name in _PLAN_SHAPE}
-            return PlanRecord(**named | {"pace": Pace.from_document(named["pace"])})
+            families = None if named["families"] is None else tuple(named["families"])
+            pace = Pace.from_document(named["pace"])
+            return PlanRecord(**named | {"pace": pace, "families": families})
         except ValueError as error:
             raise CorruptFileError(
                 f"{self.files.location}/{_PLAN} is not a backfill's plan",

@@ -141,7 +141,7 @@ class _Keys:
         else:
             self._write(f"{files.location}/{name}", query, -(-self.total // keys_per_chunk))
         written = sum(each.startswith(f"{name}/") for each in files.written())
-        plan = PlanRecord(name, self.total, written, offset, pace)
+        plan = PlanRecord(name, self.total, written, offset, pace, tuple(self.counts))
         files.write_plan(plan)
         return plan
 

@@ -30,6 +30,7 @@ class BackfillStatus:
     are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
     processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
     taken, and ``keys_uncut`` are in no chunk yet, where chunks are cut while the query runs.
+    ``unplanned`` are the families with keys that the plan knows nothing of, as after a roll back.
     ``quarantined`` are the keys left after every chunk was processed: their transforms failed, and
     the originals stay. Of state in pages keys are pages, and ``families`` has the
     number of entries.
@@ -42,12 +43,21 @@ class BackfillStatus:
     consumed: int
     waiting: int
     keys_uncut: int = 0
+    unplanned: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:
         """Whether there is nothing more to do: no key is left, or every chunk was processed."""
-        all_taken = self.consumed == self.chunks > 0 == self.keys_uncut
-        return self.keys_left == 0 or all_taken
+        return self.keys_left == 0 or (self._is_taken and not self.unplanned)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the query has still to take something of the plan."""
+        return bool(self.chunks or self.keys_uncut) and not self._is_taken
+
+    @property
+    def _is_taken(self) -> bool:
+        return self.consumed == self.chunks > 0 == self.keys_uncut
 
     @property
     def quarantined(self) -> int:
@@ -84,6 +94,13 @@ def backfill_status(
         consumed=sum(log.is_committed(name) for name in mine),
         waiting=len(written - log.taken.keys()),
         keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
+        unplanned=_unplanned(plan, families),
+    )
+
+
+def _unplanned(plan: PlanRecord | None, families: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        family for family, left in families.items() if left and not (plan and plan.covers(family))
     )
 
 
