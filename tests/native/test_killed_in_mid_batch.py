@@ -148,9 +148,8 @@ def check_pages(pipeline):
 RATE = {"share": 0.25, "keys_per_second": 30}
 
 
-@pytest.mark.parametrize(
-    "pace", [{"keys_per_chunk": 30}, pytest.param(RATE, marks=pytest.mark.long, id="cut")]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("pace", [{"keys_per_chunk": 30}, RATE], ids=["fixed", "cut"])
 def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_path, pace):
     pipeline = NativePipeline(spark, tmp_path / "pipeline")
     folder = scripts.write()

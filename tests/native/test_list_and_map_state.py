@@ -99,9 +99,6 @@ def check_logical(pipeline, folder, model, targets=None):
     assert counts == {key: each for key, each in model.counts.items() if each}
 
 
-PAGED = pytest.param("paged", marks=pytest.mark.long)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("words", ["paged"], indirect=True)
 def test_lists_and_maps_in_pages_migrate_by_touch_and_the_rest_by_a_backfill(words, folder):
@@ -153,7 +150,8 @@ def test_a_list_migrates_whole_and_a_map_entry_by_entry(words, folder, old, new)
     assert "k2" not in old
 
 
-@pytest.mark.parametrize("words", ["native", PAGED], indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("words", ["native", "paged"], indirect=True)
 def test_lists_and_maps_go_back(words, folder):
     model = Model()
     again = [(f"k{n}", "w", "add") for n in range(0, 10, 2)]
