@@ -25,7 +25,7 @@ from tally import (
     batch,
 )
 
-from statemigrate import backfill, migrated, with_backfill
+from statemigrate import backfill, log, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage.processes import ProcessSession
 from statemigrate.native.backfill.chunk_files import ChunkFiles
@@ -37,12 +37,12 @@ FIRST = batch("first", range(120))
 LATER = [batch("second", range(0, 130, 3)), batch("third", range(60, 100))]
 
 
-def newest(checkpoint, log):
-    names = [path.name for path in (checkpoint / log).glob("[0-9]*")]
+def newest(checkpoint, folder):
+    names = [path.name for path in (checkpoint / folder).glob("[0-9]*")]
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def kill_in_the_middle(session, pipeline, log):
+def kill_in_the_middle(session, pipeline, output):
     """Wait until a batch is half done, then kill; the batch."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
@@ -52,22 +52,22 @@ def kill_in_the_middle(session, pipeline, log):
             session.kill()
             assert newest(pipeline.checkpoint, "commits") < batch_id
             return batch_id
-        assert session.exit_code() is None, log.read_text()[-3000:]
+        assert session.exit_code() is None, output.read_text()[-3000:]
         time.sleep(0.005)
-    raise AssertionError(f"no batch was caught half done\n{log.read_text()[-3000:]}")
+    raise AssertionError(f"no batch was caught half done\n{output.read_text()[-3000:]}")
 
 
 def deployed_and_killed(pipeline, root, *arguments):
     """Run the program until a batch is half done; the batch."""
-    log = root / "log"
+    output = root / "log"
     session = ProcessSession(
         [sys.executable, str(PROGRAM), str(root), *arguments],
         directory=root,
         environment=dict(os.environ),
-        log=log,
+        log=output,
     )
     try:
-        return kill_in_the_middle(session, pipeline, log)
+        return kill_in_the_middle(session, pipeline, output)
     finally:
         session.kill()
 
@@ -93,7 +93,8 @@ def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scrip
     check_pages(pages)
 
 
-VISITS, RECORD = "statemigrate.pages.live.visits", "statemigrate.pages.record"
+VISITS, RECORD = "statemigrate.pages.live.visits", "statemigrate.pages.live.deployed"
+COMPARING = "statemigrate.native.seen.comparing"
 POINTS = {
     "before the record of the pages": (RECORD, "write_record", "before", 1),
     "after the record of the pages": (RECORD, "write_record", "after", 1),
@@ -108,14 +109,62 @@ POINTS = {
 @pytest.mark.long
 @pytest.mark.parametrize("point", POINTS)
 def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path, point):
-    folder, marker = scripts.write(), tmp_path / "killed"
-    module, function, when, call = POINTS[point]
+    folder = scripts.write()
+    kill_at(POINTS[point], tmp_path, str(folder), "pages")
+    pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    check_pages(pages)
+    assert told_of_amounts(pages) == [("start", 1)]
+
+
+RECORDED = {
+    f"{when} the record of the deployment": (COMPARING, "write_record", when, 1)
+    for when in ("before", "after")
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", RECORDED)
+def test_a_start_that_is_killed_beside_its_record_is_logged_once(spark, scripts, tmp_path, point):
+    pipeline, folder = NativePipeline(spark, tmp_path / "pipeline"), scripts.write()
+
+    def stream():
+        return with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
+
+    pipeline.feed(FIRST)
+    place = {"migrations": folder, "checkpoint": pipeline.checkpoint}
+    pipeline.deploy_natively(migrated(CentsTally(), targets={"tally": CENTS}, **place), stream())
+    pipeline.feed(*LATER)
+    kill_at(RECORDED[point], tmp_path, str(folder))
+    assert told_of_amounts(pipeline, "no batch yet") == [("start", 1)]
+    assert told_of_amounts(pipeline) == []
+    pipeline.deploy_natively(migrated(AmountsTally(), **place), stream())
+    assert told_of_amounts(pipeline) == [("start", 1)]
+    expected = Expected()
+    expected.process(FIRST, CENTS)
+    for rows in LATER:
+        expected.process(rows, AMOUNTS)
+    assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
+
+
+def told_of_amounts(pipeline, outcome="done"):
+    """What the log has with the outcome of deployments in the new format."""
+    return [
+        (each.verb, each.batch)
+        for each in log(pipeline.checkpoint).entries
+        if (each.revision, each.outcome) == (AMOUNTS, outcome)
+    ]
+
+
+def kill_at(point, root, *arguments):
+    """Run the program until it is killed, with its whole session, at the point."""
+    module, function, when, call = point
+    marker = root / "killed"
     order = {"module": module, "function": function, "when": when, "call": call}
     order |= {"argument": "", "marker": str(marker)}
     killing = str(Path(__file__).parents[1] / "spark" / "killing")
     paths = os.pathsep.join([killing, os.environ["PYTHONPATH"]])
     process = subprocess.run(
-        [sys.executable, str(PROGRAM), str(tmp_path), str(folder), "pages"],
+        [sys.executable, str(PROGRAM), str(root), *arguments],
         env={**os.environ, "KILL_AT": json.dumps(order), "PYTHONPATH": paths},
         # The point ends its whole session.
         start_new_session=True,
@@ -126,8 +175,6 @@ def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path
     )
     assert marker.exists(), process.stderr[-3000:]
     assert process.returncode == -signal.SIGKILL
-    pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
-    check_pages(pages)
 
 
 def check_pages(pipeline):
