@@ -85,6 +85,27 @@ def test_which_of_several_sums_is_which_is_asked_where_they_are_not_as_many():
     assert [each.place for each in value.fields] == [None, 0]
 
 
+@pytest.mark.parametrize(
+    ("said", "sources"),
+    [
+        (RewriteAnswers(frozenset({"aggregation-0.count"})), [0, 1, 0]),
+        (RewriteAnswers(take={"aggregation-0.count": "count"}), [0, 1, 0]),
+        (RewriteAnswers(start={"aggregation-0.count": 0}), [None, 1, 0]),
+    ],
+    ids=["accepted", "taken", "started"],
+)
+def test_a_field_that_another_one_takes_goes_on_in_its_own_name_too(said, sources):
+    more = buffers(("count", "long"), ("sum", "long"), ("count", "long"))
+    taken = {"aggregation-0.count_2": "count"}
+    plan = planned(COUNT_SUM, more, RewriteAnswers(take=taken))
+    assert asked(plan) == {"aggregation-0.count": "count"}
+    assert "count_2 has the old count" in plan.questions[0].text
+    answers = RewriteAnswers(said.accept, take={**taken, **said.take}, start=said.start)
+    plan = planned(COUNT_SUM, more, answers)
+    assert plan.questions == ()
+    assert [each.place for each in plan.operators[0].families[0].value.fields] == sources
+
+
 def test_as_many_of_a_name_with_the_same_types_are_the_same():
     same = buffers(("sum", "long"), ("sum", "double"), ("count", "long"))
     plan = planned(same, same)

@@ -82,6 +82,14 @@ def test_fields_are_moved_widened_dropped_and_started():
     assert made["origins"].to_pylist() == [1, 1]
 
 
+def test_two_fields_may_go_on_with_one():
+    old, new = struct(a="integer", b="string"), struct(a="long", b="string", c="integer")
+    made = became(
+        planned(old, new, take={"c": "a"}), pa.array([{"a": 4, "b": "x"}], arrow_row(old))
+    )
+    assert made["value"].to_pylist() == [{"a": 4, "b": "x", "c": 4}]
+
+
 def test_a_start_that_nobody_said_is_null():
     made = became(planned(OLD, NEW), pa.array(ROWS, arrow_row(OLD)))
     assert [each["m"] for each in made["value"].to_pylist()] == [None, None]

@@ -174,11 +174,18 @@ def _ask_sources(asked: Asked, store: str, change: StructChange) -> None:
                 Question(
                     name,
                     "take",
-                    f"several have the name of {name}: does it go on with the old {field.source}?",
+                    f"{_doubt(change, field, name)} does it go on with the old {field.source}?",
                     field.source,
                     f"--accept {name}, or --take {name}=OLD_FIELD",
                 )
             )
+
+
+def _doubt(change: StructChange, field: FieldChange, name: str) -> str:
+    others = [each.label for each in change.fields if each.place == field.place and each != field]
+    if others:
+        return f"{', '.join(others)} has the old {field.source}, and {name} is there too:"
+    return f"several have the name of {name}:"
 
 
 def dropped(name: str) -> Question:

@@ -1,7 +1,8 @@
 """Which old field each new field of a struct goes on with, where no script says it.
 
 Fields go by name. Where Spark's names repeat and are not the same in both, which is which cannot be
-known: what stands first is proposed for what stands first, and asked about.
+known: what stands first is proposed for what stands first, and asked about. So is a field whose old
+one the author has given to another: both may go on with it.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def match_fields(
     )
     inner = [each.nested for each in changes if each.nested]
     gone = [label for place, label in enumerate(before) if place not in sources]
-    unsure = [after[place] for place in _repeated(old, new) if after[place] not in take]
+    shared = [place for place, source in enumerate(sources) if sources.count(source) > 1]
+    asked = {*_repeated(old, new), *(place for place in shared if sources[place] is not None)}
+    unsure = [after[place] for place in sorted(asked) if after[place] not in take]
     return StructChange(
         changes,
         (*gone, *(name for each in inner for name in each.dropped)),
@@ -94,7 +97,10 @@ def match_fields(
 def _sources(
     old: Struct, new: Struct, before: list[str], after: list[str], take: Take
 ) -> list[int | None]:
-    """For each new field the place of the old one: the author's, of its name and type, or name."""
+    """For each new field the place of the old one: the author's, of its name and type, or name.
+
+    An old field that the author gave to another is at last its namesake's too.
+    """
     found: dict[int, int | None] = {
         place: before.index(source) if source in before else None
         for place, label in enumerate(after)
@@ -109,7 +115,20 @@ def _sources(
             if place not in found and fitting:
                 found[place] = fitting[0]
                 left.remove(fitting[0])
+    for place, field in enumerate(new["fields"]):
+        own = before.index(after[place]) if after[place] in before else None
+        if place not in found and own is not None and _goes_on(field, old["fields"][own]):
+            found[place] = own
     return [found.get(place) for place in range(len(after))]
+
+
+def _goes_on(new: dict[str, Any], old: dict[str, Any]) -> bool:
+    before, after = old["type"], new["type"]
+    return (
+        is_same(before, after)
+        or is_wider(before, after)
+        or (_is_struct(before) and _is_struct(after))
+    )
 
 
 def _fits(new: dict[str, Any], old: dict[str, Any], *, must_fit: bool) -> bool:
