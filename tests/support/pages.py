@@ -26,6 +26,8 @@ FENCE = re.compile(r'^```([\w+-]+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTI
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 START = re.compile(r"\A---\n(?:.*\n)*?start: (\S+)\n(?:.*\n)*?---\n")
 REVISION = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
+DAY_OF_A_SCRIPT = re.compile(r"(?<=(?:\\ ){3})\d{4}\\-\d\d\\-\d\d(?=(?:\\ ){3})")
+"""In a pattern, the day in the column of `statemigrate history`."""
 PROGRAMS = {
     "python": [sys.executable],
     "statemigrate": [sys.executable, "-m", "statemigrate"],
@@ -209,4 +211,4 @@ def compare(command: str, shown: str, printed: str) -> None:
 def _pattern(shown: str) -> str:
     pattern = r"(?:.*\n)*?".join(map(re.escape, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)))
     pattern = pattern.replace(r"\.\.\.", ".*")
-    return REVISION.sub("[0-9a-f]{12}", pattern)
+    return DAY_OF_A_SCRIPT.sub(r"\\d{4}-\\d\\d-\\d\\d", REVISION.sub("[0-9a-f]{12}", pattern))
