@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.feeding.listener import Feeding
 
 
@@ -83,16 +84,28 @@ def test_the_batches_of_other_queries_ask_no_checkpoint_anything():
     assert [feeder.told for feeder in feeders] == [[], [], []]
 
 
-def test_an_end_that_is_told_after_the_next_start_ends_nothing_of_that():
+def test_what_is_told_of_a_run_after_the_next_start_is_nothing_of_that():
     mine = Told("mine")
     listener = listening(mine)
     listener.onQueryStarted(event("mine", "1"))
     listener.onQueryStarted(event("mine", "2"))
+    listener.onQueryProgress(progress("mine", "1", 4, 3))
     listener.onQueryTerminated(event("mine", "1"))
     listener.onQueryProgress(progress("mine", "2", 5, 3))
     listener.onQueryTerminated(event("mine", "2"))
     listener.onQueryProgress(progress("mine", "2", 6, 3))
     assert mine.told == ["begin", "begin", (70.0, 5, 3)]
+
+
+def test_one_feeder_cuts_the_chunks_of_a_checkpoint_however_often_its_query_starts(tmp_path):
+    listener = Feeding()
+    for _ in range(2):
+        listener.add(ChunkFiles(tmp_path / "checkpoint"))
+    first = list(listener._feeders.values())
+    listener.add(ChunkFiles(tmp_path / "checkpoint"))
+    listener.add(ChunkFiles(tmp_path / "other"))
+    assert list(listener._feeders.values())[:-1] == first
+    assert len(first) == 1
 
 
 def test_a_checkpoint_that_cannot_be_read_leaves_the_others_their_chunks(caplog):

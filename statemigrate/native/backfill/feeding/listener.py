@@ -61,15 +61,17 @@ class Feeding(StreamingQueryListener):
         self._runs: dict[str, Feeder] = {}
 
     def add(self, files: ChunkFiles) -> None:
-        """Feed the query of one more checkpoint."""
-        self._feeders[files.location] = Feeder(files)
+        """Feed the query of a checkpoint; one feeder cuts its chunks, however often it starts."""
+        self._feeders.setdefault(files.location, Feeder(files))
 
     def onQueryStarted(self, event: Any) -> None:
         """Make the first chunks; Spark waits for this before the first batch."""
         query = str(event.id)
         feeder = next((each for each in list(self._feeders.values()) if _is_of(each, query)), None)
         if feeder is not None:
-            self._runs[str(event.runId)] = feeder
+            # What is still to be told of an earlier run says nothing of this one.
+            others = {run: each for run, each in self._runs.items() if each is not feeder}
+            self._runs = {**others, str(event.runId): feeder}
             self._safely(event, Feeder.begin)
 
     def onQueryProgress(self, event: Any) -> None:
