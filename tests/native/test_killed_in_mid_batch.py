@@ -111,9 +111,11 @@ POINTS = {
 def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path, point):
     folder = scripts.write()
     kill_at(POINTS[point], tmp_path, str(folder), "pages")
+    # The rows of batch 1 are of every page: what starts after it does without the old format.
+    dropped = [("start", 2)] if newest(pages.checkpoint, "commits") == 1 else []
     pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
     check_pages(pages)
-    assert told_of_amounts(pages) == [("start", 1)]
+    assert told_of_amounts(pages) == [*dropped, ("start", 1)]
 
 
 RECORDED = {
