@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.dry_run import dry_run
-from statemigrate.commands.following.current import unreadable
+from statemigrate.commands.following.named import found_or_error
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report.dry_run import DryRunReport
 from statemigrate.inspect.trial.estimate import Pace
-from statemigrate.scripts.folder import survey_of
-from statemigrate.state.opening import open_state, require_scripted
-from statemigrate.state.protocol import told_stores
+from statemigrate.state.scripted import Scripts
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -86,53 +84,40 @@ def dry_run_all(
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
 
     def trials(named: NamedCheckpoint) -> Iterator[Trial]:
-        try:
-            found = _scripted(named, named.targets_over(targets), **shared)
-        except (StatemigrateError, OSError) as error:
-            yield Trial(named, None, unreadable(error, named))
+        found = found_or_error(named, lambda: _scripted(named, targets, **shared))
+        if isinstance(found, StatemigrateError):
+            yield Trial(named, None, found)
             return
         for store in found:
-            yield Trial(named, store, tried(named, store))
+            yield Trial(named, store, found_or_error(named, partial(tried, named, store)))
 
-    def tried(named: NamedCheckpoint, store: str) -> DryRunReport | StatemigrateError:
-        try:
-            return dry_run(
-                store,
-                named.path,
-                sample=sample,
-                pace=pace,
-                targets=named.targets_over(targets),
-                accept_edited=accept_edited,
-                operator=named.operator,
-                **shared,
-            )
-        except (StatemigrateError, OSError) as error:
-            return unreadable(error, named)
+    def tried(named: NamedCheckpoint, store: str) -> DryRunReport:
+        return dry_run(
+            store,
+            named.path,
+            sample=sample,
+            pace=pace,
+            targets=named.targets_over(targets),
+            accept_edited=accept_edited,
+            operator=named.operator,
+            **shared,
+        )
 
     return Trials(tuple(trial for named in checkpoints for trial in trials(named)))
 
 
 def _scripted(
     named: NamedCheckpoint,
-    targets: Mapping[str, str],
+    targets: Mapping[str, str] | None,
     *,
     migrations: str | Path,
     stores: Mapping[str, str] | None,
     spark: Spark,
 ) -> tuple[str, ...]:
     """The stores of a checkpoint that have scripts, sound or broken; no value is read for it."""
-    survey = survey_of(migrations)
-    if survey is None:
+    scripts = Scripts.of(migrations, named.targets_over(targets))
+    if scripts.survey is None:
         return ()
-    require_scripted(targets, survey.stores)
-    sound = {store: at for store, at in targets.items() if store in survey.lineages}
-    opened = open_state(
-        named.path,
-        dict(survey.lineages),
-        targets=sound,
-        operator=named.operator,
-        stores=stores,
-        spark=spark,
-    )
-    with closing(opened) as state:
-        return tuple(name for name in told_stores(state, survey.stores) if name in survey.stores)
+    place: dict[str, Any] = {"operator": named.operator, "stores": stores, "spark": spark}
+    with scripts.opened(named.path, **place) as state:
+        return tuple(name for name in scripts.told(state) if name in scripts.stores)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.following.log import Log, LogEntry, read_log
+from statemigrate.commands.following.named import look_at_each
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
-from statemigrate.scripts.folder import survey_of
-from statemigrate.state.opening import open_state, require_scripted
-from statemigrate.state.protocol import told_stores
+from statemigrate.state.scripted import Scripts
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -105,25 +103,12 @@ def current(
 
     No value is counted: `status` does that. The parameters and errors are those of `status`.
     """
-    found = survey_of(migrations)
-    lineages = dict(found.lineages) if found else {}
-    if found:
-        require_scripted(targets or {}, found.stores)
-    targets = {store: at for store, at in (targets or {}).items() if store in lineages}
-    with closing(
-        open_state(
-            str(checkpoint),
-            lineages,
-            targets=targets,
-            operator=operator,
-            stores=stores,
-            spark=spark,
-        )
-    ) as state:
+    scripts = Scripts.of(migrations, targets)
+    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         noted = read_log(open_files(state.checkpoint), state.batch)
-        told = told_stores(state, found.stores if found else ())
         made = tuple(
-            _store(name, stored, lineages.get(name), noted) for name, stored in told.items()
+            _store(name, stored, scripts.lineages.get(name), noted)
+            for name, stored in scripts.told(state).items()
         )
         return Current(state.checkpoint, state.engine, state.batch, made, noted)
 
@@ -137,29 +122,9 @@ def current_of_all(
     spark: Spark = None,
 ) -> tuple[CurrentOf, ...]:
     """`current` of every checkpoint; what is wrong with one is told in its place."""
-
-    def look(named: NamedCheckpoint) -> CurrentOf:
-        try:
-            found = current(
-                named.path,
-                migrations=migrations,
-                targets=named.targets_over(targets),
-                operator=named.operator,
-                stores=stores,
-                spark=spark,
-            )
-        except (StatemigrateError, OSError) as error:
-            return CurrentOf(named, None, unreadable(error, named))
-        return CurrentOf(named, found)
-
-    return tuple(look(each) for each in checkpoints)
-
-
-def unreadable(error: StatemigrateError | OSError, named: NamedCheckpoint) -> StatemigrateError:
-    """What is told in place of a checkpoint that cannot be read."""
-    if isinstance(error, StatemigrateError):
-        return error
-    return StatemigrateError(f"{named.path} cannot be read: {error}", path=named.path)
+    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
+    looks = look_at_each(checkpoints, current, targets, **shared)
+    return tuple(CurrentOf(*each) for each in looks)
 
 
 def _store(store: str, stored: StoredStore, lineage: Lineage | None, noted: Log) -> CurrentStore:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.commands.following.current import unreadable
+from statemigrate.commands.following.named import look_at_each
 from statemigrate.commands.following.status import Status, status
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
@@ -68,19 +68,6 @@ def status_of_all(
 
     ``targets`` hold for all of them, unless a checkpoint has its own.
     """
-
-    def look(named: NamedCheckpoint) -> Look:
-        try:
-            found = status(
-                named.path,
-                migrations=migrations,
-                targets=named.targets_over(targets),
-                operator=named.operator,
-                stores=stores,
-                spark=spark,
-            )
-        except (StatemigrateError, OSError) as error:
-            return Look(named, None, unreadable(error, named))
-        return Look(named, found)
-
-    return Fleet(tuple(look(each) for each in checkpoints))
+    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
+    looks = look_at_each(checkpoints, status, targets, **shared)
+    return Fleet(tuple(Look(*each) for each in looks))

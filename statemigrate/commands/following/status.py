@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,11 @@ from statemigrate.deployment import StoredStore
 from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.run.report import RewriteReport, find_report
-from statemigrate.scripts.folder import survey_of
-from statemigrate.state.opening import open_state, require_scripted
-from statemigrate.state.protocol import State, told_stores
+from statemigrate.state.protocol import State
+from statemigrate.state.scripted import Scripts
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
-    from statemigrate.scripts.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -110,27 +107,12 @@ def status(
     Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
     scripts; a store with broken scripts is counted too, and says so.
     """
-    found = survey_of(migrations)
-    lineages = dict(found.lineages) if found else {}
-    if found:
-        require_scripted(targets or {}, found.stores)
-    # A store whose scripts are broken is counted all the same.
-    targets = {store: at for store, at in (targets or {}).items() if store in lineages}
-    for store, target in targets.items():
-        lineages[store].resolve(target)
-    with closing(
-        open_state(
-            str(checkpoint),
-            lineages,
-            targets=targets,
-            operator=operator,
-            stores=stores,
-            spark=spark,
-        )
-    ) as state:
+    scripts = Scripts.of(migrations, targets)
+    for store, target in scripts.targets.items():
+        scripts.lineages[store].resolve(target)
+    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         counted = tuple(
-            _store(state, name, stored, lineages.get(name), broken=_is_broken(found, name))
-            for name, stored in told_stores(state, found.stores if found else ()).items()
+            _store(state, name, stored, scripts) for name, stored in scripts.told(state).items()
         )
         files = open_files(state.checkpoint)
         return Status(
@@ -150,14 +132,8 @@ def _only_by_rewriting(lineage: Lineage | None, revision: str) -> bool:
     return lineage.path(revision, lineage.head).only_by_rewriting is not None
 
 
-def _is_broken(found: Survey | None, store: str) -> bool:
-    return found is not None and store in found.stores and store not in found.lineages
-
-
-def _store(
-    state: State, store: str, stored: StoredStore, lineage: Lineage | None, *, broken: bool
-) -> StoreStatus:
-    target = stored.target
+def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:
+    target, lineage = stored.target, scripts.lineages.get(store)
     # What an embedded target holds is noted nowhere, and of no use to know.
     counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
     marked = state.quarantined(store)
@@ -179,7 +155,7 @@ def _store(
         sum(counts[target.name].values()) if target.name in counts else None,
         families,
         "",
-        is_broken=broken,
+        is_broken=scripts.is_broken(store),
         rewrites=store in state.operator_stores or _only_by_rewriting(lineage, target.revision),
     )
     before = state.earlier([each.name for each in families]) if found.left else None
