@@ -29,6 +29,16 @@ class Settings:
     operator: int | None = None
 
 
+def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
+    """What a look is told, at one checkpoint or at every one."""
+    return {
+        "migrations": settings.migrations,
+        "targets": targets,
+        "stores": configuration().stores,
+        "spark": spark,
+    }
+
+
 def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
     """Give a command what every verb has; the function takes it as Settings.
 

@@ -87,7 +87,7 @@ def test_the_stored_state_migrates(code, checkpoint):
     )
     shown = run(status, code, checkpoint)
     assert shown.returncode == 0, shown.stderr
-    assert "auctions  value state, target base; the head is" in shown.stdout
+    assert "auctions  value state, target base, the head is" in shown.stdout
 
 
 def test_a_change_that_breaks_values_fails_both_jobs(code, checkpoint):

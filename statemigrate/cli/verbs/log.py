@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from statemigrate.cli.checkpoints import all_option, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
     configuration,
+    looking,
     operator_option,
     shared_options,
     target_option,
@@ -39,12 +38,7 @@ def current(settings: Settings, checkpoint: str, targets: dict[str, str], *, eve
     if every and checkpoint:
         raise click.UsageError("--all is every checkpoint.")
     with spark_when_needed() as spark:
-        shared: dict[str, Any] = {
-            "migrations": settings.migrations,
-            "targets": targets,
-            "stores": configuration().stores,
-            "spark": spark,
-        }
+        shared = looking(settings, targets, spark)
         if not every:
             found = look(checkpoint, operator=settings.operator, **shared)
             if settings.json:

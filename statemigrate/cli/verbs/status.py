@@ -13,6 +13,7 @@ from statemigrate.cli.options import (
     Settings,
     configuration,
     file_to_write,
+    looking,
     operator_option,
     shared_options,
     target_option,
@@ -72,12 +73,7 @@ def status(
     if every and checkpoint:
         raise click.UsageError("--all is every checkpoint that has a name; name none.")
     with spark_when_needed() as spark:
-        shared: dict[str, Any] = {
-            "migrations": settings.migrations,
-            "targets": targets,
-            "stores": configuration().stores,
-            "spark": spark,
-        }
+        shared = looking(settings, targets, spark)
         follow = partial(
             _follow, interval=interval if watch else None, html=html, as_json=settings.json
         )

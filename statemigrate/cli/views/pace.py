@@ -6,7 +6,7 @@ import time
 
 from statemigrate.commands.following.status import Status
 from statemigrate.commands.following.store_status import StoreStatus
-from statemigrate.inspect.report.text import duration
+from statemigrate.inspect.report.text import rough
 
 UNKNOWN = "-"
 
@@ -14,11 +14,6 @@ UNKNOWN = "-"
 def clock(seconds: float) -> str:
     """The local time of day."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
-def rough(seconds: float) -> str:
-    """A time that nobody needs to the hundredth of a second."""
-    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
 
 
 def ago(found: Status) -> str:

@@ -43,7 +43,7 @@ def _totals(found: Status) -> str:
 
 def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
     yield ""
-    said = f"  {store.kind} state, target {store.target}{_head(store)}"
+    said = f"  {store.kind} state, target {store.target}, {store.head_in_words}"
     yield sentence(said, mark=store.store, style="bold cyan")
     if store.families:
         yield rows_of(
@@ -60,11 +60,3 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
         )
     yield sentence(f"  dual access: {'on' if store.is_dual else 'off'}{pace(store, over)}")
     yield sentence(f"  Next: {store.next_action}")
-
-
-def _head(store: StoreStatus) -> str:
-    if store.is_broken:
-        return ", its scripts are broken"
-    if store.head is None:
-        return ", no scripts"
-    return ", the head" if store.head == store.target else f"; the head is {store.head}"

@@ -13,7 +13,7 @@ from statemigrate.commands.following.store_status import StoreStatus
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.inspect.report.html import rendered
 from statemigrate.inspect.report.html_charts import Bar, share_bar
-from statemigrate.inspect.report.text import counted, duration, moment
+from statemigrate.inspect.report.text import counted, moment, rough
 
 
 def status_page(found: Status | Fleet) -> str:
@@ -77,7 +77,7 @@ class _Shown:
     def facts(self, found: Status) -> list[tuple[str, str]]:
         """The figures of a checkpoint, each with its name."""
         at = "unknown" if found.committed_at is None else moment(found.committed_at)
-        age = "" if found.age is None else f", {_rough(found.age)} earlier"
+        age = "" if found.age is None else f", {rough(found.age)} earlier"
         return [
             ("Left to migrate", f"{found.left:,}"),
             ("Batch", f"{found.batch:,}"),
@@ -89,10 +89,10 @@ class _Shown:
         """How fast a store is migrated, as far as that was seen."""
         if store.rate is None or not (store.left or store.rate):
             return ""
-        seen = "" if found.over is None else f" over {_rough(found.over)}"
+        seen = "" if found.over is None else f" over {rough(found.over)}"
         if not store.rate:
             return f"Nothing moved{seen}."
-        rest = "" if store.seconds is None or not store.left else f", {_rough(store.seconds)} left"
+        rest = "" if store.seconds is None or not store.left else f", {rough(store.seconds)} left"
         return f"{store.rate:,.1f} values a second{seen}{rest}."
 
     def bar(self, store: StoreStatus) -> Bar | None:
@@ -113,15 +113,3 @@ class _Shown:
             "Next": error.next_action,
         }
         return [(name, str(part)) for name, part in parts.items() if part is not None]
-
-    def head(self, store: StoreStatus) -> str:
-        """What the target is to the scripts."""
-        if store.is_broken:
-            return "its scripts are broken"
-        if store.head is None:
-            return "no scripts"
-        return "the head" if store.head == store.target else f"the head is {store.head}"
-
-
-def _rough(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)

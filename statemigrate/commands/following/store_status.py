@@ -47,6 +47,15 @@ class StoreStatus:
     rewrites: bool = False
 
     @property
+    def head_in_words(self) -> str:
+        """What the target is to the scripts."""
+        if self.is_broken:
+            return "its scripts are broken"
+        if self.head is None:
+            return "no scripts"
+        return "the head" if self.head == self.target else f"the head is {self.head}"
+
+    @property
     def left(self) -> int:
         """The values that are not in the target's format yet."""
         return sum(each.values for each in self.families)

@@ -79,6 +79,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
 
 
+def rough(seconds: float) -> str:
+    """A `duration` that nobody needs to the hundredth of a second."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
+
+
 def _escape(match: re.Match[str]) -> str:
     found = match.group()
     code = ord(found)

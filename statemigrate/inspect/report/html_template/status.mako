@@ -49,7 +49,7 @@ ${f"{look.status.left:,}"} left\
 % endif
 </dl>
 % for store in look.status.stores:
-<h3><bdi dir="ltr">${store.store}</bdi> <span class="quiet">${store.kind} state, target <code>${store.target}</code>, ${shown.head(store)}</span></h3>
+<h3><bdi dir="ltr">${store.store}</bdi> <span class="quiet">${store.kind} state, target <code>${store.target}</code>, ${store.head_in_words}</span></h3>
 % if shown.bar(store) is not None:
 ${share(shown.bar(store))}
 % endif
