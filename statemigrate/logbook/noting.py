@@ -10,7 +10,14 @@ from statemigrate.files import Files
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.events import Event, Verb
 from statemigrate.logbook.folder import append, newest_first
-from statemigrate.logbook.standing import Facts, Standing, declared, is_noted, unknown
+from statemigrate.logbook.standing import (
+    Facts,
+    Standing,
+    declared,
+    is_noted,
+    last_revision,
+    unknown,
+)
 
 _NOTHING = "; nothing was done yet"
 _DONE = ": what was to be done is done, and the query's next start tells the log of its stores"
@@ -50,7 +57,7 @@ class Note:
         """Note families that a batch has dropped; one that is run again has told already."""
         known = Known(files)
         changes = tuple(
-            each.after(store, known.revision(store))
+            each.after(store, last_revision(known, store))
             for store, each in self.stores.items()
             if not is_noted(known, store, each)
         )
@@ -63,7 +70,7 @@ class Note:
         """After a command: note what it made of the stores, and what else it did."""
         known = Known(files)
         stores = tuple(
-            each.after(store, known.revision(store)) for store, each in self.stores.items()
+            each.after(store, last_revision(known, store)) for store, each in self.stores.items()
         )
         append(files, Event.now(verb, batch, stores, self.stamp, details), _DONE)
 
@@ -89,9 +96,3 @@ class Known:
     def add(self, event: Event) -> None:
         """One that was written meanwhile."""
         self._added.append(event)
-
-    def revision(self, store: str) -> str | None:
-        """The revision that was noted of a store last."""
-        return next(
-            (each.revision for event in self for each in event.stores if each.store == store), None
-        )

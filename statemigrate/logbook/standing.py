@@ -95,13 +95,14 @@ def declared(
 ) -> tuple[StoreChange, ...]:
     """What is new in a start: other revisions or families, or other code; nothing of a restart."""
     return tuple(
-        standing.after(store, _revision(events, store))
+        standing.after(store, last_revision(events, store))
         for store, standing in stores.items()
         if not (is_noted(events, store, standing) and _is_started(events, store, standing, code))
     )
 
 
-def _revision(events: Iterable[Event], store: str) -> str | None:
+def last_revision(events: Iterable[Event], store: str) -> str | None:
+    """The revision that was noted of a store last."""
     noted = last_known(events, store)
     return None if noted is None else noted.revision
 

@@ -31,16 +31,14 @@ _EVERYWHERE = {"statemigrate", "pyspark", "__main__"}
 def check_workers(lineages: Mapping[str, Lineage]) -> None:
     """Raise `StartupError` if the workers of the active session lack what transforms import.
 
-    Local ones run this very interpreter from here on, as `use_this_python` says. Spark is asked
-    only where transforms import more than Python and statemigrate have; without a session nobody
-    is asked.
+    Spark is asked only where transforms import more than Python and statemigrate have; without a
+    session nobody is asked.
     """
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
     if session is None:
         return
-    use_this_python(session)
     payload = _pickled(lineages)
     modules = _named_in(payload)
     inside = {name for each in _functions(lineages) for name in imported_inside(each)}
@@ -52,11 +50,16 @@ def check_workers(lineages: Mapping[str, Lineage]) -> None:
         raise _missing(lineages, found, sorted({*modules, *wanted}))
 
 
-def use_this_python(session: SparkSession) -> None:
-    """Let local workers run this very interpreter, whatever ``python3`` on the path is."""
+def use_this_python(session: SparkSession | None = None) -> None:
+    """Let local workers run this very interpreter, whatever ``python3`` on the path is.
+
+    Those of the active session, where none is given and there is one.
+    """
+    from pyspark.sql import SparkSession
     from pyspark.sql.utils import is_remote
 
-    if is_remote():
+    session = session or SparkSession.getActiveSession()
+    if session is None or is_remote():
         return
     context = session.sparkContext
     chosen = "PYSPARK_PYTHON" in os.environ

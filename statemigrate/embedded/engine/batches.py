@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
-from statemigrate.deployment import Settings, StorePlan, store_of
-from statemigrate.embedded.engine.facts import standings
+from statemigrate.deployment import Settings, StorePlan
+from statemigrate.embedded.engine.facts import tell_retired
 from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.engine.report import REPORT
@@ -32,7 +32,6 @@ from statemigrate.embedded.versions.needs import Needs
 from statemigrate.embedded.versions.retention import remove_old_versions
 from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.noting import Note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,7 +191,7 @@ class Batches:
         }
         retired = sorted(plan.retired)
         if retired:
-            self._tell_retired(plan)
+            tell_retired(self._engine.stamp, self._engine.layout.files, plan)
         progress = batch_progress(manifest, reports, sources, retired, batch_ms)
         if self._engine.options.backfill.enabled and (
             has_worked(reports) or self._retirable(manifest)
@@ -203,19 +202,6 @@ class Batches:
         # Last: what fails before it fails the batch, which is then run and told of again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
-
-    def _tell_retired(self, plan: BatchPlan) -> None:
-        """Note it in the log; where that fails the next start does, and no batch ends for it."""
-        if self._engine.stamp is None:
-            return
-        names = {store_of(name) for name in plan.retired}
-        changed = {name: each for name, each in plan.stores.items() if name in names}
-        note = Note(self._engine.stamp, standings(changed))
-        try:
-            dropped = ", ".join(sorted(plan.retired))
-            note.retired(self._engine.layout.files, plan.version, dropped)
-        except errors.StorageError as error:
-            _log.warning("%s", error)
 
     def _cleaned_up(self, before: Manifest, manifest: Manifest) -> bool:
         """Remove what is old, if it is time to; False where that failed, which ends no batch."""

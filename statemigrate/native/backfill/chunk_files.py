@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, newest_offsets
@@ -61,6 +62,12 @@ class PlanRecord:
     def covers(self, family: str) -> bool:
         """Whether the family's keys were planned, as far as is known."""
         return self.families is None or family in self.families
+
+
+def is_source_of(path: str, source: Any) -> bool:
+    """Whether a source, as a batch's progress tells of it, reads the files at a path."""
+    # Spark writes a path with its scheme, which the path within its file system lacks.
+    return str(source.description).endswith(f"{path}]")
 
 
 class ChunkFiles:

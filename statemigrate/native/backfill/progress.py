@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.native.backfill.blocks import Blocks, cuts_of
-from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord, is_source_of
 from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.backfill.plan import Older, keys_left
 from statemigrate.native.spark_state.reader import SparkCheckpoint
@@ -163,8 +163,7 @@ class BackfillListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:
         """Report a batch of this query that had control rows."""
         for source in event.progress.sources:
-            # Spark writes a path with its scheme, which the path within its file system lacks.
-            if source.description.endswith(f"{self._files.path}]"):
+            if is_source_of(self._files.path, source):
                 start, end = _offset(source.startOffset), _offset(source.endOffset)
                 if end > start:
                     self._advance(event.progress.batchId, start, end, source.numInputRows)

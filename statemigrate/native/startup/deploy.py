@@ -12,7 +12,7 @@ from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.native.startup.variables import checked
-from statemigrate.processor.workers import check_workers
+from statemigrate.processor.workers import check_workers, use_this_python
 
 
 def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
@@ -23,13 +23,16 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     from statemigrate.scripts import ScriptFolder
 
     check_spark_version()
-    if settings.checkpoint is not None and not _is_worker() and not is_only_looking():
+    is_starting = not _is_worker() and not is_only_looking()
+    if is_starting:
+        use_this_python()
+    if settings.checkpoint is not None and is_starting:
         lineages = ScriptFolder(settings.migrations).lineages()
         check_workers(lineages)
         return checked(processor, settings, lineages)
     try:
         lineages = ScriptFolder(settings.migrations).lineages()
-        if not _is_worker() and not is_only_looking():
+        if is_starting:
             check_workers(lineages)
     except StatemigrateError as error:
         return Undeployable(error)

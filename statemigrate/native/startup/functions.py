@@ -8,7 +8,7 @@ from statemigrate.errors import LineageError, StatemigrateError
 from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.live.functions import Function, MigratedFunction, StorePlans
 from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
-from statemigrate.processor.workers import check_workers
+from statemigrate.processor.workers import check_workers, use_this_python
 
 
 def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
@@ -50,6 +50,7 @@ def _deployable(
             store=store,
         )
     if not is_only_looking() and TaskContext.get() is None:
+        use_this_python()
         check_workers({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))

@@ -13,7 +13,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.chunk_files import ChunkFiles, is_source_of
 from statemigrate.native.backfill.feeding.feeder import Feeder
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def _is_of(feeder: Feeder, query: str) -> bool:
 def _told(feeder: Feeder, progress: Any) -> None:
     rows = keys = 0
     for source in progress.sources:
-        # Spark writes a path with its scheme, which the path within its file system lacks.
-        if source.description.endswith(f"{feeder.files.path}]"):
+        if is_source_of(feeder.files.path, source):
             keys += source.numInputRows
         else:
             rows += source.numInputRows

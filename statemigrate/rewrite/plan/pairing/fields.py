@@ -7,6 +7,7 @@ one the author has given to another: both may go on with it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -84,8 +85,9 @@ def match_fields(
     )
     inner = [each.nested for each in changes if each.nested]
     gone = [label for place, label in enumerate(before) if place not in sources]
-    shared = [place for place, source in enumerate(sources) if sources.count(source) > 1]
-    asked = {*_repeated(old, new), *(place for place in shared if sources[place] is not None)}
+    times = Counter(sources)
+    shared = [place for place, each in enumerate(sources) if each is not None and times[each] > 1]
+    asked = {*_repeated(old, new), *shared}
     unsure = [after[place] for place in sorted(asked) if after[place] not in take]
     return StructChange(
         changes,
