@@ -1,13 +1,13 @@
 # `make demo` and `make test` need only Python 3.11+ and, on anything but Debian as root, Java 17+;
-# `make test` also Chromium and a C compiler, `make integration` PostgreSQL. On Debian as root what is
-# missing is installed, which is said before; NO_INSTALL=1 declines that.
+# `make test` also Chromium and a C compiler, `make integration` PostgreSQL and Prometheus. On Debian
+# as root what is missing is installed, which is said before; NO_INSTALL=1 declines that.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint docs bench peers compat java \
-	chromium compiler postgres clean
+	chromium compiler postgres prometheus clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -24,7 +24,7 @@ long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m long $(PARALLEL) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
-systems: $(VENV)/.integration java postgres
+systems: $(VENV)/.integration java postgres prometheus
 	@PYTHONPATH=tests $(BIN)/python -m systems fetch
 
 $(VENV)/.integration: $(STAMP)
@@ -127,6 +127,9 @@ compiler:
 
 postgres:
 	@sh scripts/ensure-postgres.sh
+
+prometheus: $(STAMP)
+	@sh scripts/ensure-prometheus.sh $(VENV)/prometheus
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) scripts/check_python.py
