@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         LineageError,
         MissingPackageError,
         PageError,
+        ProcessorError,
         RewriteError,
         ScriptError,
         StartupError,
@@ -132,8 +133,8 @@ _NAMES = {
     "statemigrate.embedded.progress": "BatchProgress",
     "statemigrate.errors": (
         "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
-        "FormatError LineageError MissingPackageError PageError RewriteError ScriptError "
-        "StartupError StatemigrateError StorageError TransformError UnsupportedError "
+        "FormatError LineageError MissingPackageError PageError ProcessorError RewriteError "
+        "ScriptError StartupError StatemigrateError StorageError TransformError UnsupportedError "
         "ValueMismatchError"
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
@@ -208,6 +209,7 @@ __all__ = [
     "NewScript",
     "Pace",
     "PageError",
+    "ProcessorError",
     "Quarantined",
     "Retirement",
     "RewriteAnswers",

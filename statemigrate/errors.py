@@ -166,6 +166,13 @@ class StartupError(StatemigrateError):
     """
 
 
+class ProcessorError(StatemigrateError):
+    """A processor keeps something in itself from one key to the next. Data: ``attributes``.
+
+    Nothing of that batch was written.
+    """
+
+
 class CodeError(StatemigrateError):
     """Code that cannot be imported, or is not what was asked for. Data: ``reference``."""
 

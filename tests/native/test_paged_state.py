@@ -140,6 +140,36 @@ def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path)
     assert copied.stored_pages() == stopped.stored_pages()
 
 
+class Previous(CentsTally):
+    """Remembers the key before, which is harmless once it is said to be."""
+
+    def handleInputRows(self, key, rows, timerValues):
+        self.previous = key
+        return super().handleInputRows(key, rows, timerValues)
+
+
+class SaidToRemember(Previous):
+    kept_between_keys = ("previous",)
+
+
+def test_what_a_processor_keeps_from_key_to_key_is_refused_and_nothing_written(stopped, tmp_path):
+    copied, first, second = copy_of(stopped, tmp_path), batch("first", range(30)), [("k3", 5, "x")]
+    copied.feed(second)
+    with pytest.raises(StreamingQueryException) as caught:
+        copied.deploy_natively(Previous())
+    assert "ProcessorError: Previous keeps something in itself" in str(caught.value)
+    assert "kept_between_keys = ('previous',)" in str(caught.value)
+    assert copied.stored_pages() == stopped.stored_pages()
+    copied.deploy_natively(SaidToRemember())
+    expected = Expected()
+    # In its new place the first file is another one to Spark.
+    for rows in (first, first, second):
+        expected.process(rows, CENTS)
+    pages = copied.entries(FORMATS).values()
+    found = {key: value for page in pages for key, value in page["tally"].items()}
+    assert {FAMILIES[CENTS]: found} == expected.stored(CENTS)
+
+
 class Texts(StatefulProcessor):
     """Keeps a text of the length that a row says, and tells what it kept before; below 0, none."""
 

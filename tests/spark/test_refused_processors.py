@@ -19,6 +19,7 @@ from tally import (
 from statemigrate import migrated
 from statemigrate.errors import (
     CheckpointInUseError,
+    ProcessorError,
     StartupError,
     TransformError,
     UnsupportedError,
@@ -67,6 +68,16 @@ class ShortValue(CentsTally):
         return (n, cents)
 
 
+class Counting(CentsTally):
+    def init(self, handle):
+        super().init(handle)
+        self.served = 0
+
+    def handleInputRows(self, key, rows, timer_values):
+        self.served += 1
+        yield from super().handleInputRows(key, rows, timer_values)
+
+
 class EmptyList(CentsTally):
     def init(self, handle):
         super().init(handle)
@@ -97,6 +108,7 @@ def test_what_init_asks_for_is_refused_at_start(pipeline, processor, kind, parts
         (WrongValue(), ValueMismatchError, ["cents", "many"]),
         (ShortValue(), ValueMismatchError, ["4 fields: n, cents, last, moved", "(1, 7)"]),
         (EmptyList(), UnsupportedError, ["empty list", "clear()"]),
+        (Counting(), ProcessorError, ["Counting keeps", "served changed", "('served',)"]),
     ],
 )
 def test_what_a_processor_does_wrong_ends_the_query_and_writes_nothing(

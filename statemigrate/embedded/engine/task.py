@@ -15,6 +15,7 @@ from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.stores import OpenStores
 from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
 from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
 
@@ -61,9 +62,13 @@ def processed(
         handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
         arrivals = Arrivals(batches, schema, stores.read_ahead)
-        for rows in _outputs(arrivals, processor, handle, plan, report):
+        kept = BetweenKeys(processor)
+        groups = kept.watched(arrivals.groups())
+        for rows in _outputs(groups, processor, handle, plan, report):
             if output.add(rows):
                 yield from output.flush()
+        report.rows = arrivals.rows
+        kept.check()
         processor.close()
         yield from output.flush()
         report.live_ms = watch.lap()
@@ -104,7 +109,7 @@ def _snapshot_due(plan: BatchPlan, number: int) -> bool:
 
 
 def _outputs(
-    arrivals: Arrivals,
+    groups: Iterator[tuple[Any, bytes, Any]],
     processor: Any,
     handle: EmbeddedHandle,
     plan: BatchPlan,
@@ -113,11 +118,10 @@ def _outputs(
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
     times = TimerValues(plan.processing_time, -1)
-    for key, data, rows in arrivals.groups():
+    for key, data, rows in groups:
         handle.key.data = data
         report.keys += 1
         yield processor.handleInputRows(key, rows, times)
-    report.rows = arrivals.rows
 
 
 class _Stopwatch:

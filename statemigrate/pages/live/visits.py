@@ -23,6 +23,7 @@ from statemigrate.pages.live.timers import PageTimers
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
+from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import KeyCodec
@@ -82,6 +83,7 @@ class PagedProcessor(StatefulProcessor):
         mine = PagedHandle(variable, mode, None if mode == "none" else self._timers)
         mine.key = self._key = key
         self._processor.init(mine)
+        self._kept = BetweenKeys(self._processor)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         """Call the user's method for each key that has rows; a control row asks to migrate."""
@@ -105,6 +107,7 @@ class PagedProcessor(StatefulProcessor):
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
         self._task.close()
+        self._kept.check()
         self._processor.close()
         keep_what_is_loaded("visit")
         if self._deployment.counts is not None:
@@ -146,7 +149,7 @@ class PagedProcessor(StatefulProcessor):
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns
-        for data, rows in self._incoming.by_key(arrived):
+        for data, rows in self._kept.watched(self._incoming.by_key(arrived)):
             self._key.data = data
             key = tuple([rows[0][at] for at in columns])
             yield self._processor.handleInputRows(key, iter(rows), times)
