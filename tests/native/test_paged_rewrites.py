@@ -15,6 +15,7 @@ from statemigrate.commands.following.status import status
 from statemigrate.commands.rewriting.new_code import NewCode
 from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
 from statemigrate.commands.rewriting.verify import verify
+from statemigrate.pages.record import LARGE
 from statemigrate.rewrite.plan.options import RewriteOptions
 
 pytestmark = pytest.mark.spark
@@ -182,18 +183,27 @@ def test_what_a_rewrite_of_pages_cannot_do_is_refused_by_name(spark, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [0, 3], ids=["out of pages", "other pages"])
-def test_a_value_beside_its_page_goes_along(spark, tmp_path, after):
-    old = PagedPipeline(spark, tmp_path)
-    large = "x" * 100_000
+@WAYS
+def test_a_value_beside_its_page_goes_along(spark, tmp_path, before, after):
+    old = pipeline_of(before, spark, tmp_path)
+    large = "x" * (200 << 10)
     old.feed([("a", 1, large), ("b", 2, "small")])
     old.deploy_natively(CentsTally())
     twin, _ = rewritten(old, after)
     for key, last in {"a": large, "b": "small"}.items():
         assert get("tally", twin.checkpoint, key, migrations=None)["last"] == last
+    if after:
+        assert max(map(len, twin.stored_pages().values())) < 1_000
+        ((beside,),) = [held.values() for held in twin.state(LARGE, "map").values()]
+        assert large.encode() in beside["value"]
     twin.feed([("b", 3, "more")])
     twin.deploy_natively(CentsTally())
     assert get("tally", twin.checkpoint, "a", migrations=None)["last"] == large
+    twin.feed([("a", 4, "no more")])
+    twin.deploy_natively(CentsTally())
+    assert ("a", 2, 5, "no more", 0) in twin.handed_rows
+    if after:
+        assert twin.state(LARGE, "map") == {}
 
 
 @pytest.mark.long

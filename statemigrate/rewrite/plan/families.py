@@ -19,10 +19,13 @@ from statemigrate.rewrite.plan.pairing.places import (
 from statemigrate.rewrite.plan.scripts import Scripted
 
 Change = Literal["kept", "values", "keys", "kind", "joined", "paged", "new", "derived"]
-Way = Literal["rows", "entries", "counts", "timers", "joined", "pages", "page timers"]
+Way = Literal[
+    "rows", "entries", "counts", "timers", "joined", "pages", "page timers", "large values"
+]
 """How old rows become new ones: each by itself; taken apart into single entries, which are put
-together again; as the numbers of rows of a join's side; as timers, of what times out; as entries of
-several families, which meet; or as pages with the entries of all, and the timers of pages."""
+together again; as the numbers of rows of a join's side; as timers, of what times out; as entries
+of several families, which meet; or as pages with the entries of all, the timers of pages, and the
+values that are too large for them, whose rows are counted with the pages."""
 Expiry = Literal["never", "kept", "told", "ends"]
 """When new values expire: as the old ones do, or as the author says; or they do not any more."""
 

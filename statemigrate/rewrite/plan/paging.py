@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from statemigrate.checkpoint.operators.catalogue import is_derived, is_timers
 from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.pages.record import VARIABLE, PagesRecord
+from statemigrate.pages.record import LARGE, VARIABLE, PagesRecord
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.pairing.places import Place, all_places, is_unused, place_name
 
@@ -57,10 +57,12 @@ def paged_families(
             yield plan
         elif place.family.name == VARIABLE:
             yield replace(plan, way="pages", parts=tuple(p for p in kept if _is_in_pages(p)))
+        elif place.family.name == LARGE:
+            large = tuple(each for each in kept if not is_timers(each.new.family.name))
+            yield replace(plan, way="large values", parts=large)
         elif is_timers(place.family.name):
             yield replace(plan, way="page timers", parts=tuple(_timers(kept, place)))
         else:
-            # Where large values lie beside their pages: those of a rewrite are in them.
             yield plan
 
 

@@ -17,7 +17,7 @@ from statemigrate.rewrite.rows.kinds.expiring import with_expirations
 from statemigrate.rewrite.rows.kinds.joined import entries_together
 from statemigrate.rewrite.rows.kinds.timeouts import timers_of
 from statemigrate.rewrite.rows.kinds.together import counts_of, rows_of
-from statemigrate.rewrite.rows.paged.packing import page_timers, pages_of
+from statemigrate.rewrite.rows.paged.packing import large_values, page_timers, pages_of
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.rows.scripted import along, one_of_each, upgraded
 from statemigrate.rewrite.rows.wrapping import unwrapped, wrapped_again
@@ -51,7 +51,7 @@ class Changes:
                 return rows_of(entries_together(found, plan), plan)
             case "timers":
                 return timers_of(self._read(plan), plan)
-            case "pages" | "page timers":
+            case "pages" | "page timers" | "large values":
                 return self._paged(plan)
             case "counts":
                 return counts_of(self._entries(self._counted(plan)), plan)
@@ -60,8 +60,8 @@ class Changes:
 
     def _paged(self, plan: FamilyPlan) -> DataFrame:
         parts = [(each, self._read(each)) for each in plan.parts]
-        paged = pages_of if plan.way == "pages" else page_timers
-        return paged(self.old, parts, plan)
+        ways = {"pages": pages_of, "page timers": page_timers, "large values": large_values}
+        return ways[plan.way](self.old, parts, plan)
 
     def _read(self, plan: FamilyPlan) -> DataFrame:
         assert plan.old is not None, "only what has old rows is changed"  # noqa: S101

@@ -64,7 +64,10 @@ class OperatorRun:
             if each.way in ("entries", "joined"):
                 self._changes.rows(each)
         return {
-            each.name: dict(self._surveyed(each)) for each in self.operator.families if each.sources
+            each.name: dict(self._surveyed(each))
+            for each in self.operator.families
+            # The rows of large values are those of the pages that they lie beside.
+            if each.sources and each.way != "large values"
         }
 
     def run(self, read: Read) -> tuple[FamilyReport, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.errors import StatemigrateError
-from statemigrate.pages.record import VARIABLE, PagesRecord
+from statemigrate.pages.record import LARGE, VARIABLE, PagesRecord
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
@@ -76,7 +76,10 @@ class Derivation:
                 if each.name in names and each.read is not None and {*each.read_of} <= {*old}
             ]
             if families:
-                yield old[next(iter(families[0].read_of))], new, families
+                # Whose rows are counted with the pages that they lie beside.
+                large = [each for each in self.report.families if each.name == LARGE]
+                beside = large if self.pages is not None and LARGE in names else []
+                yield old[next(iter(families[0].read_of))], new, [*families, *beside]
 
     def _of_operator(
         self, old: OperatorShape, new: OperatorShape, families: Mapping[str, FamilyReport]

@@ -1,4 +1,4 @@
-"""Rows of variables and timers put into pages, and Spark's one timer a page."""
+"""Rows of variables and timers put into pages; large values beside them, and Spark's timers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import Place as PagePlace
+from statemigrate.pages.page.outside import LARGEST_INSIDE, ReadOutside, check_size
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import PagesRecord
 from statemigrate.rewrite.plan.families import FamilyPlan
@@ -33,11 +34,7 @@ Parts = Sequence[tuple[FamilyPlan, "DataFrame"]]
 
 def pages_of(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
     """The pages, with ``key``, ``value`` and the counts of `entries`: rows are merged to pages."""
-    record = _record(plan)
-    entries = reduce(
-        lambda one, other: one.unionAll(other),
-        [_entries(old, part, rows, record) for part, rows in parts],
-    )
+    record, entries = _record(plan), _every(old, parts, plan)
     schema = row_type({"type": "struct", "fields": []})
     schema = schema.add("key", row_type(plan.new.family.key))
     schema = schema.add("value", value_type(plan.new.family))
@@ -45,6 +42,31 @@ def pages_of(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
     together = entries.repartition(plan.new.store.partitions, "page")
     ordered = together.sortWithinPartitions("page", "family", "key")
     return ordered.mapInArrow(Telling(Packing(record, plan)), schema)
+
+
+def large_values(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
+    """The values that are too large for their pages, which have what tells them.
+
+    As `pages_of` gives pages; the rows that values come from are counted there.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    family = plan.new.family
+    key, value = row_type(family.key), value_type(family)
+    number, own = key.fields
+    found = _every(old, parts, plan).where(F.length("value") > LARGEST_INSIDE)
+    none = F.lit(0).cast("long")
+    return found.select(
+        F.struct(
+            F.struct("page").cast(number.dataType).alias(number.name),
+            F.struct("family", "key").cast(own.dataType).alias(own.name),
+        )
+        .cast(key)
+        .alias("key"),
+        F.struct("value").cast(value).alias("value"),
+        none.alias(ORIGINS),
+        none.alias(MERGED),
+    )
 
 
 def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
@@ -84,6 +106,11 @@ def _page(old: OperatorShape, place: Place, record: PagesRecord) -> Column:
     return partition_of(old, replace(place, store=replace(place.store, partitions=record.pages)))
 
 
+def _every(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
+    entries = [_entries(old, part, rows, _record(plan)) for part, rows in parts]
+    return reduce(lambda one, other: one.unionAll(other), entries)
+
+
 def _entries(
     old: OperatorShape, part: FamilyPlan, rows: DataFrame, record: PagesRecord
 ) -> DataFrame:
@@ -102,11 +129,14 @@ class Packing:
     plan: FamilyPlan
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """A page each. Raises `PageError` for one that would be larger than a page may be."""
+        """A page each. Raises `PageError` for a page or a value larger than one may be."""
         fingerprint = key_fingerprint(grouping_key(self.record))
         for number, rows in groupby(_rows(batches), key=lambda row: row[0]):
-            page, origins = Page(PagePlace(self.record.pages, number, fingerprint)), 0
+            place = PagePlace(self.record.pages, number, fingerprint)
+            # What is large is written as rows of its own; nothing of it is asked for here.
+            page, origins = Page(place, None, ReadOutside({})), 0
             for _, family, kind, key, value, expiry, count in rows:
+                check_size(family, key, value)
                 page.section(family, kind).put(key, value, expiry)
                 origins += count
             data = page.written()
