@@ -14,6 +14,7 @@ from statemigrate.embedded.engine.facts import standings
 from statemigrate.embedded.engine.offline import StoppedBackfill, StoppedQuery, stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
 from statemigrate.state.opening import is_embedded
 
@@ -68,6 +69,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         layout = Layout.of(checkpoint)
         with stopped(layout) as query:
             plans = offline_plans(layout, migrations, targets or {}, accept_edited)
+            require_writable(layout.files)
             done = query.backfill(plans, on_error=on_error, tick=progress)
             _tell(query, layout, migrations, plans, done)
             return done

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.events import STEP
+from statemigrate.logbook.folder import require_writable
+from statemigrate.logbook.noting import Note
+from statemigrate.native.backfill import plan as planning
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.pace import Pace
-from statemigrate.native.backfill.plan import BackfillPlan, pause_backfill, plan_backfill
+from statemigrate.native.backfill.plan import BackfillPlan, plan_backfill
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.backfill.progress import BackfillStatus
 from statemigrate.native.backfill.progress import backfill_status as status_of
@@ -60,7 +66,23 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     _check_start(path, scripts.every(), targets, accept_edited, operator, session)
     most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
     named: dict[str, Any] = {"operator": operator, "spark": session, "older": older}
-    return plan_backfill(path, scripts, targets, most, pace=pace, **named)
+    begin = partial(require_writable, files.files)
+    plan = plan_backfill(path, scripts, targets, most, pace=pace, begin=begin, **named)
+    if plan.keys or plan.withdrawn:
+        _tell(files, Stamp.of(Path(migrations)), "planned", _planned(plan, pace))
+    return plan
+
+
+@wraps(planning.pause_backfill)
+def pause_backfill(checkpoint: str | Path) -> int:
+    """See `statemigrate.native.backfill.plan.pause_backfill`; the log is told."""
+    files = ChunkFiles(str(checkpoint))
+    files.directory.require_query()
+    require_writable(files.files)
+    withdrawn = planning.pause_backfill(checkpoint)
+    if withdrawn:
+        _tell(files, Stamp.of(Path.cwd()), "paused", {"withdrawn": str(withdrawn)})
+    return withdrawn
 
 
 def backfill_status(
@@ -80,6 +102,22 @@ def backfill_status(
     scripts = ScriptFolder(migrations).survey()
     session = session_of(spark, path)
     return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
+
+
+def _tell(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[str, str]) -> None:
+    batch = files.directory.last_commit()
+    Note(stamp).done(files.files, "backfill", batch, {STEP: step, **details})
+
+
+def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
+    """What is told of a plan: how much, of which families, and how fast it may go."""
+    told = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
+    if plan.withdrawn:
+        told["withdrawn"] = str(plan.withdrawn)
+    if pace is None:
+        return {**told, "chunks": str(plan.chunks)}
+    rate = {} if pace.keys_per_second is None else {"keys_per_second": f"{pace.keys_per_second:g}"}
+    return {**told, "share": f"{pace.share:g}", **rate}
 
 
 def _pace(

@@ -14,6 +14,7 @@ from statemigrate.embedded.engine.facts import standings
 from statemigrate.embedded.engine.offline import stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
@@ -57,6 +58,7 @@ def retire(
     layout = Layout.of(checkpoint)
     with stopped(layout) as query:
         plans = offline_plans(layout, migrations, targets or {}, accept_edited)
+        require_writable(layout.files)
         dropped = query.retire(plans)
         if dropped:
             left = {store: plan.without(frozenset(dropped)) for store, plan in plans.items()}

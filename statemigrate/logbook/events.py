@@ -22,10 +22,16 @@ Verb = Literal[
     "seed",
     "fork",
 ]
-"""What was done. ``start`` is a deployment's first start, ``found`` what the log did not know."""
+"""What was done. ``start`` is a deployment's first start, ``found`` what the log did not know.
+
+A release takes an event of a verb that it does not have for damage. So these are all there are in
+format 1, and what else is to be told stands in the details of one of them: `STEP`.
+"""
 Change = Literal["first", "upgrade", "downgrade", "other", "none"]
 """What became of the revision that is written; "other" where the way between two is not known."""
 FORMAT = 1
+STEP = "step"
+"""The detail that says which part of its verb an event was, as ``planned`` of a backfill."""
 _STORE = {
     "store": str,
     "change": OneOf(get_args(Change)),
@@ -104,6 +110,7 @@ class Event:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Event:
         """Read what `to_json` gave. Raises ValueError for anything else."""
+        _refuse_newer(document.get("format"))
         check_shape(document, _SHAPE)
         if datetime.fromisoformat(document["time"]).tzinfo is None:
             raise ValueError(f"{document['time']} is a time without a zone")
@@ -125,4 +132,12 @@ class Event:
             stores,
             stamp,
             dict(document["details"]),
+        )
+
+
+def _refuse_newer(found: Any) -> None:
+    if type(found) is int and found > FORMAT:
+        raise ValueError(
+            f"format {found}, which a newer release of statemigrate wrote; this one reads up to "
+            f"{FORMAT}"
         )

@@ -17,8 +17,11 @@ from statemigrate.logbook.events import Event
 
 LOG = "statemigrate/log"
 """The folder, below the checkpoint."""
+WRITABLE = f"{LOG}/.writable"
+"""An empty file that `require_writable` leaves, which is no document of the log."""
 LARGEST = 1 << 20
 """Bytes of a document; that of a hundred stores has some twenty thousand."""
+NOTHING_DONE = "; nothing was done yet"
 _NAME = re.compile(r"([0-9]{9})-[0-9a-f]{32}\.json")
 
 
@@ -46,7 +49,13 @@ def newest_first(files: Files) -> Iterator[Noted]:
 def names(files: Files) -> tuple[str, ...]:
     """The log's files, oldest first."""
     listed = files.list(LOG)
-    return tuple(sorted(each.name for each in listed if _NAME.fullmatch(each.base_name)))
+    return tuple(sorted(each.name for each in listed if is_document(each.name)))
+
+
+def is_document(name: str) -> bool:
+    """Whether a file of the checkpoint has the name of an event of its log."""
+    folder, _, base_name = name.rpartition("/")
+    return folder == LOG and _NAME.fullmatch(base_name) is not None
 
 
 def read_event(files: Files, name: str) -> Event:
@@ -75,6 +84,18 @@ def document_after(last: str | None, event: Event, unique: str | None = None) ->
     return f"{LOG}/{number:09}-{unique or uuid.uuid4().hex}.json", sealed(event.to_json())
 
 
+def require_writable(files: Files) -> None:
+    """Before something is done that is told afterwards: make sure that it can be.
+
+    Raises the error of `append`. It is tried with a file that stays and is always the same one:
+    who may make files need not have the right to remove them.
+    """
+    try:
+        files.replace(WRITABLE, b"")
+    except StorageError as error:
+        raise _unwritable(files, error, NOTHING_DONE) from error
+
+
 def append(files: Files, event: Event, so_far: str) -> None:
     """Add an event; ``so_far`` says what was done before.
 
@@ -85,11 +106,15 @@ def append(files: Files, event: Event, so_far: str) -> None:
     try:
         files.put(name, data)
     except StorageError as error:
-        raise StorageError(
-            f"the log of {files.location} cannot be written: {error.summary}",
-            expected=f"the right to make files in {LOG}, below the checkpoint, as in all of it",
-            found=error.found,
-            next_action="give the user that runs the query, or this command, the right to write "
-            f"there, and run the same again{so_far}",
-            path=f"{files.location}/{LOG}",
-        ) from error
+        raise _unwritable(files, error, so_far) from error
+
+
+def _unwritable(files: Files, error: StorageError, so_far: str) -> StorageError:
+    return StorageError(
+        f"the log of {files.location} cannot be written: {error.summary}",
+        expected=f"the right to make files in {LOG}, below the checkpoint, as in all of it",
+        found=error.found,
+        next_action="give the user that runs the query, or this command, the right to write "
+        f"there, and run the same again{so_far}",
+        path=f"{files.location}/{LOG}",
+    )

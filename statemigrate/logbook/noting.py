@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statemigrate.files import Files
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.events import Event, Verb
-from statemigrate.logbook.folder import append, newest_first
+from statemigrate.logbook.folder import NOTHING_DONE, append, newest_first
 from statemigrate.logbook.standing import (
     Facts,
     Standing,
@@ -19,7 +19,6 @@ from statemigrate.logbook.standing import (
     unknown,
 )
 
-_NOTHING = "; nothing was done yet"
 _DONE = ": what was to be done is done, and the query's next start tells the log of its stores"
 _log = logging.getLogger("statemigrate.logbook")
 
@@ -42,11 +41,11 @@ class Note:
         missing = unknown(known, facts)
         if missing:
             found = Event.now("found", facts.batch, missing, self.stamp_of_finder)
-            append(files, found, _NOTHING)
+            append(files, found, NOTHING_DONE)
             known.add(found)
         new = declared(known, self.stores, self.stamp.code)
         if new:
-            append(files, Event.now("start", batch, new, self.stamp), _NOTHING)
+            append(files, Event.now("start", batch, new, self.stamp), NOTHING_DONE)
 
     @property
     def stamp_of_finder(self) -> Stamp:

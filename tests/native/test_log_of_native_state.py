@@ -3,14 +3,20 @@
 import shutil
 
 import pytest
+from click.testing import CliRunner
+from control_pipeline import ControlPipeline
 from function_deployments import Deployments
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, batch
+from tally_functions import Tally
 
-from statemigrate import current, fork, log, migrated
+from statemigrate import backfill, current, fork, log, migrated, pause_backfill
+from statemigrate.cli import main
+from statemigrate.errors import StorageError
 from statemigrate.logbook.code import CODE_VERSION
 from statemigrate.logbook.folder import LOG
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 
 pytestmark = pytest.mark.spark
 
@@ -92,18 +98,92 @@ def test_without_the_right_to_write_the_log_no_batch_runs(pipeline, deploy):
     assert not list((pipeline.checkpoint / "commits").glob("[0-9]*"))
 
 
-def test_a_function_tells_from_its_second_start_on(spark, tmp_path, scripts, monkeypatch):
+def test_a_function_tells_of_its_first_start_too(spark, tmp_path, scripts, monkeypatch):
     monkeypatch.setenv(CODE_VERSION, "release-1")
     pipeline = NativePipeline(spark, tmp_path / "pipeline")
     deployments = Deployments(pipeline, scripts.write())
     place = {"checkpoint": str(pipeline.checkpoint)}
+    # Wrapped and not started, as by a notebook's cell that is run again.
+    deployments.wrapped(Tally(CENTS), CENTS, **place)
+    begun = [path.name for path in (pipeline.checkpoint / LOG).iterdir()]
+    assert len(begun) == 1
     deployments.run(CENTS, batch("first", range(12)), **place)
-    assert told(pipeline) == []
+    assert told(pipeline) == [("start", 0, None, CENTS, "done", "release-1")]
+    monkeypatch.setenv(CODE_VERSION, "release-2")
     for name in ("second", "third"):
         deployments.run(AMOUNTS, batch(name, range(3)), **place)
-    assert told(pipeline) == [("start", 1, None, AMOUNTS, "done", "release-1")]
+    assert told(pipeline) == [
+        ("start", 0, None, CENTS, "done", "release-1"),
+        ("start", 1, CENTS, AMOUNTS, "done", "release-2"),
+    ]
     targets = {"tally": AMOUNTS}
     found = current(
         pipeline.checkpoint, migrations=deployments.folder, targets=targets, spark=spark
     )
     assert [each.store for each in found.stores] == ["tally"]
+
+
+def test_where_the_log_cannot_be_written_no_function_is_wrapped(spark, tmp_path, scripts):
+    pipeline = NativePipeline(spark, tmp_path / "pipeline")
+    deployments = Deployments(pipeline, scripts.write())
+    (pipeline.checkpoint / LOG).parent.mkdir(parents=True)
+    (pipeline.checkpoint / LOG).write_text("")
+    with pytest.raises(StorageError, match="cannot be written") as caught:
+        deployments.wrapped(Tally(CENTS), CENTS, checkpoint=str(pipeline.checkpoint))
+    assert "nothing was done yet" in caught.value.next_action
+    assert not (pipeline.checkpoint / "metadata").exists()
+
+
+@pytest.fixture(params=[ControlPipeline, PagedPipeline])
+def planned(request, spark, tmp_path, scripts):
+    """A query with the control source whose values are all of the old revision."""
+    made = request.param(spark, tmp_path / "pipeline")
+    made.feed(batch("first", range(12)))
+    scripts.write()
+    made.deploy_natively(CentsTally())
+    return made
+
+
+def backfills(pipeline):
+    """Oldest first: the batch and the details of what was told of backfills."""
+    entries = reversed(log(pipeline.checkpoint).entries)
+    return [(each.batch, each.details) for each in entries if each.verb == "backfill"]
+
+
+def test_plans_and_pauses_of_a_backfill_are_told(planned, scripts):
+    at, folder = planned.checkpoint, scripts.directory
+    first = backfill(at, migrations=folder, keys_per_chunk=5)
+    paused = pause_backfill(at)
+    # Nothing is left to withdraw, and so there is nothing to tell.
+    pause_backfill(at)
+    again = backfill(at, migrations=folder, share=0.25)
+    faster = backfill(at, migrations=folder, keys_per_second=300.0)
+    families = ", ".join(first.families)
+    keys = {"step": "planned", "keys": str(first.keys), "families": families}
+    assert (again.withdrawn, faster.withdrawn) == (0, 1)
+    assert backfills(planned) == [
+        (0, {**keys, "chunks": str(first.chunks)}),
+        (0, {"step": "paused", "withdrawn": str(paused)}),
+        (0, {**keys, "share": "0.25"}),
+        (0, {**keys, "withdrawn": "1", "share": "0.5", "keys_per_second": "300"}),
+    ]
+    shown = CliRunner().invoke(main, ["log", str(at)], env={"COLUMNS": "200"})
+    assert f"backfill paused; withdrawn {paused}" in shown.output
+    assert (
+        f"backfill planned; chunks {first.chunks}, families {families}, keys {first.keys}"
+        in shown.output
+    )
+
+
+def test_where_the_log_cannot_be_written_nothing_is_planned_or_paused(planned, scripts):
+    at, folder = planned.checkpoint, scripts.directory
+    backfill(at, migrations=folder, keys_per_chunk=5)
+    chunks = ChunkFiles(str(at)).written()
+    assert chunks
+    shutil.rmtree(at / LOG)
+    (at / LOG).write_text("")
+    for call in (lambda: backfill(at, migrations=folder), lambda: pause_backfill(at)):
+        with pytest.raises(StorageError, match="cannot be written") as caught:
+            call()
+        assert "nothing was done yet" in caught.value.next_action
+    assert ChunkFiles(str(at)).written() == chunks

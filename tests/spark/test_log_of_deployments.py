@@ -1,6 +1,7 @@
 """The log of a query of the embedded engine, and what `current` reads of its state."""
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -86,6 +87,19 @@ def test_what_commands_do_is_told_too(pipeline, scripts):
         ("backfill", AMOUNTS, {"migrated": "30", "quarantined": "0"}),
         ("start", CENTS, {}),
     ]
+
+
+def test_where_the_log_cannot_be_written_commands_change_nothing(pipeline, scripts):
+    folder = scripts.write()
+    pipeline.feed(batch("first", range(30)))
+    pipeline.deploy(CentsTally())
+    shutil.rmtree(pipeline.checkpoint / LOG)
+    (pipeline.checkpoint / LOG).write_text("")
+    before = pipeline.stored
+    for command in (backfill, retire):
+        with pytest.raises(StorageError, match="cannot be written"):
+            command(pipeline.checkpoint, migrations=folder)
+    assert pipeline.stored == before
 
 
 def test_a_start_whose_first_batch_fails_is_not_said_to_have_upgraded(pipeline, scripts, release):

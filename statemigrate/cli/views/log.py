@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from statemigrate.cli.output import console, print_rows, print_sentence
 from statemigrate.commands.following.current import Current, CurrentOf, CurrentStore
 from statemigrate.commands.following.log import Log, LogEntry
+from statemigrate.logbook.events import STEP
 
 _COMMIT = re.compile(r"([0-9a-f]{10})[0-9a-f]{30}(-dirty)?")
 _BEGINS = "Nothing is logged yet: the log begins with the query's next start, or command on it."
@@ -81,8 +82,9 @@ def _entry(entry: LogEntry) -> tuple[str, ...]:
 
 
 def _what(entry: LogEntry) -> str:
-    details = ", ".join(f"{name} {text}" for name, text in entry.details.items())
-    parts = [entry.verb if entry.store is None else _store(entry), details, _outcome(entry)]
+    details = ", ".join(f"{name} {text}" for name, text in entry.details.items() if name != STEP)
+    done = f"{entry.verb} {entry.details.get(STEP, '')}".rstrip()
+    parts = [done if entry.store is None else _store(entry), details, _outcome(entry)]
     return "; ".join(part for part in parts if part)
 
 

@@ -49,7 +49,7 @@ class BackfillPlan:
     withdrawn: int
 
 
-def plan_backfill(
+def plan_backfill(  # noqa: PLR0913 - all but four by name
     path: str,
     scripts: Survey,
     targets: Mapping[str, str],
@@ -59,6 +59,7 @@ def plan_backfill(
     operator: int | None = None,
     spark: SparkSession | None = None,
     older: Older = older_families,
+    begin: Callable[[], None] = lambda: None,
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.
 
@@ -70,7 +71,8 @@ def plan_backfill(
     unless their scripts say that migrating may restart their time. ``operator`` is Spark's number
     of the stateful operator that is meant, where several could be; ``spark`` is the session to read
     with, the active one unless given. ``older`` finds the families to be emptied, for state that is
-    laid out otherwise.
+    laid out otherwise. ``begin`` is called when all is checked and nothing changed yet; what it
+    raises ends the planning.
 
     Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
     `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
@@ -84,6 +86,7 @@ def plan_backfill(
     reader = SparkCheckpoint(path, spark, operator=operator)
     families = partial(_families, reader, scripts, targets, older)
     patiently(families, path)
+    begin()
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()
     with closing(_Keys(path, families)) as keys:

@@ -40,8 +40,9 @@ def compare_with_checkpoint(
 ) -> Seen:
     """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
-    The scripts' checksums are left in a checkpoint that there is, for the next one to compare, and
-    its log is told of the ``function``: nothing of it runs on the driver later.
+    The checkpoint's log is told of the ``function``, also before there is more of the checkpoint:
+    nothing of it runs on the driver later. The scripts' checksums are left where there is a query,
+    for the next one to compare.
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
@@ -55,9 +56,9 @@ def compare_with_checkpoint(
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
     mine = StoreRecord((), seen.batch, applied, seen.deployment)
+    note = Note(Stamp.of(function), {lineage.store: Standing.of_plan(plan)})
+    note.start(files, seen.batch + 1, Facts())
     if seen.query is not None:
-        note = Note(Stamp.of(function), {lineage.store: Standing.of_plan(plan)})
-        note.start(files, seen.batch + 1, Facts())
         write_record(files, {**record, lineage.store: mine})
     return seen
 

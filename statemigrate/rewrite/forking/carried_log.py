@@ -12,7 +12,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.events import Event, Verb
-from statemigrate.logbook.folder import LOG, document_after, read_event
+from statemigrate.logbook.folder import document_after, is_document, read_event
 from statemigrate.logbook.standing import Standing
 from statemigrate.rewrite.plan.scripts import Scripted
 
@@ -22,7 +22,7 @@ def of_later(old: Files, names: Iterable[str], batch: int) -> set[str]:
 
     Those that cannot be read stay with the others: nobody can say that they do not belong there.
     """
-    return {name for name in names if name.startswith(f"{LOG}/") and _is_later(old, name, batch)}
+    return {name for name in names if is_document(name) and _is_later(old, name, batch)}
 
 
 def _is_later(old: Files, name: str, batch: int) -> bool:
@@ -47,6 +47,6 @@ def making(
         if each.is_open
     )
     event = Event.now(verb, batch, changes, Stamp.of(Path.cwd()), {"from": origin})
-    documents = sorted(name for name in carried if name.startswith(f"{LOG}/"))
+    documents = sorted(name for name in carried if is_document(name))
     name, data = document_after(documents[-1] if documents else None, event, unique)
     return {name: data}

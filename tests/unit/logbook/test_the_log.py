@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from support.object_store import MemoryFiles, ObjectStore
@@ -16,8 +17,16 @@ from statemigrate.files import LocalFiles
 from statemigrate.files.documents.sealed import sealed
 from statemigrate.logbook import code
 from statemigrate.logbook.code import CODE_VERSION, Stamp, code_version
-from statemigrate.logbook.events import Event, StoreChange
-from statemigrate.logbook.folder import LARGEST, LOG, append, document_after, names, read_event
+from statemigrate.logbook.events import FORMAT, Event, StoreChange, Verb
+from statemigrate.logbook.folder import (
+    LARGEST,
+    LOG,
+    append,
+    document_after,
+    names,
+    read_event,
+    require_writable,
+)
 from statemigrate.logbook.noting import Note
 from statemigrate.logbook.standing import Facts, Standing
 
@@ -168,6 +177,33 @@ def test_what_is_no_event_is_refused(tmp_path, change):
     files.put(f"{LOG}/b.json", sealed({**good, **change}))
     with pytest.raises(CorruptFileError, match=r"b\.json"):
         read_event(files, f"{LOG}/b.json")
+
+
+def test_a_later_releases_document_is_named_and_hides_no_other(files):
+    start(files, 0, OLD)
+    event = Event.now("adopt", 3, (), stamp())
+    files.put(f"{LOG}/{1:09}-{'a' * 32}.json", sealed({**event.to_json(), "format": 2}))
+    start(files, 5, NEW)
+    found = read_log(files, 9)
+    assert [each.revision for each in found.entries] == ["aaaa", "base"]
+    (error,) = found.damaged
+    assert "format 2, which a newer release of statemigrate wrote" in str(error.found)
+
+
+def test_a_verb_more_would_be_a_format_more():
+    """An older release takes a verb that it does not have for damage."""
+    starts, commands = {"start", "found", "retire", "backfill"}, {"adopt", "undo adopt", "relocate"}
+    assert {*get_args(Verb)} == starts | commands | {"rewrite", "seed", "fork"}
+    assert FORMAT == 1
+
+
+def test_that_the_log_can_be_written_is_tried_without_an_event(files):
+    require_writable(files)
+    require_writable(files)
+    assert read_log(files, 0).entries == ()
+    start(files, 0, OLD)
+    require_writable(files)
+    assert [name.rpartition("/")[2][:9] for name in names(files)] == ["000000000"]
 
 
 def test_a_document_that_is_too_large_or_no_file_is_damage(tmp_path):
