@@ -227,7 +227,13 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
 
     run("--pause")
     planned = json.loads(run("--keys-per-chunk", "2", "--json"))
-    assert planned == {"keys": 4, "chunks": 2, "families": {"tally": 4}, "withdrawn": 0}
+    assert planned == {
+        "keys": 4,
+        "chunks": 2,
+        "families": {"tally": 4},
+        "withdrawn": 0,
+        "pages": None,
+    }
     status = json.loads(run("--status", "--json"))
     assert status == {
         "keys_left": 4,
@@ -237,6 +243,7 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
         "consumed": 0,
         "waiting": 2,
         "keys_uncut": 0,
+        "pages_left": None,
         "unplanned": [],
         "is_finished": False,
         "quarantined": 0,

@@ -80,7 +80,7 @@ def pages(spark, scripts, tmp_path):
     pipeline.deploy_natively(CentsTally())
     pipeline.feed(*LATER)
     plan = backfill(pipeline.checkpoint, migrations=scripts.write(), keys_per_chunk=4)
-    assert (plan.keys, plan.chunks) == (PAGES, 3)
+    assert (plan.pages, plan.chunks) == (PAGES, 3)
     return pipeline
 
 

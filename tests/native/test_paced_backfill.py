@@ -95,7 +95,7 @@ def check_cuts(pipeline, plan):
         begins = 0 if before is None or before.block != after.block else before.end
         assert after.start == begins
         assert after.keys >= 1
-    assert sum(each.keys for each in found) == plan.keys
+    assert sum(each.keys for each in found) == (plan.pages or plan.keys)
     assert sum(each.entries for each in found) == KEYS
     return found
 
@@ -103,8 +103,8 @@ def check_cuts(pipeline, plan):
 def test_live_rows_and_chunks_end_with_every_key_migrated_once(spark, pipeline, scripts):
     folder = scripts.write()
     plan = backfill(pipeline.checkpoint, migrations=folder, share=0.25)
-    assert plan == BackfillPlan(plan.keys, 0, {"tally": KEYS}, 0)
-    assert (plan.keys == KEYS) == isinstance(pipeline, ControlPipeline)
+    assert plan == BackfillPlan(KEYS, 0, {"tally": KEYS}, 0, plan.pages)
+    assert (plan.pages is None) == isinstance(pipeline, ControlPipeline)
     status = backfill_status(pipeline.checkpoint, migrations=folder)
     assert (status.keys_left, status.keys_uncut) == (plan.keys, plan.keys)
     assert (status.chunks, status.consumed, status.waiting) == (0, 0, 0)

@@ -11,6 +11,7 @@ from paged_pipeline import FORMATS, PagedPipeline
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
+from support.waiting import eventually
 from tally import (
     AMOUNTS,
     CENTS,
@@ -109,10 +110,26 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
     expected.process(second, AMOUNTS)
     left = [held["tally"] for held in paged.entries(FORMATS).values() if "tally" in held]
     plan = statemigrate.backfill(paged.checkpoint, migrations=folder, keys_per_chunk=3)
-    assert (plan.keys, plan.chunks) == (len(left), -(-len(left) // 3))
-    assert plan.families == {"tally": sum(map(len, left))}
-    assert plan.chunks > 1
-    paged.deploy_natively(migrated(AmountsTally(), migrations=folder, write_on_read=False))
+    entries = sum(map(len, left))
+    assert (plan.keys, plan.pages, plan.families) == (entries, len(left), {"tally": entries})
+    assert plan.chunks == -(-len(left) // 3) > 1
+    status = statemigrate.backfill_status(paged.checkpoint, migrations=folder)
+    assert (status.keys_left, status.keys_planned, status.pages_left) == (
+        entries,
+        entries,
+        len(left),
+    )
+    figures = []
+    listener = statemigrate.BackfillListener(paged.checkpoint, figures.append)
+    spark.streams.addListener(listener)
+    try:
+        paged.deploy_natively(migrated(AmountsTally(), migrations=folder, write_on_read=False))
+        eventually(lambda: len(figures) == plan.chunks)
+    finally:
+        spark.streams.removeListener(listener)
+    assert sum(each.pages for each in figures) == len(left)
+    assert sum(each.keys for each in figures) == figures[-1].keys_asked == entries
+    assert {(each.keys_planned, each.chunks) for each in figures} == {(entries, plan.chunks)}
     expected.drain(AMOUNTS)
     found = {}
     for held in paged.entries(FORMATS).values():
@@ -122,6 +139,7 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
     assert paged.handed_rows == expected.output
     status = statemigrate.backfill_status(paged.checkpoint, migrations=folder)
     assert (status.keys_left, status.consumed, status.waiting) == (0, plan.chunks, 0)
+    assert status.keys_planned == entries
 
 
 def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path):

@@ -140,9 +140,9 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
     if not plan.keys:
         screen.print("Nothing to migrate: no key has values in an older family.")
         return
-    _print_families(plan.families)
+    _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
-    screen.print(f"Planned {plan.keys:,} keys {chunks}, one a batch.")
+    screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
     screen.print(f"Next: {RUNNING}; statemigrate backfill {checkpoint} --status follows")
 
 
@@ -180,19 +180,21 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
     from statemigrate.commands.following.next_steps import RUNNING
 
     screen = console()
-    _print_families(status.families)
-    screen.print(f"{status.keys_left:,} keys are left in older families.")
+    _print_families(status.families, status.pages_left)
+    name = _name(status.pages_left)
+    left = _counted(status.keys_left, status.pages_left)
+    screen.print(f"{left} are left in older families.")
     if status.chunks:
         screen.print(
             f"{status.consumed:,} of {_chunks(status.chunks)} processed, planned for "
-            f"{status.keys_planned:,} keys."
+            f"{status.keys_planned:,} {name}."
         )
     if status.keys_uncut:
         screen.print(
-            f"{status.keys_uncut:,} keys are in no chunk yet; the running query cuts them."
+            f"{status.keys_uncut:,} {name} are in no chunk yet; the running query cuts them."
         )
     if status.quarantined:
-        screen.print(f"{status.quarantined:,} keys are quarantined: their transforms failed.")
+        screen.print(f"{status.quarantined:,} {name} are quarantined: their transforms failed.")
         screen.print(
             f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
             "scripts, deploy with accept_edited, and plan again."
@@ -211,6 +213,16 @@ def _chunks(number: int) -> str:
     return f"{number:,} chunk" if number == 1 else f"{number:,} chunks"
 
 
-def _print_families(families: Mapping[str, int]) -> None:
+def _counted(keys: int, pages: int | None) -> str:
+    place = "" if pages is None else f" in {pages:,} {'page' if pages == 1 else 'pages'}"
+    return f"{keys:,} {_name(pages)}{place}"
+
+
+def _name(pages: int | None) -> str:
+    return "keys" if pages is None else "entries"
+
+
+def _print_families(families: Mapping[str, int], pages: int | None) -> None:
     if families:
-        print_rows(("family", "keys"), [(name, f"{keys:,}") for name, keys in families.items()])
+        rows = [(name, f"{keys:,}") for name, keys in families.items()]
+        print_rows(("family", _name(pages)), rows)

@@ -73,6 +73,13 @@ class Blocks:
         cut = 0 if after is None else min(after.end, counts.get(after.block, 0))
         return sum(counts.values()) - cut
 
+    def entries(self) -> int:
+        """How many entries are under those keys."""
+        after = self._after
+        starts = {} if after is None else {after.block: after.end}
+        counts = ((each, self._read(each).column(ENTRIES).to_pylist()) for each in self._ahead())
+        return sum(sum(column[starts.get(number, 0) :]) for number, column in counts)
+
     def cut(self, entries: int) -> Cut | None:
         """Make a chunk of the next keys that have ``entries`` together, one or more.
 

@@ -39,6 +39,7 @@ _PLAN_SHAPE = {
     "offset": VERSION,
     "pace": SHAPE,
     "families": Maybe([str], missing=True),
+    "entries": Maybe(int, missing=True),
 }
 
 
@@ -49,7 +50,8 @@ class PlanRecord:
     ``id`` names the directory of its files, ``keys`` and ``chunks`` say how many were written, and
     ``offset`` is the control source's own before them: -1 if it had taken nothing yet. With a
     ``pace`` chunks are cut while the query runs, and ``chunks`` is 0. ``families`` are those whose
-    keys were planned; None if a release wrote it that did not say.
+    keys were planned; None if a release wrote it that did not say. Where ``keys`` are pages,
+    ``entries`` are those in them; else None.
     """
 
     id: str
@@ -58,6 +60,12 @@ class PlanRecord:
     offset: int
     pace: Pace | None = None
     families: tuple[str, ...] | None = None
+    entries: int | None = None
+
+    @property
+    def counted(self) -> int:
+        """The keys as users count them: of pages the entries."""
+        return self.keys if self.entries is None else self.entries
 
     def covers(self, family: str) -> bool:
         """Whether the family's keys were planned, as far as is known."""

@@ -38,15 +38,25 @@ class BackfillPlan:
     """What was planned: ``keys`` in ``chunks`` files; 0 where they are cut while the query runs.
 
     ``families`` has the number of keys of each older family that the plan covers; a key that is in
-    several stores is in several of them. Of state in pages ``keys`` are pages, and ``families`` has
-    the number of their entries. ``withdrawn`` counts the files of the plan before that the
-    query had not taken.
+    several stores is in several of them. ``withdrawn`` counts the files of the plan before that the
+    query had not taken. Of state in pages both numbers are of entries, all families' together
+    in ``keys``, and ``pages`` is how many pages they are in; else it is None.
     """
 
     keys: int
     chunks: int
     families: Mapping[str, int]
     withdrawn: int
+    pages: int | None = None
+
+
+@dataclass(frozen=True)
+class KeysLeft:
+    """The keys with values in older families, as `BackfillPlan` counts them and those of pages."""
+
+    keys: int
+    families: Mapping[str, int]
+    pages: int | None
 
 
 def plan_backfill(  # noqa: PLR0913 - all but four by name
@@ -91,7 +101,8 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     withdrawn = files.withdraw()
     with closing(_Keys(path, families)) as keys:
         plan = keys.write(files, query, keys_per_chunk, pace)
-    return BackfillPlan(plan.keys, plan.chunks, keys.counts, withdrawn)
+    left = keys.left
+    return BackfillPlan(left.keys, plan.chunks, left.families, withdrawn, left.pages)
 
 
 def pause_backfill(checkpoint: str | Path) -> int:
@@ -110,25 +121,32 @@ def keys_left(
     scripts: Survey,
     targets: Mapping[str, str],
     older: Older = older_families,
-) -> tuple[int, Mapping[str, int]]:
-    """How many keys have values in older families: altogether, and in each of them."""
+) -> KeysLeft:
+    """How many keys have values in older families."""
     families = partial(_families, reader, scripts, targets, older)
     with closing(_Keys(reader.path, families)) as keys:
-        return keys.total, keys.counts
+        return keys.left
 
 
 class _Keys:
     """The keys to migrate, read once: the state moves on while they are written."""
 
     def __init__(self, path: str, families: Callable[[], Mapping[str, DataFrame]]) -> None:
-        self.counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._is_paged = False
         self._partitions: dict[int, int] = {}
         self._kept: DataFrame | None = None
         patiently(lambda: self._read(families()), path)
 
     @property
-    def total(self) -> int:
-        """How many there are, each counted once."""
+    def left(self) -> KeysLeft:
+        """How many there are, each counted once; of pages all entries."""
+        if self._is_paged:
+            return KeysLeft(sum(self._counts.values()), self._counts, self._total)
+        return KeysLeft(self._total, self._counts, None)
+
+    @property
+    def _total(self) -> int:
         return sum(self._partitions.values())
 
     def write(
@@ -139,12 +157,13 @@ class _Keys:
         # Before Spark writes there, which would follow a link in the directory's place.
         files.create()
         if pace is not None:
-            blocks = -(-self.total // KEYS_IN_BLOCK)
+            blocks = -(-self._total // KEYS_IN_BLOCK)
             self._write(f"{files.waiting}/{name}", query, blocks, ENTRIES)
         else:
-            self._write(f"{files.location}/{name}", query, -(-self.total // keys_per_chunk))
+            self._write(f"{files.location}/{name}", query, -(-self._total // keys_per_chunk))
         written = sum(each.startswith(f"{name}/") for each in files.written())
-        plan = PlanRecord(name, self.total, written, offset, pace, tuple(self.counts))
+        entries = self.left.keys if self._is_paged else None
+        plan = PlanRecord(name, self._total, written, offset, pace, tuple(self._counts), entries)
         files.write_plan(plan)
         return plan
 
@@ -157,9 +176,10 @@ class _Keys:
         from pyspark.sql import functions
 
         self.close()
-        self.counts = dict.fromkeys(families, 0)
+        self._counts = dict.fromkeys(families, 0)
         if not families:
             return
+        self._is_paged = all("entries" in frame.columns for frame in families.values())
         entries = [
             _with_entries(frame).withColumn("family", functions.lit(name))
             for name, frame in families.items()
@@ -167,7 +187,7 @@ class _Keys:
         # Lists and maps give several rows a key.
         kept = reduce(lambda left, right: left.union(right), entries).distinct().persist()
         self._kept = kept
-        self.counts |= dict(map(tuple, kept.groupBy("family").sum("entries").collect()))
+        self._counts |= dict(map(tuple, kept.groupBy("family").sum("entries").collect()))
         self._partitions = _counted(self._distinct(), "partition_id")
 
     def _distinct(self) -> DataFrame:

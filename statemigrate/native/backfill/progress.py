@@ -32,8 +32,8 @@ class BackfillStatus:
     taken, and ``keys_uncut`` are in no chunk yet, where chunks are cut while the query runs.
     ``unplanned`` are the families with keys that the plan knows nothing of, as after a roll back.
     ``quarantined`` are the keys left after every chunk was processed: their transforms failed, and
-    the originals stay. Of state in pages keys are pages, and ``families`` has the
-    number of entries.
+    the originals stay. Of state in pages all of these are entries, which are in ``pages_left``
+    pages; else that is None.
     """
 
     keys_left: int
@@ -44,6 +44,7 @@ class BackfillStatus:
     waiting: int
     keys_uncut: int = 0
     unplanned: tuple[str, ...] = ()
+    pages_left: int | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -83,18 +84,19 @@ def backfill_status(
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
     reader = SparkCheckpoint(path, spark, operator=operator)
-    left, families = keys_left(reader, scripts, targets, older)
+    left = keys_left(reader, scripts, targets, older)
     names = written | log.taken.keys()
     mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(
-        keys_left=left,
-        families=families,
-        keys_planned=0 if plan is None else plan.keys,
+        keys_left=left.keys,
+        families=left.families,
+        keys_planned=0 if plan is None else plan.counted,
         chunks=0 if plan is None else plan.chunks or len(mine),
         consumed=sum(log.is_committed(name) for name in mine),
         waiting=len(written - log.taken.keys()),
         keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
-        unplanned=_unplanned(plan, families),
+        unplanned=_unplanned(plan, left.families),
+        pages_left=left.pages,
     )
 
 
@@ -105,10 +107,11 @@ def _unplanned(plan: PlanRecord | None, families: Mapping[str, int]) -> tuple[st
 
 
 def keys_uncut(files: ChunkFiles, plan: PlanRecord, names: Iterable[str]) -> int:
-    """How many keys of a plan are in none of the chunks ``names``."""
+    """How many keys of a plan, of pages entries, are in none of the chunks ``names``."""
     if plan.pace is None:
         return 0
-    return Blocks(files, plan.id, max(cuts_of(plan.id, names).values(), default=None)).keys()
+    blocks = Blocks(files, plan.id, max(cuts_of(plan.id, names).values(), default=None))
+    return blocks.keys() if plan.entries is None else blocks.entries()
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,8 @@ class BackfillFigures:
     ``keys`` were asked for in this batch, ``keys_asked`` since the plan was made, of
     ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
     chunks where they are cut while the query runs. What was processed before the listener was there
-    is counted with the plan's average chunk.
+    is counted with the plan's average chunk. Of state in pages keys are entries, counted with
+    the plan's average page, and the batch's ``pages`` stand beside; else those are None.
     """
 
     batch: int
@@ -127,6 +131,7 @@ class BackfillFigures:
     chunks_consumed: int
     keys_planned: int | None
     chunks: int | None
+    pages: int | None = None
 
 
 class BackfillListener(StreamingQueryListener):
@@ -183,11 +188,14 @@ class BackfillListener(StreamingQueryListener):
         plan = self._plan
         if plan is None or not (plan.chunks or plan.pace):
             return BackfillFigures(batch, keys, self._seen, end - self._first, None, None)
-        asked = min(self._asked + self._seen, plan.keys)
+        asked = _counted(plan, self._asked + self._seen)
+        more = asked - _counted(plan, self._asked + self._seen - keys)
+        consumed = end - plan.offset
+        pages = None if plan.entries is None else keys
         if plan.pace is not None:
-            return BackfillFigures(batch, keys, asked, end - plan.offset, plan.keys, None)
-        consumed = min(end - plan.offset, plan.chunks)
-        return BackfillFigures(batch, keys, asked, consumed, plan.keys, plan.chunks)
+            return BackfillFigures(batch, more, asked, consumed, plan.counted, None, pages)
+        consumed = min(consumed, plan.chunks)
+        return BackfillFigures(batch, more, asked, consumed, plan.counted, plan.chunks, pages)
 
     def _before(self, plan: PlanRecord) -> int:
         """The keys of a plan that were asked for before the first batch that was seen."""
@@ -197,6 +205,11 @@ class BackfillListener(StreamingQueryListener):
         taken = self._files.log().taken
         cuts = cuts_of(plan.id, taken)
         return sum(cut.keys for name, cut in cuts.items() if taken[name] <= self._first)
+
+
+def _counted(plan: PlanRecord, keys: int) -> int:
+    """How many of the plan's keys that is, as users count them, where ``keys`` were asked for."""
+    return round(plan.counted * min(keys, plan.keys) / plan.keys) if plan.keys else 0
 
 
 def _offset(text: str | None) -> int:
