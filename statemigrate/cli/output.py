@@ -8,38 +8,32 @@ import textwrap
 import traceback
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
 from statemigrate.inspect.report.text import printable, printable_json
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from statemigrate.cli.screen import Screen
+
 _FEW = 12
 """Partitions whose numbers fit beside each other."""
 
 
-class Screen(Console):
-    """A console on which no text can act: an escape stands for each character nobody sees.
-
-    Names, values and the texts of exceptions come from state and from scripts. Colours are the
-    commands' own, and given as styles.
-    """
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """The text that is drawn for a string."""
-        return super().render_str(printable(text), **options)
-
-
-def console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
+def console(*, stderr: bool = False, soft_wrap: bool = True) -> Screen:
     """Return a console that takes every text as it is: messages are the user's own.
 
     With ``soft_wrap`` a line that is longer than the screen is the screen's to fold.
     """
+    from statemigrate.cli.screen import Screen
+
     stream = sys.stderr if stderr else sys.stdout
     # What is read by another program is not folded to the width of a screen.
     width = None if stream.isatty() else 1000
@@ -74,6 +68,8 @@ def print_sentence(text: str, *, mark: str = "", style: str = "") -> None:
 
 def sentence(text: str, *, mark: str = "", style: str = "") -> Text:
     """What `print_sentence` prints."""
+    from rich.text import Text
+
     screen = console()
     line = printable(f"{mark}{text}")
     if screen.is_terminal:
@@ -100,6 +96,8 @@ def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """What `print_rows` prints."""
+    from rich.table import Table
+
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -110,6 +108,8 @@ def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
 
 def print_parts(parts: Iterable[RenderableType]) -> None:
     """Print sentences and tables, each as `print_sentence` and `print_rows` do."""
+    from rich.table import Table
+
     for part in parts:
         console().print(part, soft_wrap=not isinstance(part, Table))
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-
 from statemigrate.cli.output import console
 
 
@@ -17,6 +15,11 @@ def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | Non
 
     Without a terminal, or with ``shown`` false, nothing is printed.
     """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -24,8 +27,7 @@ def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | Non
         TextColumn("{task.completed:,.0f}"),
         TimeRemainingColumn(),
     )
-    hidden = not (shown and sys.stderr.isatty())
-    with Progress(*columns, console=console(stderr=True), disable=hidden, transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
 
         def move(done: int, total: int | None) -> None:

@@ -67,6 +67,8 @@ def check_expiry(declared: Declared, facts: StoreFacts) -> None:
 
 def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:
     """Raise `StartupError` unless the code declares the target's format."""
+    if declared.given is target.format:
+        return
     wanted = target.format.struct_type()
     if shape_of(wanted) == shape_of(declared.schema):
         return

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from statemigrate.formats import Format
+
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -33,11 +35,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Declared:
-    """A state variable as the processor's ``init`` asks for it."""
+    """A state variable as the processor's ``init`` asks for it.
+
+    ``given`` is what it says of the values. Where no code is at hand it is the format that code
+    would be written for, so that PySpark is not loaded for its types before somebody asks.
+    """
 
     store: str
     kind: Kind
-    schema: StructType
+    given: StructType | Format
     user_key: StructType | None = None
     ttl: int | None = None
     """Time to live in milliseconds; None keeps values for ever."""
+
+    @property
+    def schema(self) -> StructType:
+        """The type of the values, of list state that of an element."""
+        return self.given.struct_type() if isinstance(self.given, Format) else self.given

@@ -152,8 +152,12 @@ def plan_store(
 def _format_of(declared: Declared, stored: StoredStore | None) -> Format:
     # Without scripts the stored format stays in force as long as the code's schema equals it.
     base = stored.families[0] if stored and len(stored.families) == 1 else None
-    same = base is not None and shape_of(base.format.struct_type()) == shape_of(declared.schema)
-    return base.format if base is not None and same else Struct(declared.schema)
+    if base is None:
+        return Struct(declared.schema)
+    same = base.format is declared.given or (
+        shape_of(base.format.struct_type()) == shape_of(declared.schema)
+    )
+    return base.format if same else Struct(declared.schema)
 
 
 def _renamed_by_baseline(lineage: Lineage, stored: StoredStore) -> StoredStore:

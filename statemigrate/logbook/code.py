@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 CODE_VERSION = "STATEMIGRATE_CODE_VERSION"
@@ -91,12 +90,20 @@ def _user() -> str:
 
 
 def _own_version() -> str:
-    try:
-        return version("statemigrate")
-    except PackageNotFoundError:
-        return "unknown"
+    return _installed("statemigrate") or "unknown"
 
 
 def _spark_version() -> str | None:
     found = getattr(sys.modules.get("pyspark"), "__version__", None)
-    return None if found is None else str(found)
+    # What needs no Spark does not load it either.
+    return _installed("pyspark") if found is None else str(found)
+
+
+def _installed(package: str) -> str | None:
+    # It reads an e-mail's headers, by a package that takes a while to load.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -147,8 +147,6 @@ def planned(
     `StartupError` as that code's start would; with ``rewrites``, not for scripts that are for a
     rewrite alone.
     """
-    from pyspark.sql.types import StructType
-
     stored = stored_store(state, store)
     lineage = lineages.get(store)
     target = stored.target.format
@@ -156,10 +154,17 @@ def planned(
         target = lineage.format_of(lineage.resolve(targets.get(store, "head")))
     elif len({family.revision for family in stored.families}) > 1:
         raise _unscripted(state, store)
-    user_key = None if stored.user_key is None else StructType.fromJson(stored.user_key)
-    declared = Declared(store, stored.kind, target.struct_type(), user_key)
+    declared = Declared(store, stored.kind, target, _struct(stored.user_key))
     settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
     return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
+
+
+def _struct(document: dict[str, Any] | None) -> StructType | None:
+    if document is None:
+        return None
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(document)
 
 
 def _unscripted(state: State, store: str) -> StartupError:

@@ -202,3 +202,30 @@ def test_each_partition_is_worked_on_once_and_in_order(processes):
         steps = [each for at, each in found if at == number]
         assert steps == [{"number": number, "step": step} for step in range(3)]
     assert len(found) == 21
+
+
+@pytest.mark.parametrize("words", [("backfill",), ("retire",), ("status",)], ids=lambda w: w[0])
+def test_little_state_is_done_without_what_takes_long_to_load(words, tmp_path):
+    checkpoint, folder = prepared(tmp_path, count=20)
+    if words != ("backfill",):
+        statemigrate.backfill(checkpoint, migrations=folder)
+    loaded = modules_after("--migrations", folder, *words, "--checkpoint", checkpoint)
+    heavy = {"pyspark", "fastavro", "alembic", "mako", "sqlalchemy", "multiprocessing.connection"}
+    # Changelogs are Arrow's, which loads numpy; and a status is drawn as a table.
+    heavy |= {"pyarrow", "numpy"} if words == ("status",) else {"rich"}
+    assert loaded & heavy == set()
+    assert "rocksdict" in loaded or words == ("status",)
+
+
+def modules_after(*words):
+    """What a command of its own has loaded by its end."""
+    program = (
+        "import sys\n"
+        "from statemigrate.cli import main\n"
+        f"try:\n    main({[str(word) for word in words]})\n"
+        "finally:\n    print(*sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(ran.stdout.splitlines()[-1].split())

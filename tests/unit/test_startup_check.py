@@ -220,7 +220,7 @@ def test_the_code_is_checked_also_when_nothing_is_stored_yet():
 
 def test_nullability_and_comments_do_not_make_another_schema():
     schema = Struct("title STRING NOT NULL COMMENT 'shown', ups INT, downs INT").struct_type()
-    assert plan(None, code=declared(schema=schema)).target.revision == NEW
+    assert plan(None, code=declared(given=schema)).target.revision == NEW
 
 
 @pytest.mark.parametrize(

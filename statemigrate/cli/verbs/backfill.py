@@ -16,7 +16,7 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.cli.output import console, print_json, print_line, print_rows
 
 if TYPE_CHECKING:
     from statemigrate.embedded.engine.offline import StoppedBackfill
@@ -122,13 +122,12 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
 
 
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
-    screen = console()
-    screen.print(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
+    print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
-        screen.print(f"{done.quarantined:,} are quarantined: their transforms failed.")
-        screen.print(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
+        print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        print_line(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
     else:
-        screen.print("Next: start the query; what is empty leaves the read path and is dropped.")
+        print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
 def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:

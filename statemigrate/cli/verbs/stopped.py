@@ -19,7 +19,7 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import console, print_json, print_json_text, print_rows
+from statemigrate.cli.output import console, print_json, print_json_text, print_line, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
 
 if TYPE_CHECKING:
@@ -122,17 +122,16 @@ def quarantine(
 
 
 def _print_retirement(found: Retirement, checkpoint: str) -> None:
-    screen = console()
     for name in found.dropped:
-        screen.print(f"Dropped {name}: it was empty")
+        print_line(f"Dropped {name}: it was empty")
     for name in found.later:
-        screen.print(f"{name} is empty: the first batch after the query's next start drops it")
+        print_line(f"{name} is empty: the first batch after the query's next start drops it")
     for name, values in found.kept.items():
-        screen.print(f"Kept {name}: it holds {values:,} values")
+        print_line(f"Kept {name}: it holds {values:,} values")
     if found.kept:
-        screen.print(f"Next: statemigrate status --checkpoint {checkpoint}")
+        print_line(f"Next: statemigrate status --checkpoint {checkpoint}")
     elif not (found.dropped or found.later):
-        screen.print("Nothing to drop: every store has one family")
+        print_line("Nothing to drop: every store has one family")
 
 
 def _write(found: Iterator[Quarantined], path: str) -> int:

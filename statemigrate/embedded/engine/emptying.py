@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from statemigrate.budget import Chunk, Tuner
+from statemigrate.embedded.engine.opening import opened_for, retire_families
 from statemigrate.embedded.engine.plan import BatchPlan
 from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.stores import OpenStores
-from statemigrate.embedded.engine.task import retire_families, working_copy
-from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
+from statemigrate.embedded.working.partition import Partition
 from statemigrate.processor.keys import KeyCodec
 
 
@@ -30,7 +30,7 @@ class Emptying:
 
     def __call__(self, number: int) -> Iterator[dict[str, Any]]:
         """A report for each chunk, once it is durable; the last one leaves a snapshot."""
-        with _opened(self.plan, number) as partition:
+        with opened_for(self.plan, number) as partition:
             stores = _stores(partition, self.plan, self.key)
             tuner, finished = self.plan.tuner, False
             while not finished:
@@ -55,26 +55,22 @@ class Retiring:
     def __call__(self, number: int) -> Iterator[dict[str, Any]]:
         """One report."""
         report = PartitionReport(number)
-        with _opened(self.plan, number) as partition:
+        with opened_for(self.plan, number) as partition:
             _stores(partition, self.plan, self.key)
             retire_families(partition, self.plan, number)
             report.state = partition.commit(snapshot=False).to_json()
         yield asdict(report)
 
 
-@contextmanager
-def _opened(plan: BatchPlan, number: int) -> Iterator[Partition]:
-    place = PartitionPlace(
-        number, plan.layout.partition(number), working_copy(plan.working, number)
-    )
-    with opened(place, plan.partitions[number], plan.version) as partition:
-        yield partition
-
-
 def _stores(partition: Partition, plan: BatchPlan, key: Any) -> OpenStores:
+    return OpenStores(partition, plan, partial(_keys, key))
+
+
+def _keys(key: Any) -> KeyCodec:
+    # PySpark takes longer to load than little state takes to migrate, and is for errors alone.
     from pyspark.sql.types import StructType
 
-    return OpenStores(partition, plan, KeyCodec(StructType.fromJson(key)))
+    return KeyCodec(StructType.fromJson(key))
 
 
 def _observed(tuner: Tuner, report: PartitionReport) -> Tuner:

@@ -13,9 +13,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from statemigrate.budget import BackfillOptions, OnError
+from statemigrate.budget import BackfillOptions, OnError, Tuner
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.engine.batches import tuner_of
 from statemigrate.embedded.engine.emptying import Emptying, Retiring
 from statemigrate.embedded.engine.ending import release_ended
 from statemigrate.embedded.engine.plan import BatchPlan
@@ -125,7 +124,7 @@ class StoppedQuery:
             retired=frozenset(),
             write_on_read=True,
             backfill=options,
-            tuner=tuner_of(options, {}),
+            tuner=Tuner.start(options),
             snapshot_every=1,
             first_of_run=False,
             processing_time=time.time_ns() // 1_000_000,

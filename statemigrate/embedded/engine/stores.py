@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -18,9 +19,12 @@ from statemigrate.sources import Source
 
 
 class OpenStores:
-    """The dual access of every store of a plan, over one open partition."""
+    """The dual access of every store of a plan, over one open partition.
 
-    def __init__(self, partition: Partition, plan: BatchPlan, keys: KeyCodec) -> None:
+    ``keys`` makes the codec of its keys, once an error is to name one.
+    """
+
+    def __init__(self, partition: Partition, plan: BatchPlan, keys: Callable[[], KeyCodec]) -> None:
         self._partition = partition
         self._plan = plan
         self._keys = keys
@@ -68,7 +72,7 @@ class OpenStores:
         if kind == "value":
             self._values.append(target)
         sources = [self._source(family, kind) for family in store.sources]
-        show = partial(shown_key, self._keys, _user_keys(store))
+        show = partial(_shown, self._keys, store)
         return dual_access(
             store, target, sources, write_on_read=self._plan.write_on_read, show_key=show
         )
@@ -79,8 +83,9 @@ class OpenStores:
         return self._partition.source(family, kind)
 
 
-def _user_keys(store: StorePlan) -> KeyCodec | None:
-    return None if store.declared.user_key is None else KeyCodec(store.declared.user_key)
+def _shown(keys: Callable[[], KeyCodec], store: StorePlan, data: bytes) -> tuple[Any, ...]:
+    user_key = store.declared.user_key
+    return shown_key(keys(), None if user_key is None else KeyCodec(user_key), data)
 
 
 def _add(report: PartitionReport, chunk: Chunk) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.engine.arrivals import Arrivals
 from statemigrate.embedded.engine.handle import EmbeddedHandle
+from statemigrate.embedded.engine.opening import opened_for, retire_families
 from statemigrate.embedded.engine.output import OutputRows
 from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.engine.stores import OpenStores
-from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
-from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.errors import StatemigrateError
 from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec
@@ -52,12 +51,9 @@ def processed(
 ) -> Iterator[Any]:
     """What `run_partition` does of the report's partition, in whichever process."""
     number = report.partition
-    place = PartitionPlace(
-        number, plan.layout.partition(number), working_copy(plan.working, number)
-    )
     watch = _Stopwatch()
-    with few_collections(), opened(place, plan.partitions[number], plan.version) as partition:
-        stores = OpenStores(partition, plan, KeyCodec(schema.key))
+    with few_collections(), opened_for(plan, number) as partition:
+        stores = OpenStores(partition, plan, lambda: KeyCodec(schema.key))
         report.restore_ms = watch.lap()
         handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
@@ -82,25 +78,6 @@ def processed(
         report.changelog_bytes = partition.changelog_bytes
         report.commit_ms = watch.lap()
         report.charge(report.commit_ms * of_backfill)
-
-
-def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
-    """Drop what the plan retires. Raises `CheckpointError` for a family that holds anything."""
-    for name in sorted(plan.retired):
-        if not partition.drop(name):
-            raise CheckpointError(
-                f"family {name} was to be retired, but partition {number} still has values in it",
-                expected="a family that is empty in every partition",
-                found="at least one value",
-                next_action="restart the query: nothing of this batch was written, and the family "
-                "is read again; please report this",
-                family=name,
-            )
-
-
-def working_copy(working: str, number: int) -> Path:
-    """Where the working copy of a partition is."""
-    return Path(working) / f"partition-{number}"
 
 
 def _snapshot_due(plan: BatchPlan, number: int) -> bool:

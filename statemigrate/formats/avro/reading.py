@@ -11,8 +11,6 @@ from functools import cache
 from io import BytesIO
 from typing import Any, cast
 
-from fastavro import parse_schema, schemaless_reader
-
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
 from statemigrate.formats.avro.compiled.reading import compiled_reader
 from statemigrate.formats.avro.lifting import lift_of, stored_as
@@ -54,7 +52,7 @@ def readers_of(record: Record) -> tuple[Read, ReadMany]:
 def strict_reader_of(record: Record) -> Read:
     """The reader that takes whatever Avro allows; it raises FormatError for anything else."""
     stored = stored_as(record)
-    parsed = parse_schema(avro_json(numbered(stored)))
+    decode = _decoder_of(stored)
     lift = lift_of(record)
     far = _far_reader_of(record)
     unbounded = holds_such_arrays(stored)
@@ -64,7 +62,7 @@ def strict_reader_of(record: Record) -> Read:
         try:
             if unbounded:
                 check_items(stored, data)
-            value = schemaless_reader(buffer, parsed, None)
+            value = decode(buffer)
         except EOFError as error:
             # fastavro's own words have an address in memory, or none at all.
             raise _undecodable(data, "bytes that end before the value does") from error
@@ -81,6 +79,22 @@ def strict_reader_of(record: Record) -> Read:
     return read
 
 
+def _decoder_of(stored: Record) -> Callable[[BytesIO], Any]:
+    """Fastavro's reader of one value, made with the first one that it is needed for."""
+
+    @cache
+    def compiled() -> Callable[[BytesIO], Any]:
+        from fastavro import parse_schema, schemaless_reader
+
+        parsed = parse_schema(avro_json(numbered(stored)))
+        return lambda buffer: schemaless_reader(buffer, parsed, None)
+
+    def decode(buffer: BytesIO) -> Any:
+        return compiled()(buffer)
+
+    return decode
+
+
 def _far_reader_of(record: Record) -> Callable[[bytes], dict[str, Any] | None]:
     """Read a value with a timestamp that UTC has no year for: None if that is not what it is.
 
@@ -89,14 +103,13 @@ def _far_reader_of(record: Record) -> Callable[[bytes], dict[str, Any] | None]:
 
     @cache
     def compiled() -> Any:
-        parsed = parse_schema(avro_json(numbered(stored_as(record, numbers=True))))
-        return parsed, lift_of(record, numbers=True)
+        return _decoder_of(stored_as(record, numbers=True)), lift_of(record, numbers=True)
 
     def read(data: bytes) -> dict[str, Any] | None:
-        parsed, lift = compiled()
+        decode, lift = compiled()
         buffer = BytesIO(data)
         try:
-            value = cast("dict[str, Any]", lift(schemaless_reader(buffer, parsed, None)))
+            value = cast("dict[str, Any]", lift(decode(buffer)))
         except Exception:
             # The error that led here says what is wrong.
             return None

@@ -17,10 +17,9 @@ from statemigrate.errors import StartupError
 from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
-from statemigrate.files.served import ServedFiles, served
 
 if TYPE_CHECKING:
-    pass
+    from statemigrate.files.served import ServedFiles
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
@@ -54,8 +53,7 @@ class Seen:
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()
-        lent = None if isinstance(files, LocalFiles) else served(files)
-        return cls(path, query, directory.last_commit(), lent=lent)
+        return cls(path, query, directory.last_commit(), lent=_lent(files))
 
     @property
     def files(self) -> Files:
@@ -118,6 +116,15 @@ class Seen:
             next_action=f"{_AGAIN}; nothing of this batch was written",
             path=self.checkpoint,
         )
+
+
+def _lent(files: Files) -> ServedFiles | None:
+    if isinstance(files, LocalFiles):
+        return None
+    # A server, which local files are not to wait for.
+    from statemigrate.files.served import served
+
+    return served(files)
 
 
 def directory_of(checkpoint: str) -> CheckpointDirectory:

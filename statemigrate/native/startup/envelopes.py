@@ -32,7 +32,7 @@ from statemigrate.native.startup.stored import applied_scripts
 def declared_by(lineage: Lineage, settings: Settings) -> Declared:
     """The store as a function has it, whose code declares no format of its own."""
     target = lineage.resolve(settings.targets.get(lineage.store, "head"))
-    return Declared(lineage.store, "value", lineage.format_of(target).struct_type())
+    return Declared(lineage.store, "value", lineage.format_of(target))
 
 
 def compare_with_checkpoint(

@@ -6,7 +6,6 @@ Of each row Spark takes a hash of 64 bits, and another one of that; the sums of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.rows.hashing import SEED, hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.rewrite.rows.arrow.structs import has_maps
+from statemigrate.rewrite.rows.checksum import Checksum
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -25,38 +25,7 @@ if TYPE_CHECKING:
 NAMES = ("checksum_1", "checksum_2")
 Hashes = npt.NDArray[np.uint64]
 _PARTS = ("key", "value")
-_LIMIT = 1 << 64
 _HALF = (1 << 32) - 1
-
-
-@dataclass(frozen=True)
-class Checksum:
-    """The ``count`` of rows and the sums of their two hashes."""
-
-    count: int = 0
-    first: int = 0
-    second: int = 0
-
-    def __add__(self, other: Checksum) -> Checksum:
-        first, second = self.first + other.first, self.second + other.second
-        return Checksum(self.count + other.count, first % _LIMIT, second % _LIMIT)
-
-    @classmethod
-    def of(cls, count: int, first: Any, second: Any) -> Checksum:
-        """From sums as Spark or numpy give them: None for no rows, or negative."""
-        return cls(count, int(first or 0) % _LIMIT, int(second or 0) % _LIMIT)
-
-    @property
-    def text(self) -> str:
-        """The 128 bits as 32 hex characters."""
-        return f"{self.first:016x}{self.second:016x}"
-
-    @classmethod
-    def from_text(cls, count: int, text: str) -> Checksum:
-        """What `text` gave. Raises ValueError."""
-        if len(text) != 32:
-            raise ValueError(f"{text[:40]!r} are no 32 hex characters")
-        return cls(count, int(text[:16], 16), int(text[16:], 16))
 
 
 def hashes(schema: StructType) -> list[Column]:

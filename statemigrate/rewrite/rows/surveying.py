@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.plan.pairing.places import Place
-from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.session import gathered_by_one_task
 from statemigrate.state.telling import told

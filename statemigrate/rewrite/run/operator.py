@@ -16,7 +16,8 @@ from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
 from statemigrate.rewrite.rows.arrow.tasks import change_task
 from statemigrate.rewrite.rows.changing import Changes
-from statemigrate.rewrite.rows.checksums import Checksum, hashes
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import hashes
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.placing import BLOCKS, Placing
 from statemigrate.rewrite.rows.reading import RowReader

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.plan import RewritePlan
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.surveying import survey
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport

@@ -9,7 +9,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
 from statemigrate.files.documents.shapes import OBJECT, VERSION, Maybe, Table, check_shape
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
 
 REPORT = "statemigrate/rewrite.json"
 """Where it is, below the new checkpoint."""

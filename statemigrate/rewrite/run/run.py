@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from statemigrate.rewrite.plan.plan import RewritePlan
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.reading import StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.run.leftovers import remove_leftovers

@@ -14,7 +14,8 @@ from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.arrow.fields import FieldChanges, with_fields
 from statemigrate.rewrite.rows.arrow.structs import row_type, value_type
-from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.seeding.columns import struct_of
 from statemigrate.rewrite.seeding.moments import moment_of, no_moment

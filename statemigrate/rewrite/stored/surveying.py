@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.rewrite.plan.pairing.places import Place
-from statemigrate.rewrite.rows.checksums import Checksum, hashes_of
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import hashes_of
 from statemigrate.rewrite.rows.columns import partitions_of
 from statemigrate.rewrite.rows.surveying import Survey, astray
 from statemigrate.rewrite.stored.state import StoredOperator

@@ -21,7 +21,8 @@ from statemigrate.rewrite.plan.paging import paged_families
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.rows.changing import Changes
-from statemigrate.rewrite.rows.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import hashes, summed, sums
 from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport

@@ -13,7 +13,7 @@ from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
 from statemigrate.rewrite.plan.pairing.places import Place, families_of
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.rows.surveying import Survey, survey

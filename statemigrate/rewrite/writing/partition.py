@@ -23,7 +23,8 @@ from statemigrate.errors import RewriteError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.plan.file_ids import in_order
 from statemigrate.rewrite.rows.arrow.entries import MERGED, ORIGINS
-from statemigrate.rewrite.rows.checksums import NAMES, Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.rows.checksums import NAMES
 from statemigrate.rewrite.writing.store_files import StoreFiles, StorePlace
 from statemigrate.rewrite.writing.tally import Tally
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.rewrite.rows.checksums import Checksum
+from statemigrate.rewrite.rows.checksum import Checksum
 
 
 @dataclass(frozen=True)

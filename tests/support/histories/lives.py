@@ -23,8 +23,8 @@ from statemigrate.embedded.engine.batches import Batches, Engine
 from statemigrate.embedded.engine.facts import facts_of, standings
 from statemigrate.embedded.engine.handle import EmbeddedHandle
 from statemigrate.embedded.engine.offline import stopped
+from statemigrate.embedded.engine.opening import working_copy
 from statemigrate.embedded.engine.plan import BatchSchema
-from statemigrate.embedded.engine.task import working_copy
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
