@@ -68,6 +68,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     if is_embedded(checkpoint):
         layout = Layout.of(checkpoint)
         with stopped(layout) as query:
+            query.expect_much()
             plans = offline_plans(layout, migrations, targets or {}, accept_edited)
             require_writable(layout.files)
             done = query.backfill(plans, on_error=on_error, tick=progress)

@@ -16,7 +16,7 @@ import statemigrate
 from statemigrate import StateReader
 from statemigrate.budget import BackfillOptions
 from statemigrate.embedded.engine import offline
-from statemigrate.embedded.engine.processes import shared_out
+from statemigrate.embedded.engine.processes import Waiting, shared_out
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.last import require_committed
 from statemigrate.errors import CheckpointError, TransformError
@@ -202,6 +202,45 @@ def test_each_partition_is_worked_on_once_and_in_order(processes):
         steps = [each for at, each in found if at == number]
         assert steps == [{"number": number, "step": step} for step in range(3)]
     assert len(found) == 21
+
+
+def test_processes_that_wait_take_what_there_is_and_end_with_nothing_to_do():
+    before, waiting = children(), Waiting()
+    waiting.start(1)
+    assert children() == before
+    for _ in range(2):
+        waiting.start(2, "decimal")
+        assert len(children() - before) == 2
+        found = sorted((at, each["step"]) for at, each in shared_out(counts, range(3), 2, waiting))
+        assert found == [(number, step) for number in range(3) for step in range(3)]
+        assert children() == before
+    waiting.start(2)
+    waiting.end()
+    assert children() == before
+
+
+@pytest.mark.kill
+def test_a_process_that_is_killed_while_it_waits_is_an_error():
+    before, waiting = children(), Waiting()
+    waiting.start(2)
+    os.kill(int(min(children() - before)), signal.SIGKILL)
+    with pytest.raises(CheckpointError, match="a process that worked on partition"):
+        list(shared_out(counts, range(4), 2, waiting))
+    assert children() == before
+
+
+def test_scripts_that_cannot_be_used_end_what_was_started_beside_them(several, tmp_path):
+    checkpoint, folder = prepared(tmp_path, "nonsense(", count=20)
+    before = children()
+    with pytest.raises(statemigrate.ScriptError):
+        statemigrate.backfill(checkpoint, migrations=folder)
+    assert children() == before
+    assert left(checkpoint) == 20
+
+
+def children():
+    """The processes that this one has started and that are still there."""
+    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
 
 
 @pytest.mark.parametrize("words", [("backfill",), ("retire",), ("status",)], ids=lambda w: w[0])

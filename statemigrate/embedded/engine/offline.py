@@ -18,7 +18,7 @@ from statemigrate.deployment import StorePlan
 from statemigrate.embedded.engine.emptying import Emptying, Retiring
 from statemigrate.embedded.engine.ending import release_ended
 from statemigrate.embedded.engine.plan import BatchPlan
-from statemigrate.embedded.engine.processes import Work, cores, shared_out
+from statemigrate.embedded.engine.processes import Waiting, Work, cores, shared_out
 from statemigrate.embedded.engine.report import PartitionReport
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
@@ -65,11 +65,22 @@ class StoppedQuery:
         self._epoch = epoch
         self._manifest = manifest
         self._working = working
+        self._waiting = Waiting()
 
     @property
     def version(self) -> int:
         """The id of the last committed batch."""
         return self._manifest.version
+
+    def expect_much(self) -> None:
+        """Start the processes of a backfill beside its planning, if there may be much to do."""
+        records = sum(map(_about, self._manifest.partitions))
+        if records >= _FEW:
+            self._waiting.start(min(cores(), len(self._manifest.partitions)), Emptying.__module__)
+
+    def close(self) -> None:
+        """End the processes that were started for nothing."""
+        self._waiting.end()
 
     def backfill(
         self,
@@ -109,7 +120,8 @@ class StoppedQuery:
         partitions = self._manifest.partitions
         replayed = sum(each.file.size for state in partitions for each in state.changelogs)
         is_small = self._about_left(plans) < _FEW and replayed < _LITTLE
-        told = shared_out(work, range(len(partitions)), 1 if is_small else cores())
+        processes = 1 if is_small else cores()
+        told = shared_out(work, range(len(partitions)), processes, self._waiting)
         with closing(told):
             for _, document in told:
                 yield PartitionReport(**document)
@@ -168,6 +180,11 @@ class StoppedQuery:
         return sum(state.quarantined.get(name, 0) for state in states for name in names)
 
 
+def _about(state: PartitionState) -> int:
+    """How many records a partition has, or may have at the most, in all of its families."""
+    return sum(map(state.about, state.entries))
+
+
 @contextmanager
 def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterator[StoppedQuery]:
     """Hold a stopped query's state for the length of a block.
@@ -187,7 +204,8 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
         epoch = claim(layout)
         # Read again: a batch may have been committed before the epoch began.
         manifest = require_committed(layout, before=epoch.number)
-        yield StoppedQuery(epoch, manifest, working)
+        with closing(StoppedQuery(epoch, manifest, working)) as query:
+            yield query
     finally:
         for lock in reversed(locks):
             lock.release()

@@ -17,6 +17,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from importlib import import_module
 from queue import SimpleQueue
 from typing import IO, Any
 
@@ -27,6 +28,8 @@ Document = dict[str, Any]
 Work = Callable[[int], Iterator[Document]]
 """Works on the partition of a number, and tells of it in documents of JSON's own types."""
 _START = "from statemigrate.embedded.engine.processes import serve; serve()"
+_LOADED = ("pyspark.cloudpickle", "pyarrow")
+"""What a process loads while the command still finds out what it is to do."""
 
 
 def cores() -> int:
@@ -35,14 +38,39 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
 
 
+class Waiting:
+    """Processes that load what they need, and wait for work; `end` ends those that got none."""
+
+    def __init__(self) -> None:
+        self.answers: SimpleQueue[tuple[_Process, Document | None]] = SimpleQueue()
+        self._idle: list[_Process] = []
+
+    def start(self, processes: int, *modules: str) -> None:
+        """Start so many, which load ``modules``; fewer than two are this one, which is there."""
+        if processes > 1 and sys.executable:
+            self._idle += [_Process(self.answers, modules) for _ in range(processes)]
+
+    def taken(self, processes: int) -> list[_Process]:
+        """So many processes, for the caller to end; those that are not there yet are started."""
+        while len(self._idle) < processes:
+            self._idle.append(_Process(self.answers))
+        taken, self._idle = self._idle[:processes], self._idle[processes:]
+        return taken
+
+    def end(self) -> None:
+        """End those that nobody has taken."""
+        while self._idle:
+            self._idle.pop().end()
+
+
 def shared_out(
-    work: Work, numbers: Sequence[int], processes: int
+    work: Work, numbers: Sequence[int], processes: int, waiting: Waiting | None = None
 ) -> Generator[tuple[int, Document], None, None]:
     """What ``work`` tells of each partition, as soon as it does, from so many processes at once.
 
-    With one process it is this one. An error of this package is raised as it was raised there, and
-    ends all of them, as closing this iterator does. Raises `CheckpointError` for a process that
-    ended by itself.
+    With one process it is this one; others are taken from those that are ``waiting``. An error of
+    this package is raised as it was raised there, and ends all of them, as closing this iterator
+    does. Raises `CheckpointError` for a process that ended by itself.
     """
     if min(processes, len(numbers)) < 2 or not sys.executable:
         with few_collections():
@@ -50,9 +78,9 @@ def shared_out(
                 for told in work(number):
                     yield number, told
         return
-    answers: SimpleQueue[tuple[_Process, Document | None]] = SimpleQueue()
-    todo = deque(numbers)
-    started = [_Process(answers) for _ in range(min(processes, len(numbers)))]
+    waiting = waiting or Waiting()
+    answers, todo = waiting.answers, deque(numbers)
+    started = waiting.taken(min(processes, len(numbers)))
     try:
         code = _pickled(work)
         for each in started:
@@ -60,6 +88,9 @@ def shared_out(
             each.go_on(todo)
         while any(each.number is not None for each in started):
             process, document = answers.get()
+            if process not in started:
+                # One that ended with the work before this.
+                continue
             if document is None:
                 process.check_ended()
             elif "told" in document and process.number is not None:
@@ -83,11 +114,15 @@ def _pickled(work: Work) -> bytes:
 class _Process:
     """A process, and the ``number`` of the partition that it works on; None if on none."""
 
-    def __init__(self, answers: SimpleQueue[tuple[_Process, Document | None]]) -> None:
+    def __init__(
+        self,
+        answers: SimpleQueue[tuple[_Process, Document | None]],
+        modules: Sequence[str] = (),
+    ) -> None:
         path = os.pathsep.join(each or str(os.getcwd()) for each in sys.path)  # noqa: PTH109
         self.number: int | None = None
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", _START],
+            [sys.executable, "-c", _START, *_LOADED, *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path},
@@ -164,7 +199,12 @@ def serve() -> None:
     # The command that is interrupted ends its processes itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _own_output()
+    for module in sys.argv[1:]:
+        import_module(module)
     size = int.from_bytes(sys.stdin.buffer.read(8), "big")
+    if not size:
+        # There was nothing to do for this one.
+        return
     # Of the command that started this process, not of any file.
     work: Work = pickle.loads(sys.stdin.buffer.read(size))  # noqa: S301
     numbers: SimpleQueue[int | None] = SimpleQueue()

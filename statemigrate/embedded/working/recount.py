@@ -11,9 +11,10 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
+from statemigrate.embedded.storage.database import Database
 from statemigrate.embedded.versions.manifest import CountedBase, PartitionState, SnapshotReference
 from statemigrate.embedded.working.records import count
-from statemigrate.embedded.working.restore import open_at
+from statemigrate.embedded.working.restore import open_at, open_keys_at
 from statemigrate.errors import CheckpointError
 
 _CHANGELOGS = 64
@@ -40,9 +41,10 @@ def recounted(
     """
     scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
     try:
-        found = _counts(PartitionState(snapshot.state, snapshot), directory, scratch / "found")
+        stored = PartitionState(snapshot.state, snapshot)
+        found = _counts(open_at(stored, directory, scratch / "found"))
         replaced = PartitionState(snapshot.state, base.snapshot, base.changelogs)
-        expected = _counts(replaced, directory, scratch / "expected")
+        expected = _counts(open_keys_at(replaced, directory, scratch / "expected"))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if found != expected:
@@ -57,8 +59,7 @@ def recounted(
     return replace(snapshot, records=found)
 
 
-def _counts(state: PartitionState, directory: Path, scratch: Path) -> dict[str, int]:
-    database = open_at(state, directory, scratch)
+def _counts(database: Database) -> dict[str, int]:
     try:
         counts = {name: count(database.column(name)) for name in sorted(database.families)}
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFi
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _AT_ONCE = 1_024
+Of = Callable[[list[bytes | None]], list[bytes | None]]
+"""What is written of the values of a changelog."""
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
@@ -40,6 +42,15 @@ def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
             return _open_held(wanted, directory, working)
         except CheckpointInUseError:
             return _open_verified(wanted, directory, _private(working))
+
+
+def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Database:
+    """A new copy in which what changelogs have written has its keys alone, to be counted.
+
+    Every byte is checked as for `open_at`, and written at less cost.
+    """
+    with unwritable(scratch.parent):
+        return _rebuilt(wanted, directory, scratch, of=_emptied)
 
 
 def is_private(path: Path) -> bool:
@@ -94,7 +105,9 @@ def _missing(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ..
     return wanted.changelogs[on_the_way.index(state) :]
 
 
-def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
+def _rebuilt(
+    wanted: PartitionState, directory: Path, working: Path, of: Of = lambda values: values
+) -> Database:
     remove(working)
     if wanted.snapshot is not None:
         try:
@@ -105,7 +118,7 @@ def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database
     database = Database(working)
     if wanted.snapshot is not None:
         _compare(database, wanted.snapshot, directory)
-    return _replayed(database, wanted.changelogs, directory)
+    return _replayed(database, wanted.changelogs, directory, of)
 
 
 def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
@@ -126,27 +139,34 @@ def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -
 
 
 def _replayed(
-    database: Database, changelogs: tuple[ChangelogReference, ...], directory: Path
+    database: Database,
+    changelogs: tuple[ChangelogReference, ...],
+    directory: Path,
+    of: Of = lambda values: values,
 ) -> Database:
     try:
         for changelog in changelogs:
             with translated(database.path):
-                _replay(database, changelog, directory)
+                _replay(database, changelog, directory, of)
     except BaseException:
         database.close()
         raise
     return database
 
 
-def _replay(database: Database, changelog: ChangelogReference, directory: Path) -> None:
+def _replay(database: Database, changelog: ChangelogReference, directory: Path, of: Of) -> None:
     meta = database.column(META)
     meta.put(STATE, UNCOMMITTED)
     path = changelog.file.within(directory)
     for families, keys, values in read_blocks(path, changelog.file):
         for start in range(0, len(keys), _AT_ONCE):
             end = start + _AT_ONCE
-            _repeat(database, families[start:end], keys[start:end], values[start:end])
+            _repeat(database, families[start:end], keys[start:end], of(values[start:end]))
     meta.put(STATE, changelog.state.encode())
+
+
+def _emptied(values: list[bytes | None]) -> list[bytes | None]:
+    return [None if value is None else b"" for value in values]
 
 
 def _repeat(
