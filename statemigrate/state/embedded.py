@@ -63,6 +63,10 @@ class EmbeddedState:
         families = self.stores[store].families
         return {each.name: self.held.counts(each.name) for each in families if each.name != but}
 
+    def pages_with(self, families: Sequence[str]) -> int | None:  # noqa: ARG002
+        """See `State`: there are none."""
+        return None
+
     def quarantined(self, store: str) -> Mapping[str, int]:
         """See `State`."""
         partitions = self.held.manifest.partitions

@@ -64,6 +64,9 @@ class State(Protocol):
         A list's elements count one by one.
         """
 
+    def pages_with(self, families: Sequence[str]) -> int | None:
+        """How many pages have values of these families, at most; None of state without pages."""
+
     def quarantined(self, store: str) -> Mapping[str, int] | None:
         """By family, the keys that a backfill could not migrate; None where that is not noted."""
 

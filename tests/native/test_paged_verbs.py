@@ -22,6 +22,7 @@ import statemigrate
 from statemigrate import CheckpointError, StartupError, migrated
 from statemigrate.cli import main
 from statemigrate.files.documents.sealed import sealed
+from statemigrate.inspect.trial.estimate import Pace
 
 pytestmark = pytest.mark.spark
 KINDS = (NativePipeline, PagedPipeline)
@@ -134,7 +135,13 @@ def test_a_dry_run_tries_the_entries_that_are_left(tallies):
     assert (reports[0].engine, reports[0].in_target) == ("paged", 30 - left)
     assert (family.family, family.tried, family.failed) == ("tally", left, 0)
     assert [each.field for each in family.fields] == [each.field for each in of_plain.fields]
-    assert reports[0].backfill is None
+    estimate = reports[0].backfill
+    held = [page for page in paged.entries(FORMATS).values() if "tally" in page]
+    assert (estimate.values, estimate.batches) == (left, 1)
+    assert 0 < estimate.seconds < left * reports[0].seconds
+    assert f"; {len(held):,} pages, 10,000 a batch" in estimate.basis
+    few = statemigrate.dry_run("tally", paged.checkpoint, migrations=folder, pace=Pace(keys=1))
+    assert few.backfill.batches == len(held)
 
 
 def test_what_does_not_migrate_is_listed_as_on_spark(tallies, tmp_path):

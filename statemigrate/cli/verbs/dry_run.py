@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="Keys a batch, for the estimate (Spark's own state).",
+    help="Keys, or pages, a batch, for the estimate (Spark's own state).",
 )
 @click.option(
     "--junit",

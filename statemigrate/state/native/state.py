@@ -91,6 +91,10 @@ class SparkState:
         frames = {each.name: self._kept.rows(each) for each in wanted}
         return {name: _counted(rows) for name, rows in frames.items() if rows is not None}
 
+    def pages_with(self, families: Sequence[str]) -> int | None:  # noqa: ARG002
+        """See `State`: there are none."""
+        return None
+
     def quarantined(self, store: str) -> Mapping[str, int] | None:  # noqa: ARG002
         """See `State`: Spark's own state has no note of them."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -83,13 +83,27 @@ class Pages:
     @cached_property
     def counts(self) -> Mapping[str, Mapping[int, int]]:
         """By family with a value, how many there are in each partition of Spark's."""
-        counted = self._pages.mapInArrow(Telling(Counting(self._stored)), COUNTS)
-        rows = counted.groupBy("family", "partition_id").sum("entries")
         found: dict[str, dict[int, int]] = {}
-        with told():
-            for name, partition, count in sorted(map(tuple, rows.collect())):
-                found.setdefault(name, {})[partition] = count
+        for name, partition, count, _ in self._counted:
+            found.setdefault(name, {})[partition] = count
         return found
+
+    def pages_with(self, families: Sequence[str]) -> int:
+        """See `State`: a page with several of the families counts with each."""
+        found = sum(pages for name, _, _, pages in self._counted if name in families)
+        return min(found, self._stored.record.pages)
+
+    @cached_property
+    def _counted(self) -> list[tuple[str, int, int, int]]:
+        """Family, partition, values and pages."""
+        from pyspark.sql import functions
+
+        counted = self._pages.mapInArrow(Telling(Counting(self._stored)), COUNTS)
+        rows = counted.groupBy("family", "partition_id").agg(
+            functions.sum("entries"), functions.count("*")
+        )
+        with told():
+            return sorted((*row,) for row in rows.collect())
 
     @property
     def _pages(self) -> DataFrame:
@@ -152,6 +166,10 @@ class PagedState(SparkState):
             return super().counts(store, but=but)
         wanted = [each.name for each in self.stores[store].families if each.name != but]
         return {name: self._pages.counts.get(name, {}) for name in wanted}
+
+    def pages_with(self, families: Sequence[str]) -> int | None:
+        """See `State`."""
+        return self._pages.pages_with(families)
 
     def entries(self, plan: StorePlan, key: tuple[Any, ...] | None = None) -> Iterator[Entry]:
         """See `State`; family by family."""
