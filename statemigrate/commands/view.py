@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from statemigrate.formats import Struct
 from statemigrate.formats.json_values import json_text
 from statemigrate.state.keys import key_from_texts
 from statemigrate.state.opening import require_store
+from statemigrate.state.protocol import Entry
 from statemigrate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -60,7 +62,9 @@ def export(  # noqa: PLR0913 - all but three by name
     has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
     The file is its owner's alone, appears when it is complete, and replaces one of that name. The
     query may be running. ``progress`` is told how many keys were written; the other parameters are
-    those of `StateReader`. Raises `ExportError`, and what `StateReader.entries` does.
+    those of `StateReader`. JSON lines of a large store of the embedded engine are written by as
+    many processes as there are processors, in the order of one. Raises `ExportError`, what
+    `StateReader.entries` does, and `CheckpointError` for a process that was ended.
     """
     target = Path(path)
     check_target(target)
@@ -75,9 +79,15 @@ def export(  # noqa: PLR0913 - all but three by name
         spark=spark,
     )
     with reader, replacing(target, private=True) as stream:
-        counted = _Counted(_records(reader, store), progress)
-        _WRITERS[target.suffix](stream, record_type(reader, store), iter(counted))
-    return Exported(store, counted.number, reader.batch, str(path))
+        number = None
+        if target.suffix == ".jsonl":
+            line = partial(_line, reader.key_columns(store))
+            number = reader.write_lines(store, stream, line, lambda done: progress(done, None))
+        if number is None:
+            counted = _Counted(_records(reader, store), progress)
+            _WRITERS[target.suffix](stream, record_type(reader, store), iter(counted))
+            number = counted.number
+    return Exported(store, number, reader.batch, str(path))
 
 
 def get(
@@ -166,8 +176,15 @@ class _Counted:
 
 def _records(reader: StateReader, store: str) -> Iterator[Record]:
     names = reader.key_columns(store)
-    for key, value in reader.entries(store):
-        yield {"key": dict(zip(names, key, strict=True)), "value": value}
+    return (_record(names, entry) for entry in reader.entries(store))
+
+
+def _record(names: tuple[str, ...], entry: Entry) -> Record:
+    return {"key": dict(zip(names, entry[0], strict=True)), "value": entry[1]}
+
+
+def _line(names: tuple[str, ...], entry: Entry) -> bytes:
+    return json_text(_record(names, entry)).encode() + b"\n"
 
 
 def _write_json(stream: IO[bytes], _: StructType, records: Iterator[Record]) -> None:

@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.working.committed import CommittedPartition, hold
 from statemigrate.embedded.working.families import list_key
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.state.embedded_lines import PartitionLines, entries_in
 from statemigrate.state.embedded_values import Partitions, PartitionValues
 from statemigrate.state.protocol import Collisions, Entry, Suspect
 
@@ -89,12 +90,11 @@ class EmbeddedState:
         shown = _shown(self.key, plan)
         span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
         for number in range(len(self.held.manifest.partitions)):
-            partition = self._partition(number)
-            sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
-            target = partition.family(plan.target, plan.declared.kind)
-            access = dual_access(plan, target, sources, show_key=shown)
-            for data, value in access.scan(span):
-                yield shown(data), value
+            yield from entries_in(self._partition(number), plan, shown, span)
+
+    def lines(self, plan: StorePlan) -> PartitionLines:
+        """`entries`, to be written as lines by several processes."""
+        return PartitionLines(self.held, plan, _shown(self.key, plan))
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> PartitionValues:
         """See `State`."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.deployment import StorePlan
 from statemigrate.scripts.folder import survey_of
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.embedded_lines import Line
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import Entry, planned
 
@@ -113,6 +115,19 @@ class StateReader:
         checkpoint.
         """
         return self._state.entries(self._plan(store), key)
+
+    def write_lines(
+        self, store: str, stream: IO[bytes], line: Line, tick: Callable[[int], None]
+    ) -> int | None:
+        """Write a ``line`` for each of `entries`, in their order, by several processes.
+
+        ``tick`` is told how many were written so far. The number of entries; None, and nothing
+        written, where one process is as good.
+        """
+        if not isinstance(self._state, EmbeddedState):
+            return None
+        lines = self._state.lines(self._plan(store))
+        return None if lines.is_small else lines.write(stream, line, tick)
 
     def get(self, store: str, *key: Any) -> Any | None:
         """The value under a key, given column by column; None if there is none."""

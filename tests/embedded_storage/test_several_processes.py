@@ -1,5 +1,6 @@
 """A stopped query's partitions are worked on by several processes, as if by one."""
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from statemigrate.embedded.engine.processes import Waiting, shared_out
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.last import require_committed
 from statemigrate.errors import CheckpointError, TransformError
+from statemigrate.state import embedded_lines
 
 COUNT = 3_000
 SMALL = BackfillOptions(initial_rows=200, maximum_rows=400)
@@ -241,6 +243,58 @@ def test_scripts_that_cannot_be_used_end_what_was_started_beside_them(several, t
 def children():
     """The processes that this one has started and that are still there."""
     return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+
+
+def exported(checkpoint, folder, to, processes, monkeypatch):
+    """The file that so many processes write, and what progress was told."""
+    monkeypatch.setattr(embedded_lines, "_FEW", 0 if processes else COUNT + 1)
+    monkeypatch.setattr(embedded_lines, "_TOLD", 100)
+    monkeypatch.setattr(embedded_lines, "cores", lambda: processes)
+    told = []
+    done = statemigrate.export(
+        "items",
+        checkpoint,
+        to,
+        migrations=folder,
+        accept_edited=(checkpoints.REVISION,),
+        progress=lambda number, _: told.append(number),
+    )
+    assert done.keys == COUNT
+    assert oct(to.stat().st_mode & 0o777) == "0o600"
+    return to.read_bytes(), told
+
+
+def test_an_export_of_several_processes_has_the_bytes_of_one(several, monkeypatch, tmp_path):
+    checkpoint, folder = prepared(
+        tmp_path, script('if value["cents"] == 6_003: raise KeyError("x")')
+    )
+    with pytest.raises(TransformError):
+        statemigrate.backfill(checkpoint, migrations=folder)
+    assert 0 < left(checkpoint) < COUNT
+    (folder / "versions" / "amounts.py").write_text(checkpoints.SCRIPT)
+    # No process beside, not even a part; then parts by one, and by two.
+    plain, _ = exported(checkpoint, folder, tmp_path / "0.jsonl", 0, monkeypatch)
+    entries_of_file = [json.loads(line) for line in plain.splitlines()]
+    assert [each["key"]["id"] for each in entries_of_file] == [
+        *range(0, COUNT, 2),
+        *range(1, COUNT, 2),
+    ]
+    for processes in (1, 2):
+        to = tmp_path / f"{processes}.jsonl"
+        written, told = exported(checkpoint, folder, to, processes, monkeypatch)
+        assert written == plain
+        assert told == sorted(told)
+        assert told[-1] == COUNT
+
+
+@pytest.mark.kill
+def test_an_export_whose_process_is_killed_leaves_no_file(several, monkeypatch, tmp_path):
+    deadly = 'import os\nif value["cents"] == 6_003: os.kill(os.getpid(), 9)'
+    checkpoint, folder = prepared(tmp_path, script(deadly))
+    before = {path.name for path in tmp_path.iterdir()}
+    with pytest.raises(CheckpointError, match="a process that worked on partition 1"):
+        exported(checkpoint, folder, tmp_path / "out.jsonl", 2, monkeypatch)
+    assert {path.name for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("words", [("backfill",), ("retire",), ("status",)], ids=lambda w: w[0])
