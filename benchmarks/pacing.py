@@ -22,6 +22,8 @@ from statemigrate import backfill, migrated
 _SHARE = 0.25
 _WARMING = 2
 """Batches in which Java and Python warm up."""
+_FILLS = 4
+"""Batches that the state is filled in."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,10 @@ class Load:
     pages: int = 0
 
 
-LOADS = {"native": Load(60_000, 2_000), "paged": Load(500_000, 500, 10_000)}
+LOADS = {"native": Load(100_000, 2_000), "paged": Load(1_600_000, 500, 32_000)}
 
 
-def measure(loads: dict[str, Load] = LOADS, batches: int = 45) -> list[Result]:
+def measure(loads: dict[str, Load] = LOADS, batches: int = 60) -> list[Result]:
     """Batches of the same live keys beside a backfill with a share, and without a chunk."""
     spark = session()
     try:
@@ -129,8 +131,8 @@ def _measured(spark: Any, load: Load, batches: int) -> Measured:
         write_script(folder)
         query = _query(spark, folder, load)
         with query.running(Totals()):
-            for start in range(0, load.keys, 50_000):
-                query.batch(range(start, min(start + 50_000, load.keys)))
+            for each in range(_FILLS):
+                query.batch(range(each * load.keys // _FILLS, (each + 1) * load.keys // _FILLS))
         at = None if load.pages else query.checkpoint
         code = migrated(RenamedTotals(), migrations=folder / "migrations", checkpoint=at)
         with query.running(code):
