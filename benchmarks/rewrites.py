@@ -160,7 +160,9 @@ def _rate(folder: Path, spark: Any, name: str, rows: int, rounds: int) -> Result
             folder / "old",
             folder / "new",
             target=NewCode(like=folder / "longer") if way.is_longer else None,
-            answers=RewriteAnswers(frozenset({"aggregation-0.max"} if way.is_longer else ())),
+            answers=RewriteAnswers(
+                frozenset({"aggregation-0.max"} if way.is_longer else ()), by_name=True
+            ),
             migrations=folder / name,
             options=way.options,
             apply=True,

@@ -65,7 +65,7 @@ def rewritten(
 
 def accepting(*names, **answers):
     """Take what was proposed under these names."""
-    return RewriteAnswers(frozenset(names), **answers)
+    return RewriteAnswers(frozenset(names), by_name=True, **answers)
 
 
 def run_once(spark, feed, code, checkpoint, mode="update"):

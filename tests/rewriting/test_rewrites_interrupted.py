@@ -1,7 +1,9 @@
 """A rewrite that ends anywhere leaves no checkpoint and goes on; what it made is compared."""
 
 import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 import rewritten_code as code
@@ -114,10 +116,14 @@ def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, c
     status, said = called("rewrite", *arguments)
     assert status == 1
     assert "? the new code has no deduplicate-1: is all of its state to go?" in said.out
-    assert "--accept deduplicate-1" in said.out
+    (accepted,) = re.findall(r"--accept (deduplicate-1:[0-9a-f]{6})\n", said.out)
     status, said = called("rewrite", *arguments, "--apply")
     assert (status, "1 question is open" in said.err) == (1, True)
     status, said = called("rewrite", *arguments, "--accept", "deduplicate-1", "--apply")
+    assert (status, "does not say which question" in said.err) == (1, True)
+    assert accepted in said.err
+    assert not Path(new).exists()
+    status, said = called("rewrite", *arguments, "--accept", accepted, "--apply")
     assert status == 0, said.err
     assert f"Next: `statemigrate verify {old} {new}`" in said.out
     status, said = called("verify", str(old), new)

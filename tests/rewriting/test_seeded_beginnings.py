@@ -31,7 +31,7 @@ def seeded(spark, new, table, *accepted, **options):
         str(table),
         target=NewCode("test_seeded_beginnings:by_parity", {"events": DDL}),
         options=RewriteOptions(2, **options),
-        answers=RewriteAnswers(frozenset(accepted)),
+        answers=RewriteAnswers(frozenset(accepted), by_name=True),
         apply=True,
         spark=spark,
     )

@@ -43,7 +43,7 @@ def seeds(session, new, probe, tables, feeds, watermark=None, said=None, **answe
         tables,
         target=NewCode(like=probe),
         options=RewriteOptions(3, watermark=watermark, taken=taken),
-        answers=RewriteAnswers(**answers),
+        answers=RewriteAnswers(by_name=True, **answers),
         apply=True,
         **(said or {}),
         spark=session,

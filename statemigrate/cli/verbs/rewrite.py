@@ -76,7 +76,10 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--watermark", metavar="MS", type=click.IntRange(min=0), help="Event-time watermark."
         ),
         click.option(
-            "--accept", metavar="NAME", multiple=True, help="Take what a question proposes."
+            "--accept",
+            metavar="NAME:DIGITS",
+            multiple=True,
+            help="Take what a question proposes, as it shows this option.",
         ),
         click.option(
             "--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts."

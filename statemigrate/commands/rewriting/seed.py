@@ -206,7 +206,7 @@ def _conf(
             f"the number of state partitions stays with the query: is it {conf[PARTITIONS]}, as in "
             "this session?",
             conf[PARTITIONS],
-            "--accept partitions, or --partitions N",
+            ("--partitions N",),
         )
     ]
 
@@ -255,7 +255,7 @@ def _unused(seeds: Sequence[Seed]) -> Iterator[Question]:
                 "drop",
                 f"no field of {seed.store} takes the column {column}: is it to be left out?",
                 "left out",
-                f"--accept {name}, or --take {seed.store}.FIELD={column}",
+                (f"--take {seed.store}.FIELD={column}",),
             )
 
 
@@ -269,7 +269,7 @@ def _empty(operators: Sequence[OperatorShape], seeds: Sequence[Seed]) -> Iterato
                     "empty",
                     f"no table is named for {name}: does it begin empty?",
                     "empty",
-                    f"--accept {name}, or --from {name}=TABLE",
+                    (f"--from {name}=TABLE",),
                 )
 
 

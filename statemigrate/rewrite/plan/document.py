@@ -22,7 +22,13 @@ def plan_document(plan: RewritePlan) -> dict[str, Any]:
         "sources": _sources(plan),
         "watermark": plan.new.commits[plan.new.batch].watermark,
         "questions": [
-            {"name": q.name, "text": q.text, "proposal": q.proposal, "answer": q.answer}
+            {
+                "name": q.name,
+                "text": q.text,
+                "proposal": q.proposal,
+                "accept": None if q.proposal is None else q.acceptance,
+                "answer": q.answer,
+            }
             for q in plan.questions
         ],
         "answers": [{"name": a.question.name, "said": a.said} for a in plan.answered],

@@ -164,7 +164,7 @@ def _which(source: str, after: NewSources) -> Question:
         f"the new code reads {_listed(after)}: does the old source {source} go on as "
         f"{_shown(source, after)}?",
         source,
-        f"--accept {name}, or --source {source}=NEW, or --source {source}=gone",
+        (f"--source {source}=NEW", f"--source {source}=gone"),
     )
 
 
@@ -175,7 +175,7 @@ def _goes(source: str, after: NewSources) -> Question:
         "gone",
         f"the new code reads {_listed(after)}: is the old source {source} to go?",
         "gone",
-        f"--accept {name}, or --source {source}=NEW",
+        (f"--source {source}=NEW",),
     )
 
 
@@ -188,7 +188,7 @@ def _ask_begin(asked: Asked, source: SourcePlan) -> None:
             "begin",
             f"source {called} is new: does it begin where it begins by itself?",
             "where it begins by itself",
-            f"--accept {name}, or --offsets {source.name}=JSON, or --taken {source.name}=FILES",
+            (f"--offsets {source.name}=JSON", f"--taken {source.name}=FILES"),
         )
     )
 

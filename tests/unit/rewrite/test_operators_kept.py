@@ -47,7 +47,7 @@ def test_state_in_which_nothing_changes_is_copied_under_its_names(files):
 def test_an_operator_with_another_number_is_copied_to_it(files):
     distinct = operator("dedupe", KEY, struct("x INT"))
     old = checkpoint(distinct, aggregation(KEY, VALUE, 1))
-    answers = RewriteAnswers(frozenset({"deduplicate-0"}))
+    answers = RewriteAnswers(frozenset({"deduplicate-0"}), by_name=True)
     found = kept(files, [aggregation(KEY, VALUE)], old, answers=answers)
     before = [name.replace("state/0", "state/1") for name in NAMES]
     assert found[0].names == dict(zip(before, NAMES, strict=True))

@@ -64,7 +64,7 @@ def timers():
 
 def plan(old, new, **answers):
     accepted = frozenset(answers.pop("accept", ()))
-    said = RewriteAnswers(accepted, **answers)
+    said = RewriteAnswers(accepted, by_name=True, **answers)
     return make_plan(checkpoint(old), [new], OPTIONS, said)
 
 

@@ -1,5 +1,7 @@
 """What a plan takes by itself, what it asks, and what it refuses."""
 
+from dataclasses import replace
+
 import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
@@ -54,13 +56,51 @@ def test_what_a_collecting_function_starts_with_is_not_guessed():
         )
 
 
+MAX = "aggregation-0.max:0644a2"
+"""How the start of a new maximum at null is accepted, in every checkpoint and release."""
+
+
 def test_what_is_accepted_or_given_is_no_question_any_more():
     new = buffers(("count", "long"), ("sum", "long"), ("max", "long"), ("min", "long"))
-    answers = RewriteAnswers(frozenset({"aggregation-0.max"}), start={"aggregation-0.min": 7})
+    answers = RewriteAnswers(frozenset({MAX}), start={"aggregation-0.min": 7})
     plan = planned(COUNT_SUM, new, answers)
     assert plan.questions == ()
     assert plan.starts == {"aggregation-0.max": None, "aggregation-0.min": 7}
     assert [each.said for each in plan.answered] == ["null", "7"]
+
+
+def test_what_was_accepted_of_one_question_is_not_taken_for_another():
+    """A name is the same for a field that is new and one that goes: so are the words to type."""
+    longer = buffers(("count", "long"), ("sum", "long"), ("max", "long"))
+    shown = planned(COUNT_SUM, longer).questions[0]
+    gone = planned(longer, COUNT_SUM).questions[0]
+    assert shown.name == gone.name == "aggregation-0.max"
+    assert (shown.acceptance, gone.answer) == (MAX, f"--accept {gone.acceptance}")
+    said = RewriteAnswers(frozenset({shown.acceptance}))
+    assert planned(COUNT_SUM, longer, said).questions == ()
+    with pytest.raises(RewriteError, match="belongs to another question") as raised:
+        planned(longer, COUNT_SUM, said)
+    assert gone.text in raised.value.summary
+    assert (raised.value.expected, raised.value.found) == (gone.acceptance, MAX)
+    assert f"--accept {gone.acceptance}" in raised.value.next_action
+
+
+def test_a_name_alone_accepts_nothing_unless_the_caller_says_so():
+    longer = buffers(("count", "long"), ("sum", "long"), ("max", "long"))
+    alone = RewriteAnswers(frozenset({"aggregation-0.max"}))
+    with pytest.raises(RewriteError, match="does not say which question it is about") as raised:
+        planned(COUNT_SUM, longer, alone)
+    assert "does it start at null?" in raised.value.summary
+    assert (raised.value.expected, raised.value.found) == (MAX, "aggregation-0.max")
+    assert planned(COUNT_SUM, longer, replace(alone, by_name=True)).questions == ()
+
+
+def test_what_nothing_is_proposed_for_cannot_be_accepted():
+    new = buffers(("max", "long"), ("buf", "binary"))
+    said = RewriteAnswers(frozenset({"aggregation-0.buf"}))
+    with pytest.raises(RewriteError, match="nothing is proposed") as raised:
+        planned(buffers(("max", "long")), new, said)
+    assert raised.value.expected == "--start aggregation-0.buf=JSON"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +128,7 @@ def test_which_of_several_sums_is_which_is_asked_where_they_are_not_as_many():
 @pytest.mark.parametrize(
     ("said", "sources"),
     [
-        (RewriteAnswers(frozenset({"aggregation-0.count"})), [0, 1, 0]),
+        (RewriteAnswers(frozenset({"aggregation-0.count"}), by_name=True), [0, 1, 0]),
         (RewriteAnswers(take={"aggregation-0.count": "count"}), [0, 1, 0]),
         (RewriteAnswers(start={"aggregation-0.count": 0}), [None, 1, 0]),
     ],
@@ -100,7 +140,7 @@ def test_a_field_that_another_one_takes_goes_on_in_its_own_name_too(said, source
     plan = planned(COUNT_SUM, more, RewriteAnswers(take=taken))
     assert asked(plan) == {"aggregation-0.count": "count"}
     assert "count_2 has the old count" in plan.questions[0].text
-    answers = RewriteAnswers(said.accept, take={**taken, **said.take}, start=said.start)
+    answers = replace(said, take={**taken, **said.take})
     plan = planned(COUNT_SUM, more, answers)
     assert plan.questions == ()
     assert [each.place for each in plan.operators[0].families[0].value.fields] == sources

@@ -86,8 +86,8 @@ def test_a_setting_that_spark_does_not_pin_is_refused():
 
 def test_a_checkpoint_in_which_no_state_is_seen_is_asked_about():
     (question,) = make_plan(checkpoint(), None).questions
-    assert question.answer == "--accept state"
-    answers = RewriteAnswers(frozenset({"state"}))
+    assert question.answer == f"--accept {question.acceptance}"
+    answers = RewriteAnswers(frozenset({question.acceptance}))
     assert make_plan(checkpoint(), None, answers=answers).questions == ()
 
 

@@ -20,7 +20,7 @@ NAMED = Offsets(True, ('a:{"logOffset":3}', "b:-"))
 
 def planned(old, new, *accepted, **wanted):
     """The sources with the old ones they go on with, the lines of the log, the open questions."""
-    asked = Asked(RewriteAnswers(frozenset(accepted)))
+    asked = Asked(RewriteAnswers(frozenset(accepted), by_name=True))
     plan = plan_sources(old, new, AskedOfSources(**wanted), asked)
     lines = plan.entry(OffsetEntry(old, 0, 0)).offsets.lines
     pairs = {each.name: each.old for each in plan.sources}

@@ -48,7 +48,7 @@ class Asked:
             f"{name} is new, and {rows or self.rows} have nothing of it"
             + (f": does it start at {text}?" if known else ": what does it start with?"),
             text,
-            (f"--accept {name}, or " if known else "") + f"--start {name}=JSON",
+            (f"--start {name}=JSON",),
         )
         if name in self._answers.start:
             plain_start(name, spark, self._answers.start[name])
@@ -109,18 +109,18 @@ class Asked:
                     f"the watermark goes back from {before} to {wanted} ms: rows that were late "
                     "are taken again, and windows that were given out are given out again",
                     "go back",
-                    "--accept watermark",
                 )
             )
 
     def finish(self) -> None:
-        """Raise `RewriteError` for an answer that nothing was asked of."""
-        self._answers.check_used(self._known)
+        """Raise `RewriteError` for an answer that nothing was asked of, or another question."""
+        answered = [each.question for each in self.answered]
+        self._answers.check_used(self._known, [*self.open, *answered])
 
     def _proposed(self, question: Question) -> bool:
         self._known.add(question.name)
-        if question.name in self._answers.accept and question.proposal is not None:
-            self.answered.append(Answered(question, question.proposal))
+        if self._answers.accepts(question):
+            self.answered.append(Answered(question, str(question.proposal)))
             return True
         self.open.append(question)
         return False
@@ -149,7 +149,7 @@ def ask(
 
 
 def _gone(name: str, text: str) -> Question:
-    return Question(name, "gone", text, "gone", f"--accept {name}")
+    return Question(name, "gone", text, "gone")
 
 
 def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None) -> None:
@@ -176,7 +176,7 @@ def _ask_sources(asked: Asked, store: str, change: StructChange) -> None:
                     "take",
                     f"{_doubt(change, field, name)} does it go on with the old {field.source}?",
                     field.source,
-                    f"--accept {name}, or --take {name}=OLD_FIELD",
+                    (f"--take {name}=OLD_FIELD",),
                 )
             )
 
@@ -190,9 +190,7 @@ def _doubt(change: StructChange, field: FieldChange, name: str) -> str:
 
 def dropped(name: str) -> Question:
     """Whether a field goes."""
-    return Question(
-        name, "drop", f"the new code does not keep {name}: is it to go?", "gone", f"--accept {name}"
-    )
+    return Question(name, "drop", f"the new code does not keep {name}: is it to go?", "gone")
 
 
 def _meeting(family: FamilyPlan) -> Question:
@@ -203,7 +201,6 @@ def _meeting(family: FamilyPlan) -> Question:
         f"rows of {family.name} that differ only in what goes from the key meet under one key: is "
         "one of them to stay?",
         "one stays",
-        f"--accept {name}",
     )
 
 

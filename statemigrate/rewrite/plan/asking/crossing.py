@@ -39,7 +39,7 @@ def _variable(name: str, source: str) -> Question:
         "state",
         f"a processor goes on with the state of {source}: is it what {name} has?",
         source,
-        f"--accept {name}, or --take VARIABLE={source}",
+        (f"--take VARIABLE={source}",),
     )
 
 
@@ -55,7 +55,7 @@ def _timers(source: str, families: Sequence[FamilyPlan]) -> Question:
             "were they in that time?"
         )
         proposal = time
-    return Question(name, "state", text, proposal, f"--accept {name}")
+    return Question(name, "state", text, proposal)
 
 
 def _fields(struct: dict[str, object]) -> list[str]:

@@ -29,7 +29,7 @@ def ask_expiry(asked: Asked, families: Sequence[FamilyPlan]) -> None:
 
 
 def _when(name: str, variable: str, rows: str) -> Question:
-    by_column = f", or --take {name}=COLUMN" if rows == OF_TABLES else ""
+    by_column = (f"--take {name}=COLUMN",) if rows == OF_TABLES else ()
     return Question(
         name,
         "expiry",
@@ -37,7 +37,7 @@ def _when(name: str, variable: str, rows: str) -> Question:
         "do they? A number of milliseconds since 1970, or an expression over batch_time, key and "
         "value",
         None,
-        f"--start '{name}=\"batch_time + 3600000\"'{by_column}",
+        (f"--start '{name}=\"batch_time + 3600000\"'", *by_column),
     )
 
 
@@ -47,5 +47,4 @@ def _never(name: str, variable: str) -> Question:
         "gone",
         f"values of {variable} do not expire any more: do all that have not yet expired stay?",
         "they stay",
-        f"--accept {name}",
     )
