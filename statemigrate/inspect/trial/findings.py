@@ -30,7 +30,8 @@ class Findings:
 
     ``seconds`` is how long reading and trying took, added up over the partitions.
     The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``fates``
-    the number of a step and a path. ``values`` are a few whole ones: a key, before and after.
+    the number of a step and a path. ``parts`` has the fields of structs that come or go whole, by
+    the name of that effect. ``values`` are a few whole ones: a key, before and after.
     """
 
     stored: int = 0
@@ -50,6 +51,7 @@ class Findings:
     differences: dict[str, Group] = field(default_factory=dict)
     fields: dict[str, Group] = field(default_factory=dict)
     renames: dict[str, Group] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
     values: list[tuple[str, str, str]] = field(default_factory=list)
     fates: dict[str, Fate] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ class Findings:
             for each, group in theirs.items():
                 self.group(mine, each).add(group)
         add_renames(self.renames, other.renames)
+        self.parts |= other.parts
         self.values = [*self.values, *other.values][:_WHOLE]
         for name, fate in other.fates.items():
             self.fates.setdefault(name, Fate()).add(fate)
@@ -126,6 +129,7 @@ class Findings:
                 tuple(_effect(name, group) for name, group in self.fields.items()),
                 self.renames,
                 self.looked_at,
+                self.parts,
             ),
             examples=tuple(Example(*each) for each in self.values),
             bytes_before=self.bytes_before,

@@ -88,7 +88,7 @@ class Trial:
         found.seconds = time.monotonic() - self._began
         found.bytes_before, found.sizes_before = self._before.counted()
         found.bytes_after, found.sizes_after = self._after.counted()
-        found.renames = self._renames.told()
+        found.renames, found.parts = self._renames.told(), self._renames.parts()
         found.fates = {f"{number} {path}": fate for number, path, fate in self._stages.fates()}
         return found
 

@@ -190,6 +190,41 @@ def test_a_field_that_went_into_a_struct_is_renamed_by_its_path() -> None:
     assert ("removed", "text") not in found
 
 
+SPLIT = Struct("first STRING, second STRING, n INT, deep STRUCT<kept: INT, last: STRING>")
+WHOLE = Struct(
+    "name STRUCT<first: STRING, second: STRING>, deep STRUCT<kept: INT>, last STRING, n INT"
+)
+
+
+def put_together(value: Any) -> Any:
+    name = {"first": value["first"], "second": value["second"]}
+    deep = value["deep"]
+    return {"name": name, "deep": {"kept": deep["kept"]}, "last": deep["last"], "n": value["n"]}
+
+
+def taken_apart(value: Any) -> Any:
+    deep = {"kept": value["deep"]["kept"], "last": value["last"]}
+    return {**value["name"], "n": value["n"], "deep": deep}
+
+
+def test_renames_into_and_out_of_structs_are_told_both_ways() -> None:
+    up = Path("a", "b", (Step("s", "a", "b", put_together, WHOLE, "up.py"),))
+    down = Path("b", "a", (Step("s", "b", "a", taken_apart, SPLIT, "up.py"),))
+    ways = [("first", "name.first"), ("second", "name.second"), ("deep.last", "last")]
+    for path, old, new, turned in ((up, SPLIT, WHOLE, 1), (down, WHOLE, SPLIT, -1)):
+        trial = Trial(old, new, path, None, lambda key: (key,))
+        for number in range(33):
+            deep = {"kept": 1, "last": f"l{number}"}
+            split = {"first": f"f{number}", "second": f"s{number}", "n": 1, "deep": deep}
+            value = split if old is SPLIT else put_together(split)
+            trial.run(number, old.encode(value), value)
+        # As partitions send it.
+        found = Findings.from_json(json.loads(json.dumps(trial.finished(33).to_json())))
+        arrows = {" \N{RIGHTWARDS ARROW} ".join(way[::turned]) for way in ways}
+        expected = {("renamed", each) for each in arrows} | {("kept", "n"), ("kept", "deep.kept")}
+        assert effects(found) == expected
+
+
 def test_a_few_whole_values_are_shown_before_and_after() -> None:
     found = tried(values("a", "b", "c", "d")).described("s", "a", reversible=True).examples
     assert [each.key for each in found] == ["[0]", "[16]", "[32]"]
