@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,7 +20,8 @@ def local_session() -> Iterator[SparkSession]:
     """A session of this process alone, stopped at the end; the active one where there is one.
 
     What Spark reads by itself still holds: ``SPARK_CONF_DIR`` with its ``spark-defaults.conf`` and
-    ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory.
+    ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory. Of
+    itself Spark says nothing, unless its logging is configured there or ``--debug`` asks for it.
     Raises `StatemigrateError` where there is no Java that Spark runs on.
     """
     from pyspark.sql import SparkSession
@@ -93,11 +93,10 @@ def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
 def _started() -> SparkSession:
     from pyspark.sql import SparkSession
 
+    from statemigrate.cli.quiet import is_quiet, quiet_settings, start_java
     from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
 
-    configuration = (Path(__file__).parent / "log4j2.properties").as_uri()
     settings = {
-        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={configuration}"',
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
@@ -105,6 +104,9 @@ def _started() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    if is_quiet():
+        settings |= quiet_settings()
+        start_java(settings)
     builder = SparkSession.builder.master("local[*]").appName("statemigrate")
     for name, value in settings.items():
         builder = builder.config(name, value)

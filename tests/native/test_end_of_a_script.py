@@ -56,16 +56,11 @@ print({row.key.k: row.value.n for row in state.collect()})
 """
 
 
-def test_a_script_needs_no_activated_environment_and_ends_without_a_trace(tmp_path):
-    init(migrations=tmp_path / "migrations")
-    (tmp_path / "in").mkdir()
-    for number in range(3):
-        rows = (json.dumps({"k": key}) for key in range(4))
-        (tmp_path / "in" / f"{number}.json").write_text("\n".join(rows))
-    (tmp_path / "script.py").write_text(SCRIPT)
+def ran(folder, *arguments):
+    """What Python, run in a folder, has printed."""
     done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
+        [sys.executable, *arguments],
+        cwd=folder,
         env=_without_this_environment(),
         capture_output=True,
         text=True,
@@ -73,9 +68,24 @@ def test_a_script_needs_no_activated_environment_and_ends_without_a_trace(tmp_pa
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_script_needs_no_activated_environment_and_ends_without_a_trace(tmp_path):
+    init(migrations=tmp_path / "migrations")
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        rows = (json.dumps({"k": key}) for key in range(4))
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(rows))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = ran(tmp_path, "script.py")
     assert done.stdout.splitlines()[-1] == str(dict.fromkeys(range(4), 3))
     assert "Py4J" not in done.stderr, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
+    # A command that starts Spark for itself prints what was asked for, and nothing of Spark's.
+    status = ran(tmp_path, "-m", "statemigrate", "status", "checkpoint", "--json")
+    assert [each["in_target"] for each in json.loads(status.stdout)["stores"]] == [4]
+    assert status.stderr == ""
 
 
 def _without_this_environment():
