@@ -35,7 +35,7 @@ class Load:
     pages: int = 0
 
 
-LOADS = {"native": Load(100_000, 2_000), "paged": Load(1_600_000, 500, 32_000)}
+LOADS = {"native": Load(100_000, 2_000), "paged": Load(2_000_000, 500, 40_000)}
 
 
 def measure(loads: dict[str, Load] = LOADS, batches: int = 60) -> list[Result]:
