@@ -8,6 +8,9 @@ from paged_pipeline import PagedPipeline, StoredAsGiven
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
+from timed_sums import TIMED_ROWS
+from watermarked import LIVES, Paged, Plain, Watching
+from watermarked import OUTPUT as WATCHED
 
 from statemigrate import RewriteError, get, migrated
 from statemigrate.cli import main
@@ -29,11 +32,10 @@ LATER = [
 ]
 
 
-def pipeline_of(pages, spark, place, **parts):
+def pipeline_of(pages, spark, place, kinds=(NativePipeline, PagedPipeline), **parts):
     """A query with that many pages, or with variables of Spark's where it is 0."""
-    if pages:
-        return PagedPipeline(spark, place, pages=pages, **parts)
-    return NativePipeline(spark, place, **parts)
+    plain, paged = kinds
+    return paged(spark, place, pages=pages, **parts) if pages else plain(spark, place, **parts)
 
 
 def rewritten(old, pages, folder=None, **parts):
@@ -77,6 +79,17 @@ def test_every_kind_of_state_goes_on_as_in_a_query_that_was_never_rewritten(
         each.deploy_natively(Everything())
     assert last_batches(twin, 3) == last_batches(old, 3)
     assert len(by_batch(twin)) == 3
+
+
+def timers_read(report):
+    """How many timers a rewrite has read, by key and by time."""
+    found = {
+        name: each.count
+        for family in report.families
+        for name, each in family.read_of.items()
+        if "Timers" in name
+    }
+    return list(found.values())
 
 
 class Alarms(StatefulProcessor):
@@ -125,13 +138,7 @@ def test_timers_and_times_to_live_go_along(spark, tmp_path, before, after):
     old.feed([(key, n, FUTURE + n) for n in (1, 2) for key in keys])
     old.deploy_natively(Alarms())
     twin, report = rewritten(old, after, **ALARMS)
-    timers = {
-        name: each.count
-        for family in report.families
-        for name, each in family.read_of.items()
-        if "Timers" in name
-    }
-    assert list(timers.values()) == [12, 12]
+    assert timers_read(report) == [12, 12]
     old.feed([(key, 3, 5) for key in keys[:4]])
     old.feed([(key, 4, FUTURE) for key in keys])
     for each in (twin, old):
@@ -139,6 +146,30 @@ def test_timers_and_times_to_live_go_along(spark, tmp_path, before, after):
     assert last_batches(twin, 2) == last_batches(old, 2)
     told = [row[1] for rows in twin.handed_by_batch.values() for row in rows]
     assert told.count("expired 5") == 4
+
+
+@pytest.mark.long
+@WAYS
+def test_watermark_and_timers_in_event_time_go_along(spark, tmp_path, before, after):
+    parts = {"rows": TIMED_ROWS, "output": WATCHED, "time_mode": "EventTime"}
+    parts["kinds"] = Plain, Paged
+    first, *later = LIVES
+    old = pipeline_of(before, spark, tmp_path, **parts)
+    old.feed(*first)
+    old.deploy_natively(Watching())
+    expired = [row for rows in old.handed_by_batch.values() for row in rows if "expired" in row[1]]
+    twin, report = rewritten(old, after, **parts)
+    left = sum(map(len, first)) - len(expired)
+    assert timers_read(report) == [left, left] != [0, 0]
+    for batches in later:
+        old.feed(*batches)
+        for each in (twin, old):
+            each.deploy_natively(Watching())
+    found = by_batch(twin)
+    assert last_batches(old, len(found)) == found
+    told = [row for rows in twin.handed_by_batch.values() for row in rows]
+    assert sum(row[1].startswith("expired") for row in told) > 10
+    assert len({row[3] for row in told}) > 3
 
 
 @pytest.mark.long
