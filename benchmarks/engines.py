@@ -14,7 +14,7 @@ from benchmarks.measuring import Result
 from benchmarks.processor import OUTPUT, Totals
 
 _SCHEMA = "key STRING, amount BIGINT, name STRING"
-_PARTITIONS = 4
+PARTITIONS = 4
 
 
 def measure(keys: int = 200_000, batches: int = 5) -> list[Result]:
@@ -52,7 +52,7 @@ def session() -> Any:
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", _PARTITIONS)
+        .config("spark.sql.shuffle.partitions", PARTITIONS)
         # Queries that wait for their turn look for input all the time.
         .config("spark.sql.streaming.pollingDelay", "200ms")
         .config("spark.sql.streaming.stateStore.providerClass", provider)
@@ -80,7 +80,8 @@ def write_input(folder: Path, keys: int, batches: int) -> None:
         pq.write_table(table, folder / f"{batch}.parquet")
 
 
-def _stream(spark: Any, folder: Path) -> Any:
+def stream(spark: Any, folder: Path) -> Any:
+    """The rows of the files in ``input``, a file a batch."""
     reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(folder / "input"))
 
@@ -97,19 +98,19 @@ def embedded_query(spark: Any, folder: Path) -> Any:
     from statemigrate import EmbeddedOptions, EmbeddedQuery
 
     return EmbeddedQuery(
-        _stream(spark, folder),
+        stream(spark, folder),
         by="key",
         processor=Totals(),
         outputStructType=OUTPUT,
         checkpoint=folder / "embedded",
         sink=lambda output, _: output.write.format("noop").mode("overwrite").save(),
-        options=EmbeddedOptions(partitions=_PARTITIONS, working_directory=str(folder / "working")),
+        options=EmbeddedOptions(partitions=PARTITIONS, working_directory=str(folder / "working")),
     ).start()
 
 
 def _native(spark: Any, folder: Path) -> list[float]:
     output = (
-        _stream(spark, folder)
+        stream(spark, folder)
         .groupBy("key")
         .transformWithState(
             statefulProcessor=Totals(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 from benchmarks.dry_runs import checkpoint
 from benchmarks.measuring import Result
 from benchmarks.peers.counting import counting
-from benchmarks.peers.whole import whole_batches
+from benchmarks.peers.whole import handed_on_query, whole_batches
 
 _PYTHON = Path(".venv-peers/bin/python")
 _PEER = Path(__file__).with_name("quix.py")
@@ -42,19 +43,25 @@ def _loop(keys: int, rounds: int) -> list[Result]:
 
 def _whole(keys: int, rounds: int) -> list[Result]:
     ours = whole_batches(keys, rounds)
+    alone = whole_batches(keys, rounds, handed_on_query)
     theirs = [each for _ in range(rounds) for each in _quix("counting", keys, 2)[1:]]
     compared = "keys/s on two cores, durable, sink included, against Quix get and put"
-    return _results("embedded, whole batches", compared, 1.5, ours, theirs, _CORES, keys)
+    floor = "the same Spark batch, its rows handed on by Python, no state, against the same"
+    return [
+        *_results("embedded, whole batches", compared, 1.5, ours, theirs, _CORES, keys),
+        *_results("Spark alone, whole batches", floor, 1.5, alone, theirs, _CORES, keys),
+    ]
 
 
 def _backfill(records: int, rounds: int) -> list[Result]:
     ours: list[Round] = []
     theirs: list[Round] = []
-    for _ in range(rounds):
-        with checkpoint(records) as folder:
-            command = [sys.executable, "-m", "benchmarks.peers.stopped", str(folder)]
-            ours += _figures(command)
-        theirs += _quix("migrating", records, 1)
+    with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
+        for _ in range(rounds):
+            with checkpoint(records) as folder:
+                command = [sys.executable, "-m", "benchmarks.peers.stopped", str(folder)]
+                ours += _figures(command, PYTHONPYCACHEPREFIX=compiled)
+            theirs += _quix("migrating", records, 1)
     compared = "records/s on two cores, durable, against Quix by hand, eager, one process"
     return _results("stopped backfill", compared, 1.5, ours, theirs, _CORES, records)
 
@@ -89,6 +96,10 @@ def _quix(what: str, number: int, rounds: int) -> list[Round]:
     return _figures(command)
 
 
-def _figures(command: list[str]) -> list[Round]:
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+def _figures(command: list[str], **variables: str) -> list[Round]:
+    # What is installed is compiled; a checkout may not be, where the environment forbids it.
+    kept = {name: each for name, each in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**kept, **variables}
+    )
     return [json.loads(line) for line in done.stdout.splitlines()]

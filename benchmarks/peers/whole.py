@@ -3,24 +3,62 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-from benchmarks.engines import durations, embedded_query, session, write_input
+from benchmarks.engines import (
+    PARTITIONS,
+    durations,
+    embedded_query,
+    session,
+    stream,
+    write_input,
+)
 from benchmarks.measuring import processor_seconds
+from benchmarks.processor import OUTPUT
 
 _WARM = 2
 """Batches in which Java and Python warm up, and every key is written for the first time."""
 
 
-def whole_batches(keys: int, rounds: int) -> list[dict[str, float]]:
-    """Seconds of each batch, and of processors of one on average, of Java and Python together."""
+def handed_on_query(spark: Any, folder: Path) -> Any:
+    """What Spark alone takes of such a batch: Python hands its rows on, and keeps nothing."""
+
+    def run(rows: Any, _batch: int) -> None:
+        parts = rows.repartition(PARTITIONS, "key").sortWithinPartitions("key")
+        output = parts.mapInArrow(_handed_on, OUTPUT).persist()
+        output.where("n IS NULL").collect()
+        output.write.format("noop").mode("overwrite").save()
+        output.unpersist()
+
+    writer = stream(spark, folder).writeStream.foreachBatch(run)
+    return writer.option("checkpointLocation", str(folder / "handed-on")).start()
+
+
+def _handed_on(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        amounts = batch.column("amount")
+        columns = [batch.column("key"), amounts, amounts]
+        yield pa.RecordBatch.from_arrays(columns, names=["key", "n", "total"])
+
+
+def whole_batches(
+    keys: int, rounds: int, start: Callable[[Any, Path], Any] = embedded_query
+) -> list[dict[str, float]]:
+    """Seconds of each batch, and of processors of one on average, of Java and Python together.
+
+    ``start`` gives the query: of the embedded engine, unless it is `handed_on_query`.
+    """
     spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as name:
             folder = Path(name)
             (folder / "input").mkdir()
             write_input(folder / "prepared", keys, _WARM + rounds)
-            query = embedded_query(spark, folder)
+            query = start(spark, folder)
             for number in range(_WARM):
                 _arrive(folder, number)
             query.processAllAvailable()
@@ -30,7 +68,7 @@ def whole_batches(keys: int, rounds: int) -> list[dict[str, float]]:
             query.processAllAvailable()
             processor = (processor_seconds() - before) / rounds
             query.stop()
-            passed = durations(query.query)[_WARM:]
+            passed = durations(getattr(query, "query", query))[_WARM:]
             assert len(passed) == rounds, passed
             return [{"seconds": each / 1000, "processor": processor} for each in passed]
     finally:
