@@ -8,9 +8,9 @@ folder=$1
 command -v prometheus >/dev/null && command -v promtool >/dev/null && exit 0
 [ -x "$folder/usr/bin/promtool" ] && exit 0
 if sh "$(dirname "$0")/may-install.sh" prometheus; then
+    apt-get update -qq
     download=$(mktemp -d)
     trap 'rm -rf "$download"' EXIT
-    apt-get update -qq
     (cd "$download" && apt-get download -qq -o APT::Sandbox::User=root prometheus)
     dpkg -x "$download"/prometheus_*.deb "$folder"
     [ -x "$folder/usr/bin/promtool" ] && exit 0
