@@ -144,7 +144,7 @@ def _measured(spark: Any, load: Load, batches: int) -> Measured:
     # In the first ones the size of a chunk is found.
     alone = [took for took, keys in (*before, *found) if not keys]
     beside = [(took, keys) for took, keys in found if keys][batches // 4 :]
-    return Measured(alone, beside, sum(plan.families.values()) / plan.keys)
+    return Measured(alone, beside, sum(plan.families.values()) / (plan.pages or plan.keys))
 
 
 def _query(spark: Any, folder: Path, load: Load) -> Any:
