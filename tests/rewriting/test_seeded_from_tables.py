@@ -1,6 +1,7 @@
 """A query that begins with history goes on as if it had read it all itself."""
 
 import json
+import re
 
 import pytest
 import rewritten_code as code
@@ -149,7 +150,8 @@ def test_the_command_line_asks_seeds_and_tells(spark, tmp_path, capsys):
 
     status, said = called("seed", *arguments)
     assert (status, "? source 0 (events) is new" in said.out) == (1, True)
-    status, said = called("seed", *arguments, "--accept", "source-0", "--apply")
+    (accepted,) = re.findall(r"--accept (source-0:[0-9a-f]{6}),", said.out)
+    status, said = called("seed", *arguments, "--accept", accepted, "--apply")
     assert (status, "Next: `statemigrate verify" in said.out) == (0, True), said.err
     status, said = called("status", new)
     assert (status, "Seeded from" in said.out) == (0, True)
