@@ -12,7 +12,8 @@ TESTS = Path(__file__).parent.parent
 
 def use_folders(*names: str) -> None:
     """Let tests, and the workers of their Spark session, import modules of these folders."""
-    folders = [str(TESTS / name) for name in names]
+    # A worker imports the module of a processor, and so whatever of the tests that imports.
+    folders = [*(str(TESTS / name) for name in names), str(TESTS)]
     sys.path[:0] = [each for each in folders if each not in sys.path]
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [*folders, *filter(None, [os.environ.get("PYTHONPATH")])]
