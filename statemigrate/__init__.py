@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from statemigrate.commands.writing.baseline import baseline
     from statemigrate.commands.writing.likeness import autogenerate_like
     from statemigrate.commands.writing.new import NewScript, new
-    from statemigrate.embedded.engine.offline import StoppedBackfill
-    from statemigrate.embedded.engine.query import EmbeddedQuery
-    from statemigrate.embedded.engine.running import RunningQuery
+    from statemigrate.embedded.engine.driver.query import EmbeddedQuery
+    from statemigrate.embedded.engine.driver.running import RunningQuery
+    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
     from statemigrate.embedded.options import EmbeddedOptions
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.errors import (
@@ -126,9 +126,9 @@ _NAMES = {
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
-    "statemigrate.embedded.engine.offline": "StoppedBackfill",
-    "statemigrate.embedded.engine.query": "EmbeddedQuery",
-    "statemigrate.embedded.engine.running": "RunningQuery",
+    "statemigrate.embedded.engine.stopped.offline": "StoppedBackfill",
+    "statemigrate.embedded.engine.driver.query": "EmbeddedQuery",
+    "statemigrate.embedded.engine.driver.running": "RunningQuery",
     "statemigrate.embedded.options": "EmbeddedOptions",
     "statemigrate.embedded.progress": "BatchProgress",
     "statemigrate.errors": (

@@ -10,10 +10,10 @@ from typing import Any
 from benchmarks.processor import OUTPUT, STATE, Totals
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, Settings, plan_store
-from statemigrate.embedded.engine.output import OutputRows
-from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.report import PartitionReport
-from statemigrate.embedded.engine.task import processed
+from statemigrate.embedded.engine.tasks.output import OutputRows
+from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.tasks.report import PartitionReport
+from statemigrate.embedded.engine.tasks.task import processed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.processor.handle import struct_of

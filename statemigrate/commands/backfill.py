@@ -10,8 +10,8 @@ from statemigrate.budget import OnError
 from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.planning import offline_plans
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.engine.facts import standings
-from statemigrate.embedded.engine.offline import StoppedBackfill, StoppedQuery, stopped
+from statemigrate.embedded.engine.driver.facts import standings
+from statemigrate.embedded.engine.stopped.offline import StoppedBackfill, StoppedQuery, stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.folder import require_writable

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from statemigrate.deployment import StorePlan, dual_access
-from statemigrate.embedded.engine.processes import cores, shared_out
+from statemigrate.embedded.engine.stopped.processes import cores, shared_out
 from statemigrate.embedded.working.committed import CommittedPartition, CommittedState
 from statemigrate.families import Span
 from statemigrate.state.protocol import Entry

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.engine.processes import cores, shared_out
+from statemigrate.embedded.engine.stopped.processes import cores, shared_out
 from statemigrate.embedded.working.committed import CommittedPartition, CommittedState
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections

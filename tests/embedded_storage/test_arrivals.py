@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from statemigrate.embedded.engine.arrivals import Arrivals
-from statemigrate.embedded.engine.plan import BatchSchema
+from statemigrate.embedded.engine.tasks.arrivals import Arrivals
+from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys import KeyCodec
 
 HALF_HOURS = [

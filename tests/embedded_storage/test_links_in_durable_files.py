@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import link_or_copy, publish_document, read_document

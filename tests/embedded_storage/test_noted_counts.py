@@ -6,7 +6,7 @@ import pytest
 from support.partitions import COUNTS, batch, contents
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.engine.batches import Batches, Engine
+from statemigrate.embedded.engine.driver.batches import Batches, Engine
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.formats import Struct

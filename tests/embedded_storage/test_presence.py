@@ -3,7 +3,7 @@
 import pytest
 from support.object_store import MemoryFiles
 
-from statemigrate.embedded.engine.offline import stopped
+from statemigrate.embedded.engine.stopped.offline import stopped
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.epochs import claim, newest_epoch
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 from support.partitions import batch, contents, files
 
-from statemigrate.embedded.engine.batches import Batches, Engine
+from statemigrate.embedded.engine.driver.batches import Batches, Engine
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState

@@ -16,8 +16,8 @@ from support import checkpoints
 import statemigrate
 from statemigrate import StateReader
 from statemigrate.budget import BackfillOptions
-from statemigrate.embedded.engine import offline
-from statemigrate.embedded.engine.processes import Waiting, shared_out
+from statemigrate.embedded.engine.stopped import offline
+from statemigrate.embedded.engine.stopped.processes import Waiting, shared_out
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.last import require_committed
 from statemigrate.errors import CheckpointError, TransformError
@@ -154,7 +154,7 @@ def test_processes_end_with_the_command_that_is_killed(tmp_path):
         ),
     )
     program = f"""
-from statemigrate.embedded.engine import offline
+from statemigrate.embedded.engine.stopped import offline
 import statemigrate
 offline._FEW, offline.cores = 0, lambda: 2
 statemigrate.backfill({str(checkpoint)!r}, migrations={str(folder)!r})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
 from statemigrate.checkpoint.operators.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.engine.heartbeat import remove_old_beats
+from statemigrate.embedded.engine.driver.heartbeat import remove_old_beats
 from statemigrate.embedded.storage.durable import FileReference
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.snapshots import snapshot_files

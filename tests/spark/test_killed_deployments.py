@@ -24,7 +24,10 @@ from statemigrate import migrated
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
 HERE = Path(__file__).parent
-DURABLE, BATCHES = "statemigrate.embedded.storage.durable", "statemigrate.embedded.engine.batches"
+DURABLE, BATCHES = (
+    "statemigrate.embedded.storage.durable",
+    "statemigrate.embedded.engine.driver.batches",
+)
 LOCAL = "statemigrate.files.local"
 A_CHANGELOG, A_MANIFEST = r"\.changelog'", r"'versions', '\d+-\d+\.json'\)"
 

@@ -4,7 +4,7 @@ import pytest
 from support.waiting import eventually
 from tally import CENTS, CentsTally, Expected, batch
 
-from statemigrate.embedded.engine.ending import release_ended
+from statemigrate.embedded.engine.stopped.ending import release_ended
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.errors import CheckpointInUseError

@@ -3,9 +3,9 @@
 import pytest
 
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.embedded.engine.batches import without_backfill
-from statemigrate.embedded.engine.plan import BatchPlan
-from statemigrate.embedded.engine.report import PartitionReport
+from statemigrate.embedded.engine.driver.batches import without_backfill
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.report import PartitionReport
 
 
 def plan(batch_ms: float, after_rows: bool = False) -> BatchPlan:

@@ -19,7 +19,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_line, print_rows
 
 if TYPE_CHECKING:
-    from statemigrate.embedded.engine.offline import StoppedBackfill
+    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
     from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import BackfillStatus
 
@@ -101,7 +101,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.progress import progress_bar
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.backfill import backfill as migrate
-    from statemigrate.embedded.engine.offline import StoppedBackfill
+    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
 
     bar = progress_bar("values", shown=not settings.json)
     with spark_when_needed() as spark, bar as move:

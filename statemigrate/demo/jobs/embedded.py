@@ -11,8 +11,8 @@ from statemigrate.demo.stage.events import SCHEMA
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.stage.reporting import reported
 from statemigrate.demo.stage.rows import OUTPUT
-from statemigrate.embedded.engine.query import EmbeddedQuery
-from statemigrate.embedded.engine.running import RunningQuery
+from statemigrate.embedded.engine.driver.query import EmbeddedQuery
+from statemigrate.embedded.engine.driver.running import RunningQuery
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 

@@ -19,12 +19,12 @@ from typing import Any
 from statemigrate.budget import BackfillOptions
 from statemigrate.commands.following.log import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
-from statemigrate.embedded.engine.batches import Batches, Engine
-from statemigrate.embedded.engine.facts import facts_of, standings
-from statemigrate.embedded.engine.handle import EmbeddedHandle
-from statemigrate.embedded.engine.offline import stopped
-from statemigrate.embedded.engine.opening import working_copy
-from statemigrate.embedded.engine.plan import BatchSchema
+from statemigrate.embedded.engine.driver.batches import Batches, Engine
+from statemigrate.embedded.engine.driver.facts import facts_of, standings
+from statemigrate.embedded.engine.stopped.offline import stopped
+from statemigrate.embedded.engine.tasks.handle import EmbeddedHandle
+from statemigrate.embedded.engine.tasks.opening import working_copy
+from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks

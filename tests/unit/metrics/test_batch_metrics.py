@@ -165,9 +165,9 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
 
 def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
     code = (
-        "import sys, statemigrate.embedded.engine.query, statemigrate.native.decorator;"
+        "import sys, statemigrate.embedded.engine.driver.query, statemigrate.native.decorator;"
         "import statemigrate.native.backfill.progress;"
-        "statemigrate.embedded.engine.query.EmbeddedOptions();"
+        "statemigrate.embedded.engine.driver.query.EmbeddedOptions();"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert run(code) == "[]"

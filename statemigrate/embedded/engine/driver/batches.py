@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.deployment import Settings, StorePlan
-from statemigrate.embedded.engine.facts import tell_retired
-from statemigrate.embedded.engine.heartbeat import beat, remove_old_beats
-from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.report import REPORT
-from statemigrate.embedded.engine.task import run_partition
+from statemigrate.embedded.engine.driver.facts import tell_retired
+from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.tasks.report import REPORT
+from statemigrate.embedded.engine.tasks.task import run_partition
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.storage.layout import Layout

@@ -10,8 +10,8 @@ from typing import Any
 from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, Chunk, run_chunk
 from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
-from statemigrate.embedded.engine.plan import BatchPlan
-from statemigrate.embedded.engine.report import PartitionReport
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.working.families import RocksFamily
 from statemigrate.embedded.working.partition import Partition
 from statemigrate.processor.keys import KeyCodec, shown_key

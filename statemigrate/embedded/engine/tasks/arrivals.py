@@ -11,7 +11,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any
 
-from statemigrate.embedded.engine.plan import BatchSchema
+from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys import KeyCodec
 
 _ROWS_A_SLICE = 1_024

@@ -6,9 +6,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from statemigrate.embedded.engine.batches import Batches
-from statemigrate.embedded.engine.drain import Drain
-from statemigrate.embedded.engine.ending import holds, holds_nothing
+from statemigrate.embedded.engine.driver.batches import Batches
+from statemigrate.embedded.engine.driver.drain import Drain
+from statemigrate.embedded.engine.stopped.ending import holds, holds_nothing
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.storage.lock import Releasable
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from statemigrate.embedded.engine.offline import StoppedBackfill
+    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
 
 
 class RunningQuery:

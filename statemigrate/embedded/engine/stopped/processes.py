@@ -27,7 +27,7 @@ from statemigrate.processor.garbage import few_collections
 Document = dict[str, Any]
 Work = Callable[[int], Iterator[Document]]
 """Works on the partition of a number, and tells of it in documents of JSON's own types."""
-_START = "from statemigrate.embedded.engine.processes import serve; serve()"
+_START = "from statemigrate.embedded.engine.stopped.processes import serve; serve()"
 _LOADED = ("pyspark.cloudpickle", "pyarrow")
 """What a process loads while the command still finds out what it is to do."""
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from statemigrate.embedded.engine.arrivals import Arrivals
-from statemigrate.embedded.engine.handle import EmbeddedHandle
-from statemigrate.embedded.engine.opening import opened_for, retire_families
-from statemigrate.embedded.engine.output import OutputRows
-from statemigrate.embedded.engine.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.report import PartitionReport
-from statemigrate.embedded.engine.stores import OpenStores
+from statemigrate.embedded.engine.tasks.arrivals import Arrivals
+from statemigrate.embedded.engine.tasks.handle import EmbeddedHandle
+from statemigrate.embedded.engine.tasks.opening import opened_for, retire_families
+from statemigrate.embedded.engine.tasks.output import OutputRows
+from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
+from statemigrate.embedded.engine.tasks.report import PartitionReport
+from statemigrate.embedded.engine.tasks.stores import OpenStores
 from statemigrate.errors import StatemigrateError
 from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections

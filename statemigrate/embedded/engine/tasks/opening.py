@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from statemigrate.embedded.engine.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
 from statemigrate.errors import CheckpointError
 

@@ -15,15 +15,15 @@ from statemigrate.deployment import (
     check_targets,
     plan_store,
 )
-from statemigrate.embedded.engine.batches import Batches, Engine, Sink
-from statemigrate.embedded.engine.drain import Drain, Held, drains
-from statemigrate.embedded.engine.ending import release_ended
-from statemigrate.embedded.engine.facts import facts_of, standings
-from statemigrate.embedded.engine.handle import EmbeddedHandle
-from statemigrate.embedded.engine.heartbeat import beat, with_heartbeat
-from statemigrate.embedded.engine.offline import StoppedQuery
-from statemigrate.embedded.engine.plan import BatchSchema
-from statemigrate.embedded.engine.running import RunningQuery
+from statemigrate.embedded.engine.driver.batches import Batches, Engine, Sink
+from statemigrate.embedded.engine.driver.drain import Drain, Held, drains
+from statemigrate.embedded.engine.driver.facts import facts_of, standings
+from statemigrate.embedded.engine.driver.heartbeat import beat, with_heartbeat
+from statemigrate.embedded.engine.driver.running import RunningQuery
+from statemigrate.embedded.engine.stopped.ending import release_ended
+from statemigrate.embedded.engine.stopped.offline import StoppedQuery
+from statemigrate.embedded.engine.tasks.handle import EmbeddedHandle
+from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, Releasable, checkpoint_locks

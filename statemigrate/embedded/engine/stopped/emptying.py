@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from statemigrate.budget import Chunk, Tuner
-from statemigrate.embedded.engine.opening import opened_for, retire_families
-from statemigrate.embedded.engine.plan import BatchPlan
-from statemigrate.embedded.engine.report import PartitionReport
-from statemigrate.embedded.engine.stores import OpenStores
+from statemigrate.embedded.engine.tasks.opening import opened_for, retire_families
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.report import PartitionReport
+from statemigrate.embedded.engine.tasks.stores import OpenStores
 from statemigrate.embedded.working.partition import Partition
 from statemigrate.processor.keys import KeyCodec
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from statemigrate.deployment import StorePlan, store_of
-from statemigrate.embedded.engine.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.errors import StorageError
 from statemigrate.files import Files

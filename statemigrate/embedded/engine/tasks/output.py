@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from statemigrate.embedded.engine.report import REPORT, PartitionReport
+from statemigrate.embedded.engine.tasks.report import REPORT, PartitionReport
 
 
 class OutputRows:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from statemigrate.budget import BackfillOptions, OnError, Tuner
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.engine.emptying import Emptying, Retiring
-from statemigrate.embedded.engine.ending import release_ended
-from statemigrate.embedded.engine.plan import BatchPlan
-from statemigrate.embedded.engine.processes import Waiting, Work, cores, shared_out
-from statemigrate.embedded.engine.report import PartitionReport
+from statemigrate.embedded.engine.stopped.emptying import Emptying, Retiring
+from statemigrate.embedded.engine.stopped.ending import release_ended
+from statemigrate.embedded.engine.stopped.processes import Waiting, Work, cores, shared_out
+from statemigrate.embedded.engine.tasks.plan import BatchPlan
+from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.versions.epochs import Epoch, claim

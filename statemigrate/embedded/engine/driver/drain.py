@@ -16,7 +16,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 
 if TYPE_CHECKING:
     from statemigrate.deployment import StorePlan
-    from statemigrate.embedded.engine.offline import StoppedBackfill, StoppedQuery
+    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill, StoppedQuery
     from statemigrate.embedded.versions.manifest import Manifest
 
 

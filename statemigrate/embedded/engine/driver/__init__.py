@@ -1,0 +1,1 @@
+"""What runs on the driver: a query, its batches, and the end of both."""

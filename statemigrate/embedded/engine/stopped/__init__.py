@@ -1,0 +1,1 @@
+"""What is done to the state of a query that does not run, partition by partition."""
