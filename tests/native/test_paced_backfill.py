@@ -157,7 +157,7 @@ def test_a_batch_that_is_run_again_has_the_same_chunk_and_the_rest_follows(pipel
 def test_what_is_paused_waits_and_a_plan_of_another_pace_goes_on(pipeline, scripts):
     folder, at = scripts.write(), pipeline.checkpoint
     first = backfill(at, migrations=folder, share=0.1)
-    assert pause_backfill(at) == -(-first.keys // 25)
+    assert pause_backfill(at) == -(-(first.pages or first.keys) // 25)
     assert not ChunkFiles(at).uncut()
     finish(pipeline, folder)
     pipeline.expected.process([], AMOUNTS)
