@@ -70,22 +70,20 @@ class NativeMetrics(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing yet, but the checkpoint may be a new one, of another query."""
-        self._own.started(event.id)
+        self._own.started(event)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Record a batch of this query."""
-        self._recording.run(partial(self._record, event))
+        self._recording.run(partial(self._record, event), partial(self._own.has, event.progress))
 
     def onQueryTerminated(self, event: Any) -> None:
         """Count a batch that ended the query, and the value if it was one that did."""
-        self._recording.run(partial(self._record_end, event))
+        self._recording.run(partial(self._record_end, event), partial(self._own.has, event))
 
     def _record(self, event: Any) -> None:
-        if not self._own.is_id(event.progress.id):
-            return
         if self._counts is not None:
             self._counts.record()
         self._spark.record(event.progress)
@@ -93,16 +91,13 @@ class NativeMetrics(StreamingQueryListener):
         self._backfill.onQueryProgress(event)
 
     def _record_end(self, event: Any) -> None:
-        if not self._own.is_id(event.id):
-            return
-        if self._counts is not None:
+        # Of a run that is over, what was counted since may be the next one's.
+        if self._counts is not None and not self._own.is_over(event):
             self._counts.skip()
-        if event.exception is None:
-            return
-        self._instruments.failed_batches.add(1, self._query)
+        error = event.exception
+        self._instruments.failed_batches.add(int(error is not None), self._query)
         # Of the error there is only its text here.
-        if _FAILED in event.exception:
-            self._instruments.failed.add(1, self._query)
+        self._instruments.failed.add(int(error is not None and _FAILED in error), self._query)
 
     def _record_backfill(self, figures: BackfillFigures) -> None:
         if figures.keys_planned is not None:

@@ -47,21 +47,18 @@ class SourceMetrics(StreamingQueryListener):
 
     def onQueryStarted(self, event: Any) -> None:
         """Nothing yet, but the checkpoint may be a new one, of another query."""
-        self._own.started(event.id)
+        self._own.started(event)
 
     def onQueryIdle(self, event: Any) -> None:
         """Nothing new."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Record what a batch of this query left behind."""
-        self._recording.run(partial(self._record, event.progress))
+        progress = event.progress
+        self._recording.run(partial(self._lag.record, progress), partial(self._own.has, progress))
 
     def onQueryTerminated(self, event: Any) -> None:
         """Nothing more."""
-
-    def _record(self, progress: Any) -> None:
-        if self._own.is_id(progress.id):
-            self._lag.record(progress)
 
 
 class SourceLag:

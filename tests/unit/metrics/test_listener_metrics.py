@@ -26,6 +26,7 @@ from statemigrate.native.live.deployed import DEPLOYED, Deployed
 MINE = "347d808f-eee8-439a-a782-b393fe344835"
 OTHER = "51cf5cc0-bfb3-4d7b-a786-7a9d08aac01f"
 RUN = "6c61d98e-7695-42e5-9c5d-e7acbe378a86"
+EARLIER_RUN = "0b8c9e6a-2f3d-4b57-9d43-6f1d3f1c7a55"
 AT = "2026-01-01T00:00:00.000Z"
 QUERY = (("engine", "native"), ("query", "sales"))
 STATE = (*QUERY[:1], ("operator", "0:transformWithStateInPySparkExec"), *QUERY[1:])
@@ -113,8 +114,8 @@ def progress(batch, rows, seconds, updated, query=MINE):
     return QueryProgressEvent(StreamingQueryProgress.fromJson(document))
 
 
-def terminated(exception, query=MINE):
-    document = {"id": query, "runId": RUN, "exception": exception, "errorClassOnException": None}
+def terminated(exception, query=MINE, run=RUN):
+    document = {"id": query, "runId": run, "exception": exception, "errorClassOnException": None}
     return QueryTerminatedEvent.fromJson(document)
 
 
@@ -183,6 +184,33 @@ def test_what_could_not_be_recorded_is_logged_and_its_counts_come_later(totals, 
         listener.onQueryProgress(progress(2, 4, 1, 4))
     assert "3 events were not" in caplog.records[-1].getMessage()
     assert provider.added[0] == (9, {**dict(QUERY), "by": "touch"})
+
+
+def test_an_event_of_which_nothing_is_recorded_does_not_say_that_recording_works(
+    totals, checkpoint, caplog
+):
+    provider = RaisingProvider()
+    listener = NativeMetrics(totals, checkpoint, meter_provider=provider)
+    started(listener, checkpoint)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "statemigrate.metrics"):
+        listener.onQueryProgress(progress(0, 4, 1, 4, query=OTHER))
+        listener.onQueryTerminated(terminated("java.io.IOException: no space left", OTHER))
+        listener.onQueryTerminated(terminated(None))
+        listener.onQueryProgress(progress(0, 4, 1, 4))
+    assert [each.getMessage() for each in caplog.records] == []
+
+
+def test_an_earlier_run_that_ends_late_takes_nothing_from_this_runs_counts(
+    listener, totals, checkpoint, reader
+):
+    started(listener, checkpoint)
+    totals.count(9, 0, 0)
+    listener.onQueryTerminated(terminated("java.io.IOException: no space left", run=EARLIER_RUN))
+    listener.onQueryProgress(progress(0, 9, 1, 9))
+    found = points(reader)
+    assert found["values.migrated", ("by", "touch"), *QUERY] == 9
+    assert found["batches.failed", *QUERY] == 1
 
 
 def test_a_processor_that_does_not_count_is_refused(checkpoint):
