@@ -19,9 +19,7 @@ class Recording:
         self._query = query
         self._missed = 0
 
-    def run(
-        self, record: Callable[[], None], concerns: Callable[[], bool] = lambda: True
-    ) -> None:
+    def run(self, record: Callable[[], None], concerns: Callable[[], bool] = lambda: True) -> None:
         """Call ``record`` if the event ``concerns`` it; raises nothing that is an `Exception`."""
         try:
             # What is passed over does not show that an exporter works again.

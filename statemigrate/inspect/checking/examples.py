@@ -9,7 +9,7 @@ from typing import Any
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.checking.report import Finding
-from statemigrate.inspect.trial.effects import changes, shown
+from statemigrate.inspect.trial.fields.effects import changes, shown
 from statemigrate.migration import BASE, ExampleValue, Migration, Step, Transform
 from statemigrate.migration.signatures import takes_key
 

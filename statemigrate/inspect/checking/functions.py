@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.effects import shown
+from statemigrate.inspect.trial.fields.effects import shown
 from statemigrate.inspect.trial.rewriting.small_tables import through_a_table
 from statemigrate.inspect.trial.trial import cause_of
 from statemigrate.migration import BASE, Migration

@@ -8,9 +8,9 @@ from statemigrate.formats import Format
 from statemigrate.formats.made_up import made_up_values
 from statemigrate.inspect.checking.report import Finding
 from statemigrate.inspect.report.dry_run import Loss
+from statemigrate.inspect.trial.fields.group import Group
+from statemigrate.inspect.trial.fields.losses import losses
 from statemigrate.inspect.trial.findings import Findings
-from statemigrate.inspect.trial.group import Group
-from statemigrate.inspect.trial.losses import losses
 from statemigrate.inspect.trial.trial import WAY_BACK, Trial
 from statemigrate.migration import BASE, Direction, Migration, Path, Step, Transform
 from statemigrate.migration.signatures import takes_key

@@ -13,10 +13,10 @@ from statemigrate.inspect.report.dry_run import (
     FamilyTrial,
     FieldEffect,
 )
-from statemigrate.inspect.trial.fates import Fate
-from statemigrate.inspect.trial.group import Group
-from statemigrate.inspect.trial.losses import constants, losses
-from statemigrate.inspect.trial.renames import add_renames, with_renames
+from statemigrate.inspect.trial.fields.fates import Fate
+from statemigrate.inspect.trial.fields.group import Group
+from statemigrate.inspect.trial.fields.losses import constants, losses
+from statemigrate.inspect.trial.fields.renames import add_renames, with_renames
 from statemigrate.migration import Step
 
 _GROUPS = 50

@@ -14,8 +14,8 @@ from statemigrate.errors import StartupError, values_hidden
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.inspect.report.dry_run import DryRunReport, Meetings, ScriptNote
 from statemigrate.inspect.trial.course import Course, courses
-from statemigrate.inspect.trial.effects import shown
 from statemigrate.inspect.trial.estimate import Pace, estimated
+from statemigrate.inspect.trial.fields.effects import shown
 from statemigrate.inspect.trial.findings import Findings, added
 from statemigrate.inspect.trial.rewriting.course import NewKeys, RewritingCourse
 from statemigrate.inspect.trial.task import Trying

@@ -9,12 +9,12 @@ from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.effects import changes, shown, shown_whole
+from statemigrate.inspect.trial.fields.effects import changes, shown, shown_whole
+from statemigrate.inspect.trial.fields.group import Group
+from statemigrate.inspect.trial.fields.renames import Renames
+from statemigrate.inspect.trial.fields.stages import Stages
 from statemigrate.inspect.trial.findings import Findings
-from statemigrate.inspect.trial.group import Group
-from statemigrate.inspect.trial.renames import Renames
 from statemigrate.inspect.trial.sizes import Sizes
-from statemigrate.inspect.trial.stages import Stages
 from statemigrate.migration import Path
 
 WAY_BACK = "the way back fails: "

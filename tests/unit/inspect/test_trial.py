@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Struct
-from statemigrate.inspect.trial.effects import shown
+from statemigrate.inspect.trial.fields.effects import shown
 from statemigrate.inspect.trial.findings import Findings, added
 from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Path

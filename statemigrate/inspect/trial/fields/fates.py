@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from statemigrate.errors import HIDDEN
 from statemigrate.formats import Format, Value
 from statemigrate.formats.schema.places import Place, places, values_at
-from statemigrate.inspect.trial.effects import shown
+from statemigrate.inspect.trial.fields.effects import shown
 
 
 @dataclass

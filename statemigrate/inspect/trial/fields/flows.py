@@ -9,7 +9,7 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.made_up import samples
 from statemigrate.formats.schema.places import Place, places, replaced, values_at
-from statemigrate.inspect.trial.fates import holds_something
+from statemigrate.inspect.trial.fields.fates import holds_something
 from statemigrate.migration import Step
 
 _MOST = 24

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.fates import Fate, Seen, Watch
-from statemigrate.inspect.trial.flows import Flows
+from statemigrate.inspect.trial.fields.fates import Fate, Seen, Watch
+from statemigrate.inspect.trial.fields.flows import Flows
 from statemigrate.migration import Path, Step
 
 Noted = list[tuple[list[Seen], list[Seen]]]

@@ -9,8 +9,8 @@ from typing import Any
 from statemigrate.formats import Value
 from statemigrate.formats.schema.nodes import Record
 from statemigrate.inspect.report.dry_run import Example, FieldEffect
-from statemigrate.inspect.trial.effects import record_in, shown
-from statemigrate.inspect.trial.group import Group
+from statemigrate.inspect.trial.fields.effects import record_in, shown
+from statemigrate.inspect.trial.fields.group import Group
 
 _BETWEEN = " \N{RIGHTWARDS ARROW} "
 _VARIES = "varies"

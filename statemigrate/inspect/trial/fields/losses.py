@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from statemigrate.formats.schema.places import is_within, places
 from statemigrate.inspect.report.dry_run import Constant, Loss
-from statemigrate.inspect.trial.fates import Fate
+from statemigrate.inspect.trial.fields.fates import Fate
 from statemigrate.migration import Step
 
 Fates = Mapping[tuple[int, str], Fate]
