@@ -17,7 +17,7 @@ from statemigrate.pages.live.rows import BUCKET, PACKED, pack, packed_output
 from statemigrate.pages.live.visits import PagedProcessor
 from statemigrate.pages.startup.checked import checked
 from statemigrate.pages.startup.initial import initial_state, with_bucket
-from statemigrate.processor.keys import check_grouping
+from statemigrate.processor.grouping import grouping_key
 from statemigrate.processor.workers import use_this_python
 
 if TYPE_CHECKING:
@@ -73,20 +73,20 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     check_spark_version(_OLDEST, "keep state in pages")
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
+    key = grouping_key(stream.schema, columns, argument="by")
     _check_pages(pages)
     _check_processor(processor)
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
     made = _struct(output)
-    positions = tuple(stream.columns.index(column) for column in columns)
     deployment = checked(
         processor,
         spark=stream.sparkSession,
         checkpoint=str(checkpoint),
         pages=pages,
-        key=_key(stream, positions),
-        key_columns=positions,
+        key=key,
+        key_columns=tuple(stream.columns.index(column) for column in columns),
         output=made,
         time_mode=mode,
     )
@@ -118,14 +118,6 @@ def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:
     return given.union(control).groupBy(BUCKET)
 
 
-def _key(stream: DataFrame, positions: Sequence[int]) -> StructType:
-    from pyspark.sql.types import StructType
-
-    key = StructType([stream.schema.fields[at] for at in positions])
-    check_grouping(key)
-    return key
-
-
 def _struct(output: StructType | str) -> StructType:
     # Spark's own parser: an output column may have any name, a state field may not.
     from pyspark.sql.types import StructType
@@ -149,14 +141,6 @@ def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:
             found=BUCKET,
             next_action=f"rename it: stream.withColumnRenamed({BUCKET!r}, ...)",
         )
-    for column in columns:
-        if names.count(column) != 1:
-            raise StartupError(
-                f"the stream cannot be grouped by {column}",
-                expected=f"one of its columns: {', '.join(names)}",
-                found=column,
-                next_action="name existing columns in by=",
-            )
     if not columns:
         raise StartupError(
             "the stream is grouped by no column",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import UnsupportedError, ValueMismatchError, shown
+from statemigrate.errors import ValueMismatchError, shown
 from statemigrate.processor.key_types import NULL, key_type
 
 if TYPE_CHECKING:
@@ -82,28 +82,3 @@ def shown_key(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[
     """A key's columns, for map state followed by those of the map's own key."""
     key, rest = keys.split(data)
     return key if user_keys is None else (*key, *user_keys.decode(rest))
-
-
-def check_grouping(schema: StructType) -> None:
-    """Raise `UnsupportedError` for a column that rows cannot be grouped by exactly.
-
-    Of some types Spark takes several values for one key: 0.0 and -0.0, or texts that a collation
-    holds equal.
-    """
-    for field in schema.fields:
-        name, collation = field.dataType.typeName(), getattr(field.dataType, "collation", _BINARY)
-        if name not in _GROUPING or collation != _BINARY:
-            raise UnsupportedError(
-                f"column {field.name} of type {field.dataType.simpleString()} cannot be a key here",
-                expected="boolean, an integer type, string, binary, date, timestamp or decimal",
-                found=field.dataType.simpleString(),
-                next_action="group by another column, or cast it to one of these types first",
-                column=field.name,
-            )
-
-
-_BINARY = "UTF8_BINARY"
-_GROUPING = (
-    *("boolean", "byte", "short", "integer", "long", "decimal"),
-    *("string", "binary", "date", "timestamp", "timestamp_ntz"),
-)

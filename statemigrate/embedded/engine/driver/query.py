@@ -41,8 +41,8 @@ from statemigrate.errors import StartupError
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
+from statemigrate.processor.grouping import grouping_key
 from statemigrate.processor.handle import declared_variables
-from statemigrate.processor.keys import check_grouping
 from statemigrate.processor.workers import check_workers, use_this_python
 
 if TYPE_CHECKING:
@@ -234,21 +234,9 @@ def _columns_of(
 
 
 def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
-    from pyspark.sql.types import StructType
-
+    key = grouping_key(rows, by, argument="groupBy")
     names = rows.fieldNames()
-    for column in by:
-        if names.count(column) != 1:
-            raise StartupError(
-                f"the stream cannot be grouped by {column}",
-                expected=f"one of its columns: {', '.join(names)}",
-                found=column,
-                next_action="name existing columns in groupBy=",
-            )
-    positions = tuple(names.index(column) for column in by)
-    key = StructType([rows.fields[position] for position in positions])
-    check_grouping(key)
-    return BatchSchema(rows, key, positions, output)
+    return BatchSchema(rows, key, tuple(names.index(column) for column in by), output)
 
 
 def _output_struct(output: StructType | str) -> StructType:
