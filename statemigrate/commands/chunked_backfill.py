@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.events import STEP
 from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
-from statemigrate.native.backfill import plan as planning
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.backfill.plan import BackfillPlan, plan_backfill
@@ -73,13 +72,17 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     return plan
 
 
-@wraps(planning.pause_backfill)
 def pause_backfill(checkpoint: str | Path) -> int:
-    """See `statemigrate.native.backfill.plan.pause_backfill`; the log is told."""
+    """Withdraw the chunks that the query has not taken yet; how many there were.
+
+    The query may be running, and finishes the chunk it is at. `backfill` resumes: what is
+    migrated already is not planned again. The checkpoint's log is told of it. Raises
+    `CheckpointError` for what is not a checkpoint, or where its log cannot be written.
+    """
     files = ChunkFiles(str(checkpoint))
     files.directory.require_query()
     require_writable(files.files)
-    withdrawn = planning.pause_backfill(checkpoint)
+    withdrawn = files.withdraw()
     if withdrawn:
         _tell(files, Stamp.of(Path.cwd()), "paused", {"withdrawn": str(withdrawn)})
     return withdrawn

@@ -7,11 +7,11 @@ import pytest
 from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_batch, tree
 from support.source_logs import CHUNKS, KINDS, file_log, source_files
 
+from statemigrate import pause_backfill
 from statemigrate.checkpoint.logs.sources import SourceLog
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.plan import pause_backfill
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.backfill.progress import BackfillListener
 
