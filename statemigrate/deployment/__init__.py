@@ -18,7 +18,12 @@ from statemigrate.deployment.plan import (
     migrates_unasked,
     plan_store,
 )
-from statemigrate.deployment.stored import Holds, StoredFamily, StoredStore
+from statemigrate.deployment.stored import (
+    Holds,
+    StoredFamily,
+    StoredStore,
+    applied_scripts,
+)
 
 __all__ = [
     "SETTINGS",
@@ -32,6 +37,7 @@ __all__ = [
     "StoredFamily",
     "StoredStore",
     "access_for",
+    "applied_scripts",
     "check_expiry",
     "check_scripted",
     "check_targets",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -87,3 +87,20 @@ class StoredStore:
             for each in document["families"]
         )
         return cls(document["kind"], families, document["applied"], document["user_key"])
+
+
+def applied_scripts(
+    lineage: Lineage, families: Sequence[StoredFamily], recorded: Mapping[str, str]
+) -> dict[str, str]:
+    """The checksums of the scripts that led to the newest family, as they were ``recorded``.
+
+    A script was applied if a value was stored with it, or with a later one: that it was deployed,
+    as a record says, is not enough, since its first batch may have failed.
+    """
+    known = [each.revision for each in families if each.revision in lineage]
+    newest = max(map(lineage.position, known), default=-1)
+    return {
+        each.revision: recorded.get(each.revision, each.checksum)
+        for each in lineage.migrations
+        if lineage.position(each.revision) <= newest
+    }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from native_pipeline import NativePipeline
 from pyspark.sql.streaming import StatefulProcessor
-from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES
+from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES, NESTED, NESTED_DDL
 
 import statemigrate
 from statemigrate.families import Span
@@ -88,6 +88,28 @@ class PagedPipeline(NativePipeline):
                     section = page.section(family, fingerprint(Struct(ddl)))
                     for each, value in section.scan(Span()):
                         yield number, family, codec.decode(each)[0], value, section.expiry(each)
+
+
+class TallyPages(PagedPipeline):
+    """A tally in pages, which tells of its families as `NativePipeline` does of its variables."""
+
+    formats: ClassVar[dict[str, str]] = {**FORMATS, FAMILIES[NESTED]: NESTED_DDL}
+
+    def moved_along(self, expected: Any, touched: Any, revision: str) -> None:
+        """A page migrates whole: with a key that was touched go the others of its page."""
+        keys = {f"k{number}" for number in touched}
+        for page in self.entries(self.formats).values():
+            held = {key for entries in page.values() for key in entries}
+            for key in held if held & keys else ():
+                expected.move(key, revision)
+
+    def all_state(self) -> dict[str, dict[Any, Any]]:
+        """By family with an entry in any page, the values by key."""
+        found: dict[str, dict[Any, Any]] = {}
+        for page in self.entries(self.formats).values():
+            for family, entries in page.items():
+                found.setdefault(family, {}).update(entries)
+        return found
 
 
 class _Storing(StatefulProcessor):

@@ -2,15 +2,11 @@
 
 import pytest
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline
+from paged_pipeline import TallyPages
 from tally import (
     AMOUNTS,
-    AMOUNTS_DDL,
     CENTS,
-    CENTS_DDL,
-    FAMILIES,
     NESTED,
-    NESTED_DDL,
     NESTED_SCRIPT,
     AmountsReader,
     AmountsTally,
@@ -23,43 +19,19 @@ from tally import (
 from statemigrate import migrated
 
 pytestmark = pytest.mark.spark
-FORMATS = {
-    FAMILIES[CENTS]: CENTS_DDL,
-    FAMILIES[AMOUNTS]: AMOUNTS_DDL,
-    FAMILIES[NESTED]: NESTED_DDL,
-}
 
 
-class InPages(PagedPipeline):
-    """As `NativePipeline` tells of its variables."""
-
-    def moved_along(self, expected, touched, revision):
-        """A page migrates whole: with a key that was touched go the others of its page."""
-        keys = {f"k{number}" for number in touched}
-        for page in self.entries(FORMATS).values():
-            held = {key for entries in page.values() for key in entries}
-            for key in held if held & keys else ():
-                expected.move(key, revision)
-
-    def all_state(self):
-        found = {}
-        for page in self.entries(FORMATS).values():
-            for family, entries in page.items():
-                found.setdefault(family, {}).update(entries)
-        return found
-
-
-@pytest.fixture(params=[NativePipeline, pytest.param(InPages, marks=pytest.mark.long)])
+@pytest.fixture(params=[NativePipeline, pytest.param(TallyPages, marks=pytest.mark.long)])
 def pipeline(request, spark, tmp_path):
     """A stream of tally rows with a checkpoint of its own."""
-    many = {"pages": 16} if request.param is InPages else {}
+    many = {"pages": 16} if request.param is TallyPages else {}
     return request.param(spark, tmp_path / "pipeline", **many)
 
 
 def process(pipeline, expected, rows, revision):
     """Let the model take a batch as the pipeline's kind of state does."""
     expected.process(rows, revision)
-    if isinstance(pipeline, InPages):
+    if isinstance(pipeline, TallyPages):
         pipeline.moved_along(expected, {int(row[0][1:]) for row in rows}, revision)
 
 
@@ -71,7 +43,7 @@ def holds(pipeline, expected, *live):
     """Whether the families have what the model says; pages list none that is empty."""
     stored, wanted = pipeline.all_state(), expected.stored(*live)
     assert without_empty(stored) == without_empty(wanted)
-    assert isinstance(pipeline, InPages) or stored.keys() == wanted.keys()
+    assert isinstance(pipeline, TallyPages) or stored.keys() == wanted.keys()
 
 
 def test_touched_values_are_migrated_and_the_others_stay(pipeline, scripts):
@@ -98,7 +70,7 @@ def test_a_read_migrates_too(pipeline, scripts):
     pipeline.deploy_natively(migrated(AmountsReader(), migrations=folder))
     for number in range(0, 12, 2):
         expected.move(f"k{number}", AMOUNTS)
-    if isinstance(pipeline, InPages):
+    if isinstance(pipeline, TallyPages):
         pipeline.moved_along(expected, range(0, 12, 2), AMOUNTS)
     holds(pipeline, expected, CENTS, AMOUNTS)
 

@@ -10,6 +10,7 @@ from statemigrate.deployment import (
     Settings,
     StoredFamily,
     StoredStore,
+    applied_scripts,
     family_name,
     plan_store,
 )
@@ -26,7 +27,6 @@ from statemigrate.native.live.envelope import ENVELOPE
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup.stored import applied_scripts
 
 
 def declared_by(lineage: Lineage, settings: Settings) -> Declared:
@@ -72,13 +72,9 @@ def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
 
 
 def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:
-    """What the checkpoint holds, by the revisions that any key's envelope has.
-
-    A script was applied if a value was stored with it, or with a later one: that it was deployed,
-    as the record says, is not enough, since its first batch may have failed.
-    """
+    """What the checkpoint holds, by the revisions that any key's envelope has."""
     families = tuple(_family(lineage, revision) for revision in revisions)
-    return StoredStore("value", families, applied_scripts(lineage, families, known))
+    return StoredStore("value", families, applied_scripts(lineage, families, known.applied))
 
 
 def _family(lineage: Lineage, revision: str) -> StoredFamily:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statemigrate.deployment import (
     Holds,
     StoredFamily,
     StoreFacts,
+    applied_scripts,
     family_name,
     is_family_of,
     revision_in,
@@ -80,7 +81,7 @@ class _Reading:
             {each.name: each.expires for each in listed},
             (*families, *unlisted),
             # What may have been made tells of scripts only where nothing is known to have been.
-            applied_scripts(lineage, families or unlisted, record),
+            applied_scripts(lineage, families or unlisted, record.applied),
         )
 
     def _unmigrated(self, store: str, variable: Variable) -> Lineage:
@@ -147,21 +148,6 @@ def _families(lineage: Lineage) -> list[str]:
 
 def _revision(lineage: Lineage, name: str) -> str:
     return revision_in(name) or lineage.oldest
-
-
-def applied_scripts(
-    lineage: Lineage, families: Sequence[StoredFamily], record: StoreRecord
-) -> dict[str, str]:
-    """The checksums of the scripts that led to the newest family."""
-    newest = max(
-        (lineage.position(each.revision) for each in families if each.revision in lineage),
-        default=-1,
-    )
-    return {
-        each.revision: record.applied.get(each.revision, each.checksum)
-        for each in lineage.migrations
-        if lineage.position(each.revision) <= newest
-    }
 
 
 def _forgotten(store: str, names: list[str], variables: Mapping[str, Variable]) -> StartupError:

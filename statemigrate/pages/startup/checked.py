@@ -13,6 +13,7 @@ from statemigrate.deployment import (
     Settings,
     StoredStore,
     StoreFacts,
+    applied_scripts,
     check_expiry,
     check_targets,
     is_family_of,
@@ -75,7 +76,7 @@ def checked(
         _check_place(left, record.pages, key, state.path)
         held = held_in(state.frame(VARIABLE), record.pages, key_fingerprint(key))
         tell_of_size(held, record.pages, state.path)
-        stored = _stored(left, held.families, state.path)
+        stored = _stored(left, held.families, lineages, state.path)
         _check_expiry(declared, stored, left)
         record = replace(record, stores=left.stores, expiring=left.expiring)
     plans = {
@@ -179,7 +180,10 @@ def _check_expiry(
 
 
 def _stored(
-    record: PagesRecord, held: Mapping[str, set[bytes]], path: str
+    record: PagesRecord,
+    held: Mapping[str, set[bytes]],
+    lineages: Mapping[str, Lineage],
+    path: str,
 ) -> dict[str, StoredStore]:
     """By store, the families that pages have entries of; a store of which none has is left out."""
     check_recorded(record, held, path)
@@ -188,8 +192,14 @@ def _stored(
         families = [each for each in store.families if each.name in held]
         if families:
             marked = tuple(replace(each, holds="something") for each in families)
-            found[name] = replace(store, families=marked)
+            found[name] = _applied(replace(store, families=marked), lineages.get(name))
     return found
+
+
+def _applied(store: StoredStore, lineage: Lineage | None) -> StoredStore:
+    if lineage is None:
+        return store
+    return replace(store, applied=applied_scripts(lineage, store.families, store.applied))
 
 
 def check_recorded(record: PagesRecord, held: Mapping[str, set[bytes]], path: str) -> None:
