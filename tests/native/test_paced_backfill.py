@@ -65,11 +65,11 @@ def wanted(pipeline):
     return pipeline.expected.stored(*families)
 
 
-def finish(pipeline, folder, processor=AmountsTally):
-    """Let the query run until the backfill is done."""
-    query = pipeline.start(pipeline.result(migrated(processor(), migrations=folder)))
+def finish(pipeline, folder, is_told=lambda: True):
+    """Let the query run until the backfill is done; one stopped before it tells so never does."""
+    query = pipeline.start(pipeline.result(migrated(AmountsTally(), migrations=folder)))
     try:
-        eventually(lambda: is_done(pipeline, folder, query))
+        eventually(lambda: is_done(pipeline, folder, query) and is_told())
     finally:
         query.stop()
     return query
@@ -117,14 +117,16 @@ def test_live_rows_and_chunks_end_with_every_key_migrated_once(spark, pipeline, 
     listener = BackfillListener(pipeline.checkpoint, figures.append)
     spark.streams.addListener(listener)
     try:
-        finish(pipeline, folder)
+        finish(pipeline, folder, lambda: sum(each.keys for each in figures) == plan.keys)
         found = check_cuts(pipeline, plan)
-        eventually(lambda: sum(each.keys for each in figures) == plan.keys)
     finally:
         spark.streams.removeListener(listener)
     pipeline.expected.drain(AMOUNTS)
     assert stored(pipeline) == wanted(pipeline)
     assert pipeline.handed_rows == pipeline.expected.output
+    taken = ChunkFiles(pipeline.checkpoint).log().taken
+    asked = sorted((taken[name], cut) for name, cut in cuts(pipeline).items())
+    assert [each.keys for each in figures] == [cut.entries for _, cut in asked]
     assert {(each.keys_planned, each.chunks) for each in figures} == {(plan.keys, None)}
     assert figures[-1].keys_asked == plan.keys
     status = backfill_status(pipeline.checkpoint, migrations=folder)

@@ -3,7 +3,9 @@
 import json
 import shutil
 from collections import Counter
+from itertools import accumulate
 
+import pyarrow.parquet as pq
 import pytest
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from native_pipeline import NativePipeline
@@ -27,6 +29,7 @@ import statemigrate
 from statemigrate import PageError, StartupError, UnsupportedError, migrated
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents.sealed import sealed
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 
 pytestmark = pytest.mark.spark
 
@@ -108,9 +111,10 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
     paged.feed(second)
     paged.deploy_natively(migrated(AmountsTally(), migrations=folder))
     expected.process(second, AMOUNTS)
-    left = [held["tally"] for held in paged.entries(FORMATS).values() if "tally" in held]
+    pages = paged.entries(FORMATS).items()
+    left = {number: held["tally"] for number, held in pages if "tally" in held}
     plan = statemigrate.backfill(paged.checkpoint, migrations=folder, keys_per_chunk=3)
-    entries = sum(map(len, left))
+    entries = sum(map(len, left.values()))
     assert (plan.keys, plan.pages, plan.families) == (entries, len(left), {"tally": entries})
     assert plan.chunks == -(-len(left) // 3) > 1
     status = statemigrate.backfill_status(paged.checkpoint, migrations=folder)
@@ -127,8 +131,11 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
         eventually(lambda: len(figures) == plan.chunks)
     finally:
         spark.streams.removeListener(listener)
-    assert sum(each.pages for each in figures) == len(left)
-    assert sum(each.keys for each in figures) == figures[-1].keys_asked == entries
+    chunks = [[len(left[page]) for page in chunk] for chunk in chunks_taken(paged)]
+    assert [each.pages for each in figures] == list(map(len, chunks))
+    assert [each.keys for each in figures] == list(map(sum, chunks))
+    assert [each.keys_asked for each in figures] == list(accumulate(map(sum, chunks)))
+    assert figures[-1].keys_asked == entries
     assert {(each.keys_planned, each.chunks) for each in figures} == {(entries, plan.chunks)}
     expected.drain(AMOUNTS)
     found = {}
@@ -140,6 +147,14 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
     status = statemigrate.backfill_status(paged.checkpoint, migrations=folder)
     assert (status.keys_left, status.consumed, status.waiting) == (0, plan.chunks, 0)
     assert status.keys_planned == entries
+
+
+def chunks_taken(pipeline):
+    """The numbers of the pages in each chunk, in the order in which batches had them."""
+    taken = ChunkFiles(pipeline.checkpoint).log().taken
+    place = pipeline.checkpoint / "statemigrate" / "control" / "chunks"
+    tables = [pq.read_table(place / name) for name in sorted(taken, key=taken.get)]
+    return [table.column("statemigrate_page").to_pylist() for table in tables]
 
 
 def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path):

@@ -7,6 +7,7 @@ file it takes in ``sources/``, and a batch's offset in ``offsets/`` says how far
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, 
 from statemigrate.checkpoint.logs.sources import SourceLog, files_taken
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
-from statemigrate.files.documents.shapes import VERSION, Maybe, check_shape
+from statemigrate.files.documents.shapes import VERSION, Maybe, Table, check_shape
 from statemigrate.files.opening import Place, open_files
 from statemigrate.native.backfill.pace import SHAPE, Pace
 from statemigrate.native.live.control import MARKER
@@ -40,6 +41,7 @@ _PLAN_SHAPE = {
     "pace": SHAPE,
     "families": Maybe([str], missing=True),
     "entries": Maybe(int, missing=True),
+    "entries_by_chunk": Maybe(Table(int), missing=True),
 }
 
 
@@ -51,7 +53,8 @@ class PlanRecord:
     ``offset`` is the control source's own before them: -1 if it had taken nothing yet. With a
     ``pace`` chunks are cut while the query runs, and ``chunks`` is 0. ``families`` are those whose
     keys were planned; None if a release wrote it that did not say. Where ``keys`` are pages,
-    ``entries`` are those in them; else None.
+    ``entries`` are those in them, and ``entries_by_chunk`` has those of each file, unless chunks
+    are cut while the query runs: then their names say it. Else both are None.
     """
 
     id: str
@@ -61,6 +64,7 @@ class PlanRecord:
     pace: Pace | None = None
     families: tuple[str, ...] | None = None
     entries: int | None = None
+    entries_by_chunk: Mapping[str, int] | None = None
 
     @property
     def counted(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -89,10 +89,14 @@ class OlderKeys:
             blocks = -(-self._total // KEYS_IN_BLOCK)
             self._write(f"{files.waiting}/{name}", query, blocks, ENTRIES)
         else:
-            self._write(f"{files.location}/{name}", query, -(-self._total // keys_per_chunk))
+            more = (ENTRIES,) if self._is_paged else ()
+            chunks = -(-self._total // keys_per_chunk)
+            self._write(f"{files.location}/{name}", query, chunks, *more)
         written = sum(each.startswith(f"{name}/") for each in files.written())
-        entries = self.left.keys if self._is_paged else None
-        plan = PlanRecord(name, self._total, written, offset, pace, tuple(self._counts), entries)
+        plan = PlanRecord(name, self._total, written, offset, pace, tuple(self._counts))
+        if self._is_paged:
+            by_chunk = self._by_chunk(f"{files.location}/{name}") if written else None
+            plan = replace(plan, entries=self.left.keys, entries_by_chunk=by_chunk)
         files.write_plan(plan)
         return plan
 
@@ -142,6 +146,16 @@ class OlderKeys:
         marked = split.select("key.*", functions.lit(query).alias(MARKER), *more)
         # A file appears when it is complete: Spark writes it elsewhere and renames it.
         marked.write.option("maxRecordsPerFile", 0).parquet(location)
+
+    def _by_chunk(self, location: str) -> dict[str, int]:
+        """How many entries are under the keys of each chunk file."""
+        from pyspark.sql import functions
+
+        assert self._kept is not None  # noqa: S101 - what was written is of families
+        spark = self._kept.sparkSession
+        chunks = spark.read.schema(f"{ENTRIES} BIGINT").parquet(location)
+        name = functions.col("_metadata.file_name").alias("name")
+        return dict(map(tuple, chunks.groupBy(name).sum(ENTRIES).collect()))
 
     def _place(self) -> Any:
         """A key's place, 0 to 1: each partition's keys are spread evenly over all of it.

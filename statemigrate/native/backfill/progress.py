@@ -173,43 +173,49 @@ class BackfillListener(StreamingQueryListener):
                 if end > start:
                     self._advance(event.progress.batchId, start, end, source.numInputRows)
 
-    def _advance(self, batch: int, start: int, end: int, keys: int) -> None:
+    def _advance(self, batch: int, start: int, end: int, rows: int) -> None:
         plan = self._files.plan()
         if plan is None or self._plan is None or plan.id != self._plan.id:
             self._plan, self._seen, self._first = plan, 0, start
             self._asked = 0 if plan is None else self._before(plan)
+        keys = rows if plan is None or plan.entries is None else self._entries(plan, start, end)
+        figures = self._figures(batch, end, keys, rows)
         self._seen += keys
-        figures = self._figures(batch, end, keys)
         self.latest = figures
         if self._report is not None:
             self._report(figures)
 
-    def _figures(self, batch: int, end: int, keys: int) -> BackfillFigures:
+    def _figures(self, batch: int, end: int, keys: int, rows: int) -> BackfillFigures:
         plan = self._plan
         if plan is None or not (plan.chunks or plan.pace):
-            return BackfillFigures(batch, keys, self._seen, end - self._first, None, None)
-        asked = _counted(plan, self._asked + self._seen)
-        more = asked - _counted(plan, self._asked + self._seen - keys)
-        consumed = end - plan.offset
-        pages = None if plan.entries is None else keys
-        if plan.pace is not None:
-            return BackfillFigures(batch, more, asked, consumed, plan.counted, None, pages)
-        consumed = min(consumed, plan.chunks)
-        return BackfillFigures(batch, more, asked, consumed, plan.counted, plan.chunks, pages)
+            return BackfillFigures(batch, keys, self._seen + keys, end - self._first, None, None)
+        before = min(self._asked + self._seen, plan.counted)
+        asked = min(before + keys, plan.counted)
+        consumed, chunks = end - plan.offset, None
+        if plan.pace is None:
+            consumed, chunks = min(consumed, plan.chunks), plan.chunks
+        pages = None if plan.entries is None else rows
+        return BackfillFigures(batch, asked - before, asked, consumed, plan.counted, chunks, pages)
 
     def _before(self, plan: PlanRecord) -> int:
         """The keys of a plan that were asked for before the first batch that was seen."""
+        if plan.entries is not None:
+            return self._entries(plan, plan.offset, self._first)
         if plan.pace is None:
             before = max(0, self._first - plan.offset)
             return round(plan.keys * before / plan.chunks) if plan.chunks else 0
-        taken = self._files.log().taken
+        return sum(cut.keys for cut in cuts_of(plan.id, self._taken(-1, self._first)).values())
+
+    def _entries(self, plan: PlanRecord, start: int, end: int) -> int:
+        """The entries in a plan's chunks that were taken with offsets after ``start``."""
+        taken = self._taken(start, end)
         cuts = cuts_of(plan.id, taken)
-        return sum(cut.keys for name, cut in cuts.items() if taken[name] <= self._first)
+        planned = plan.entries_by_chunk or {}
+        names = (name.removeprefix(f"{plan.id}/") for name in taken)
+        return sum(cut.entries for cut in cuts.values()) + sum(planned.get(n, 0) for n in names)
 
-
-def _counted(plan: PlanRecord, keys: int) -> int:
-    """How many of the plan's keys that is, as users count them, where ``keys`` were asked for."""
-    return round(plan.counted * min(keys, plan.keys) / plan.keys) if plan.keys else 0
+    def _taken(self, start: int, end: int) -> list[str]:
+        return [name for name, at in self._files.log().taken.items() if start < at <= end]
 
 
 def _offset(text: str | None) -> int:
