@@ -96,6 +96,19 @@ class BlockFamily(Protocol):
         """Remove entries, all of which are there."""
 
 
+@runtime_checkable
+class EncodedFamily(Protocol):
+    """A family of bytes of one format, for who makes them, and reads them, without plain values."""
+
+    format: Format
+
+    def get_encoded(self, key: Key) -> bytes | None:
+        """The bytes under ``key``, or None."""
+
+    def put_encoded(self, key: Key, data: bytes) -> None:
+        """Write bytes that ``format`` has made, or would make."""
+
+
 class ListFamily(Family[list[Value]], Protocol):
     """A family of list state: each value is the whole list of one key."""
 

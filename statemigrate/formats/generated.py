@@ -6,7 +6,7 @@ are, so no schema can have a word of its own in the code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,11 @@ class Source:
         name = self.name("c")
         self._constants[name] = value
         return name
+
+    def convert(self, field: str, converter: Callable[[Any], Any] | None) -> None:
+        """Write what converts a variable, unless it is None."""
+        if converter is not None:
+            self.line(f"if {field} is not None: {field} = {self.constant(converter)}({field})")
 
     def line(self, text: str) -> None:
         """Write a line of the function."""

@@ -22,7 +22,8 @@ def dictionary_maker(
     with source.function("def make(row):"):
         if fields:
             source.line(f"{''.join(f'{field}, ' for field in fields)} = row")
-        _convert(source, fields, converters)
+        for field, converter in zip(fields, converters, strict=True):
+            source.convert(field, converter)
         pairs = zip(names, fields, strict=True)
         entries = [f"{source.constant(name)}: {field}" for name, field in pairs]
         source.line(f"return {{{', '.join(entries)}}}")
@@ -39,14 +40,8 @@ def tuple_maker(
     with source.function("def make(value):"):
         for name, field in zip(names, fields, strict=True):
             source.line(f"{field} = value[{source.constant(name)}]")
-        _convert(source, fields, converters)
+        for field, converter in zip(fields, converters, strict=True):
+            source.convert(field, converter)
         source.line(f"return ({''.join(f'{field}, ' for field in fields)})")
     make: Callable[[dict[str, Any]], tuple[Any, ...]] = source.compiled("make")
     return make
-
-
-def _convert(source: Source, fields: Sequence[str], converters: Sequence[Convert | None]) -> None:
-    for field, convert in zip(fields, converters, strict=True):
-        if convert is not None:
-            call = f"{field} = {source.constant(convert)}({field})"
-            source.line(f"if {field} is not None: {call}")

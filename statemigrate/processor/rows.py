@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats import Value
+from statemigrate.formats import Format, Value
+from statemigrate.formats.avro.straight import Straight, straight_ways
 from statemigrate.formats.moments import local_of, utc_of
 from statemigrate.processor.intake import row_taker
 from statemigrate.processor.row_functions import dictionary_maker, tuple_maker
@@ -76,6 +77,17 @@ class RowCodec:
             next_action="pass a tuple with one element for each field of the state's schema",
             field="",
         )
+
+    def straight_ways(self, fmt: Format) -> Straight | None:
+        """What writes a tuple in a format, and what reads one, as the two do by plain values.
+
+        Either raises any `Exception` for what goes by plain values alone; None where all does.
+        """
+        written = zip(self.names, _converters(self.schema, _plain), strict=True)
+        read = zip(
+            self.names, _converters(self.schema, _row if self._rows else _tuple), strict=True
+        )
+        return straight_ways(fmt.schema, list(written), list(read))
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""

@@ -63,7 +63,7 @@ class RocksFamily:
         self._encode_many = fmt.encode_many
         self._decode = fmt.decode
         self._decode_many = fmt.decode_many
-        self._ahead: dict[bytes, Value | None] = {}
+        self._ahead: dict[bytes, bytes | None] = {}
         self._expected = self._reads = 0
 
     def read_ahead(self, keys: list[bytes]) -> None:
@@ -75,8 +75,7 @@ class RocksFamily:
         self._ahead = {}
         if 2 * self._reads >= self._expected:
             held = self._lookup.held(keys) if keys else {}
-            values = self._decode_many(list(held.values()))
-            self._ahead = dict.fromkeys(keys) | dict(zip(held, values, strict=True))
+            self._ahead = dict.fromkeys(keys) | held
         self._expected, self._reads = len(keys), 0
 
     def release(self) -> None:
@@ -86,12 +85,16 @@ class RocksFamily:
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
+        data = self.get_encoded(key)
+        return None if data is None else self._decode(data)
+
+    def get_encoded(self, key: bytes) -> bytes | None:
+        """See `statemigrate.families.EncodedFamily.get_encoded`."""
         self._reads += 1
         if key in self._ahead:
-            # Handed out once: the caller may change the value.
-            return self._ahead.pop(key)
-        data = self._waiting[key] if key in self._waiting else self._read(key)
-        return None if data is None else self._decode(data)
+            return self._ahead[key]
+        data: bytes | None = self._waiting[key] if key in self._waiting else self._read(key)
+        return data
 
     def contains(self, key: bytes) -> bool:
         """See `statemigrate.families.Family.contains`."""
@@ -106,7 +109,11 @@ class RocksFamily:
 
     def put(self, key: bytes, value: Value) -> None:
         """See `statemigrate.families.Family.put`."""
-        self._write_later(key, self._encode(value))
+        self.put_encoded(key, self._encode(value))
+
+    def put_encoded(self, key: bytes, data: bytes) -> None:
+        """See `statemigrate.families.EncodedFamily.put_encoded`."""
+        self._write_later(key, data)
         if self._ahead:
             self._ahead.pop(key, None)
 

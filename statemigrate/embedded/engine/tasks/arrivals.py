@@ -13,6 +13,7 @@ from typing import Any
 
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.row_classes import row_class
 
 _ROWS_A_SLICE = 1_024
 ReadAhead = Callable[[list[bytes]], None]
@@ -25,11 +26,9 @@ class Arrivals:
     """The rows of a partition, sorted by key, as PySpark's Rows."""
 
     def __init__(self, batches: Iterator[Any], schema: BatchSchema, read_ahead: ReadAhead) -> None:
-        from pyspark.sql import Row
-
         self.rows = 0
         self._batches = batches
-        self._names = Row(*schema.rows.fieldNames())
+        self._row = row_class(schema.rows.fieldNames())
         self._columns = schema.key_columns
         self._encode_many = KeyCodec(schema.key).encode_many
         self._read_ahead = read_ahead
@@ -52,21 +51,16 @@ class Arrivals:
         columns = [column.to_pylist() for column in batch.columns]
         keys = list(zip(*(columns[position] for position in self._columns), strict=True))
         exact = [_exact(batch.column(at), columns[at]) for at in self._columns]
-        identities = list(zip(*exact, strict=True))
+        identities = exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))
         distinct = dict(zip(identities, keys, strict=True))
         encoded = self._encode_many(list(distinct.values()))
         self._read_ahead(encoded)
-        known = dict(zip(distinct, zip(distinct.values(), encoded, strict=True), strict=True))
-        return zip(map(known.__getitem__, identities), self._rows(columns), strict=True)
-
-    def _rows(self, columns: list[list[Any]]) -> list[Any]:
-        """Rows as ``Row(*names)(*values)`` makes them, which takes three times as long."""
-        from pyspark.sql import Row
-
-        rows = list(map(tuple.__new__, repeat(Row), zip(*columns, strict=True)))
-        for row in rows:
-            row.__dict__["__fields__"] = self._names
-        return rows
+        known = zip(distinct.values(), encoded, strict=True)
+        rows = map(tuple.__new__, repeat(self._row), zip(*columns, strict=True))
+        if len(distinct) == len(keys):
+            return zip(known, rows, strict=True)
+        found = dict(zip(distinct, known, strict=True))
+        return zip(map(found.__getitem__, identities), rows, strict=True)
 
 
 def _exact(column: Any, values: list[Any]) -> list[Any]:

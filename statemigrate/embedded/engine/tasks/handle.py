@@ -9,7 +9,8 @@ from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
-from statemigrate.processor.variables import GroupingKey, dual_variable
+from statemigrate.processor.straight import straight_variable
+from statemigrate.processor.variables import GroupingKey
 
 
 class EmbeddedHandle(DualAccessHandle):
@@ -27,7 +28,7 @@ class EmbeddedHandle(DualAccessHandle):
     def over(cls, open_access: Callable[[Declared], DualAccess[Any]]) -> EmbeddedHandle:
         """The handle that opens each variable through its store's dual access."""
         key = GroupingKey()
-        handle = cls(lambda declared: dual_variable(declared, open_access(declared), key))
+        handle = cls(lambda declared: straight_variable(declared, open_access(declared), key))
         handle.key = key
         return handle
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from statemigrate.embedded.engine.tasks.report import REPORT, PartitionReport
+
+_AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
+"""Types of which PySpark hands values to Arrow without a look at them."""
+_TEXT = "string"
 
 
 class OutputRows:
@@ -14,8 +18,16 @@ class OutputRows:
     _ROWS_A_BATCH = 10_000
 
     def __init__(self, schema: Any) -> None:
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+        from pyspark.sql.types import StructField, StructType
+
         self._schema = schema
         self._rows: list[Any] = []
+        # Through the same conversion as the output, so that all batches have one Arrow schema.
+        nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
+        nothing = (None,) * len(nullable.fields)
+        self._nothing = LocalDataToArrowConversion.convert([nothing], nullable, False)
+        self._plain = PlainColumns(schema)
 
     def add(self, rows: Iterator[Any]) -> bool:
         """Collect rows; whether there are enough for a batch now."""
@@ -26,23 +38,47 @@ class OutputRows:
         """Yield what was collected since."""
         from pyspark.sql.conversion import LocalDataToArrowConversion
 
-        if not self._rows:
+        rows, self._rows = self._rows, []
+        if not rows:
             return
-        table = LocalDataToArrowConversion.convert(self._rows, self._schema, False)
-        self._rows = []
+        columns = self._plain.of(rows)
+        if columns is None:
+            table = LocalDataToArrowConversion.convert(rows, self._schema, False)
+        else:
+            table = type(self._nothing).from_arrays(columns, schema=self._nothing.schema)
         for batch in table.to_batches():
             yield _with_report(batch, None)
 
     def report(self, report: PartitionReport) -> Any:
         """The one-row batch that carries a partition's report."""
-        from pyspark.sql.conversion import LocalDataToArrowConversion
-        from pyspark.sql.types import StructField, StructType
+        return _with_report(self._nothing.to_batches()[0], report.to_json())
 
-        # Through the same conversion as the output, so that all batches have one Arrow schema.
-        nullable = StructType([StructField(f.name, f.dataType) for f in self._schema.fields])
-        nothing = (None,) * len(nullable.fields)
-        table = LocalDataToArrowConversion.convert([nothing], nullable, False)
-        return _with_report(table.to_batches()[0], report.to_json())
+
+class PlainColumns:
+    """Columns of values that PySpark would hand to Arrow as they are, without going by rows."""
+
+    def __init__(self, schema: Any) -> None:
+        kinds = [field.dataType.typeName() for field in schema.fields]
+        self._width = len(kinds)
+        self._texts = [at for at, kind in enumerate(kinds) if kind == _TEXT]
+        self._are_plain = all(
+            field.nullable and kind in (*_AS_THEY_ARE, _TEXT)
+            for field, kind in zip(schema.fields, kinds, strict=True)
+        )
+
+    def of(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]] | None:
+        """A column for each field; None for rows that have to be converted one by one."""
+        from pyspark.sql import Row
+
+        if not (self._are_plain and self._width and set(map(type, rows)) <= {tuple, Row}):
+            return None
+        if set(map(len, rows)) != {self._width}:
+            return None
+        columns = list(zip(*rows, strict=True))
+        for at in self._texts:
+            if not set(map(type, columns[at])) <= {str, type(None)}:
+                return None
+        return columns
 
 
 def _with_report(batch: Any, report: str | None) -> Any:

@@ -16,6 +16,7 @@ from statemigrate.formats.avro.compiled.leaf_reading import (
     read_raw,
     read_text,
 )
+from statemigrate.formats.avro.compiled.writing import Columns
 from statemigrate.formats.avro.lifting import freezing
 from statemigrate.formats.generated import Source
 from statemigrate.formats.schema.nodes import Array, Map, Node, Record, Union
@@ -36,6 +37,25 @@ def compiled_reader(record: Record) -> Callable[[bytes], dict[str, Any]]:
         source.line("if p != len(data): raise ValueError")
         source.line("return value")
     read: Callable[[bytes], dict[str, Any]] = source.compiled("read")
+    return read
+
+
+def compiled_row_reader(record: Record, columns: Columns) -> Callable[[bytes], tuple[Any, ...]]:
+    """The reader of a record as a tuple of its fields, in the order of ``columns``.
+
+    ``columns`` and what it raises are as for `compiled_row_writer` and `compiled_reader`.
+    """
+    source = Source(**KNOWN)
+    with source.function("def read(data):"):
+        source.line("p = 0")
+        values = {field.name: source.name("v") for field in record.fields}
+        for field in record.fields:
+            _Reading(source, 1).read(field.type, values[field.name])
+        source.line("if p != len(data): raise ValueError")
+        for name, converter in columns:
+            source.convert(values[name], converter)
+        source.line(f"return ({''.join(f'{values[name]}, ' for name, _ in columns)})")
+    read: Callable[[bytes], tuple[Any, ...]] = source.compiled("read")
     return read
 
 

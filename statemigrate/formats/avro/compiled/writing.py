@@ -10,7 +10,8 @@ Encoding"; tests compare them with fastavro's and with those of the writer that 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from statemigrate.formats.avro.compiled.leaf_writing import (
@@ -29,12 +30,33 @@ _DEPTH = 8
 _ZERO, _ONE = b"\x00", b"\x02"
 """The indexes of a union's two branches."""
 Encode = Callable[[Any], bytes]
+Columns = Sequence[tuple[str, Callable[[Any], Any] | None]]
 
 
 def compiled_writer(record: Record) -> Encode:
     """The writer of a record. It raises any `Exception` for what cannot be written as it is."""
     source = Source(**KNOWN)
     _function(source, "write", record)
+    write: Encode = source.compiled("write")
+    return write
+
+
+def compiled_row_writer(record: Record, columns: Columns) -> Encode:
+    """The writer of a record given as a tuple of its fields, in the order of ``columns``.
+
+    ``columns`` are the names of the record's fields with what converts their values, None aside.
+    It raises any `Exception` for what is no such tuple, and what cannot be written as it is.
+    """
+    source = Source(**KNOWN)
+    with source.function("def write(row):"):
+        source.line("if not isinstance(row, tuple): raise TypeError")
+        values = {name: source.name("v") for name, _ in columns}
+        source.line(f"({''.join(f'{each}, ' for each in values.values())}) = row")
+        for name, converter in columns:
+            source.convert(values[name], converter)
+        inner = _Writing(source, 1)
+        pieces = [inner.pieces(field.type, values[field.name]) for field in record.fields]
+        source.line(f"return {_joined(list(chain.from_iterable(pieces)))}")
     write: Encode = source.compiled("write")
     return write
 
