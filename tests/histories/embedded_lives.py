@@ -9,9 +9,8 @@ from typing import Any
 from expectations import Ledger
 from history import Life
 from native_lives import OUTPUT, NativeLives
-from processors import Doer
 
-from statemigrate import BackfillOptions, EmbeddedOptions, EmbeddedQuery, migrated
+from statemigrate import BackfillOptions, EmbeddedOptions, EmbeddedQuery
 
 _PARTITIONS = 2
 
@@ -33,17 +32,7 @@ class EmbeddedLives(NativeLives):
 
     def processor(self, life: Life, number: int) -> Any:
         """The life's code; what it is checked against comes with the query."""
-        made = self.code(Doer, life, number)
-        if life.code == "plain":
-            return made()
-        options = {
-            "migrations": self.scripts(life, number),
-            "targets": self.targets(life) if life.targets == "named" else None,
-            "write_on_read": life.write_on_read,
-        }
-        if life.wrapper == "class":
-            return migrated(**options)(made)()
-        return migrated(made(), **options)
+        return self.marked(life, number)
 
     def run(self, life: Life, processor: Any) -> None:
         """See `NativeLives.run`."""

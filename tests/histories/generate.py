@@ -54,6 +54,17 @@ def embedded_history(seed: int) -> History:
     return made
 
 
+def paged_history(seed: int) -> History:
+    """The same for state in pages, where a query has a control source from its first day."""
+    seeds = count(seed, _STRIDE)
+    made = next(s for s in (history(s, processes=True) for s in seeds) if s.key != "double")
+    made.in_pandas = False
+    for life in made.lives:
+        life.before = [each for each in life.before if each[0] not in ("adopt", "undo")]
+        life.checkpoint, life.early, life.backfill = "right", False, True
+    return made
+
+
 def _is_avro(made: History) -> bool:
     """Whether the embedded engine can hold it: keys without floats, values that Avro has."""
     return "double" not in (made.key, made.user_key) and not EXOTIC.keys() & made.types.values()

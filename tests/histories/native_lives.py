@@ -160,6 +160,20 @@ class NativeLives:
             return migrated(**options)(made)()
         return migrated(made(), **options)
 
+    def marked(self, life: Life, number: int) -> Any:
+        """The life's code for an engine that is told the checkpoint with the query."""
+        made = self.code(Doer, life, number)
+        if life.code == "plain":
+            return made()
+        options = {
+            "migrations": self.scripts(life, number),
+            "targets": self.targets(life) if life.targets == "named" else None,
+            "write_on_read": life.write_on_read,
+        }
+        if life.wrapper == "class":
+            return migrated(**options)(made)()
+        return migrated(made(), **options)
+
     def code(self, base: type[Doer], life: Life, number: int) -> Any:
         """The class that the user wrote for the life."""
         body = {
@@ -177,7 +191,11 @@ class NativeLives:
         grouped = stream.groupBy(*self.by)
         in_pandas = self.history.in_pandas
         call = grouped.transformWithStateInPandas if in_pandas else grouped.transformWithState
-        writer = call(processor, OUTPUT, "Update", "None").writeStream.outputMode("update")
+        self.write(call(processor, OUTPUT, "Update", "None"))
+
+    def write(self, result: Any) -> None:
+        """Have the sink take what the query gives, to the end of the input."""
+        writer = result.writeStream.outputMode("update")
         writer = writer.foreachBatch(self.sink).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.checkpoint)).start()
         assert query.awaitTermination(_TOO_LONG), "the query does not end"

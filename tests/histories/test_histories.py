@@ -2,8 +2,9 @@
 
 import pytest
 from embedded_lives import EmbeddedLives
-from generate import embedded_history, history
+from generate import embedded_history, history, paged_history
 from history import History, Life
+from paged_lives import PagedLives
 from session import Session
 from shrinking import shrunk
 from trial import Trial, WrongError, run
@@ -12,6 +13,7 @@ pytestmark = pytest.mark.spark
 
 SEEDS = [1, 3]
 EMBEDDED_SEEDS = [8]
+PAGED_SEEDS = [3]
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +31,21 @@ def test_a_history_is_right_in_every_key_after_every_life(session, tmp_path, see
 @pytest.mark.long
 @pytest.mark.parametrize("seed", EMBEDDED_SEEDS)
 def test_a_history_of_embedded_queries_is_right_in_every_key(session, tmp_path, seed):
-    made = embedded_history(seed)
+    made = _in_one_process(embedded_history(seed))
+    assert run(session, tmp_path / "history", made, engine=EmbeddedLives).values
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", PAGED_SEEDS)
+def test_a_history_of_pages_is_right_in_every_key(session, tmp_path, seed):
+    made = _in_one_process(paged_history(seed))
+    assert run(session, tmp_path / "history", made, engine=PagedLives).values
+
+
+def _in_one_process(made: History) -> History:
     for life in made.lives:
         life.end = ["sink", 1] if life.end and life.end[0] == "process" else life.end
-    assert run(session, tmp_path / "history", made, engine=EmbeddedLives).values
+    return made
 
 
 FEED = [[[0, [["set", 0]]], [1, [["set", 1]]]]]

@@ -1,6 +1,8 @@
 """A backfill whose chunks are cut while the query runs: sizes follow a share; no key is lost."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -251,3 +253,29 @@ def test_keys_of_every_type_are_in_a_chunk_as_they_are_in_a_block(spark, tmp_pat
     found = spark.read.schema(rows.schema).parquet(str(place / "chunks/plan"))
     assert found.orderBy("j").collect() == rows.collect()
     assert not list((place / "waiting").rglob("*.parquet"))
+
+
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from statemigrate import with_backfill
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+rows = spark.readStream.format("rate").load()
+with_backfill(rows, ["value"], checkpoint=Path(sys.argv[1]))
+java = SparkContext._gateway.proc
+os.kill(int(spark._jvm.java.lang.ProcessHandle.current().pid()), signal.SIGKILL)
+java.wait()
+print("over")
+"""
+
+
+@pytest.mark.long
+def test_where_spark_dies_first_python_ends_without_a_word_of_it(spark, tmp_path):
+    command = [sys.executable, "-c", DIES, str(tmp_path / "checkpoint")]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (0, "over\n")
+    assert "Traceback" not in ended.stderr

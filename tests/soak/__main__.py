@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soak.runner import soak
 
-ENGINES = ("embedded", "native", "embedded_queries")
+ENGINES = ("embedded", "native", "paged", "embedded_queries")
 
 
 def main() -> int:

@@ -7,4 +7,4 @@ from soak.native import NativeSoak
 
 def engine(folder: Path) -> NativeSoak:
     """See `soak.runner`."""
-    return NativeSoak(folder, is_embedded=True)
+    return NativeSoak(folder, "embedded")

@@ -21,15 +21,15 @@ _SHRINKING = 180  # seconds
 class NativeSoak:
     """Histories below a folder, all in one session of Spark.
 
-    ``is_embedded`` has them run by the embedded engine, as whole queries. ``HISTORY`` in the
+    ``state`` is where a query's state lives: "native", "embedded" or "paged". ``HISTORY`` in the
     environment, a line that a failure was printed with, is played in place of them all.
     """
 
-    def __init__(self, folder: Path, *, is_embedded: bool = False) -> None:
+    def __init__(self, folder: Path, state: str = "native") -> None:
         use_folders("histories", "native", "spark")
         from session import Session
 
-        self._is_embedded = is_embedded
+        self._state = state
         self._folder = folder
         self._session: Any = Session(folder / "warehouse")
 
@@ -47,23 +47,27 @@ class NativeSoak:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _made(self, seed: int) -> History:
-        from generate import embedded_history, history
+        import generate
         from history import History
 
         line = os.environ.get("HISTORY")
         if line:
             return History.of(line)
-        return embedded_history(seed) if self._is_embedded else history(seed, processes=True)
+        if self._state == "native":
+            return generate.history(seed, processes=True)
+        made = generate.embedded_history if self._state == "embedded" else generate.paged_history
+        return made(seed)
 
     def _played(self, made: History) -> tuple[Any, str | None]:
         from embedded_lives import EmbeddedLives
         from native_lives import NativeLives
+        from paged_lives import PagedLives
         from trial import Figures, WrongError, run
 
         figures = Figures()
-        engine = EmbeddedLives if self._is_embedded else NativeLives
+        engines = {"native": NativeLives, "embedded": EmbeddedLives, "paged": PagedLives}
         try:
-            run(self._session, self._folder / "history", made, figures, engine)
+            run(self._session, self._folder / "history", made, figures, engines[self._state])
         except WrongError as error:
             return figures, str(error)
         except Exception:

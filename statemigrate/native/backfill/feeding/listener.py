@@ -42,8 +42,8 @@ def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
         return
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-    # Spark that has died before Python tells nobody either.
-    with suppress(Py4JError):
+    # Spark that has died before Python tells nobody either: then no answer comes, or no connection.
+    with suppress(Py4JError, ConnectionError):
         spark.streams.removeListener(listener)
         # What is being told right now is answered yet.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_ANSWERED)
