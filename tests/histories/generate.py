@@ -19,7 +19,8 @@ _ODD = 0.3
 
 def history(seed: int, *, lives: int | None = None, processes: bool = False) -> History:
     """The history of a seed; with ``processes`` Spark's own process may be killed in it."""
-    return _Generator(Random(seed), processes).history(lives)
+    made = _Generator(Random(seed), processes).history(lives)
+    return _with_shares(made, Random(f"shares of {seed}")) if processes else made
 
 
 def keys_for(made: History) -> list[int]:
@@ -62,6 +63,14 @@ def paged_history(seed: int) -> History:
     for life in made.lives:
         life.before = [each for each in life.before if each[0] not in ("adopt", "undo")]
         life.checkpoint, life.early, life.backfill = "right", False, True
+    return made
+
+
+def _with_shares(made: History, random: Random) -> History:
+    """Some of the plans are cut while the query runs."""
+    for action in (each for life in made.lives for each in life.before):
+        if action[0] == "plan" and random.random() < 0.4:
+            action.append(random.choice([0.1, 0.5, 0.9]))
     return made
 
 

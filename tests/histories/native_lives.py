@@ -119,7 +119,7 @@ class NativeLives:
         doing: dict[str, Callable[[], Any]] = {
             "plan": lambda: backfill(
                 self.checkpoint, migrations=self.scripts(life, number),
-                targets=self.targets(life), keys_per_chunk=given[0], spark=self.spark,
+                targets=self.targets(life), spark=self.spark, **_size(given),
             ),
             "pause": lambda: pause_backfill(self.checkpoint),
             "adopt": lambda: adopt(str(self.checkpoint), apply=True, stopped=True, wait=0),
@@ -256,6 +256,12 @@ class NativeLives:
         at = self.checkpoint / folder
         files = at.iterdir() if at.is_dir() else ()
         return {int(each.name): each for each in files if each.name.isdecimal()}
+
+
+def _size(given: list[Any]) -> dict[str, Any]:
+    """How a plan is cut: into chunks of so many keys, or while the query runs, by a share."""
+    keys_per_chunk, *share = given
+    return {"share": share[0]} if share else {"keys_per_chunk": keys_per_chunk}
 
 
 def _remove(path: Path) -> None:
