@@ -28,11 +28,22 @@ class StuckTally(AmountsTally):
         return super().handleInputRows(key, iter(held), timer_values)
 
 
+class SeededTally(AmountsTally):
+    """Refuses a worker whose hashes are not the driver's."""
+
+    def __init__(self):
+        self.hash = hash("k1")
+
+    def init(self, handle):
+        assert hash("k1") == self.hash
+        super().init(handle)
+
+
 def main(root: Path, folder: str, where: str = "", how: str = "") -> None:
     spark = local_session(root / "warehouse")
     if where == "pages":
         pages = PagedPipeline(spark, root / "pipeline", pages=PAGES)
-        processor = StuckTally() if how == "stuck" else AmountsTally()
+        processor = StuckTally() if how == "stuck" else SeededTally()
         pages.deploy_natively(migrated(processor, migrations=folder))
         return
     pipeline = NativePipeline(spark, root / "pipeline")

@@ -112,6 +112,14 @@ class TallyPages(PagedPipeline):
         return found
 
 
+def check_families(pipeline: Any, expected: Any, *live: str) -> None:
+    """Whether each family has what the model says; pages list none that is empty."""
+    wanted = expected.stored(*live)
+    if isinstance(pipeline, TallyPages):
+        wanted = {name: values for name, values in wanted.items() if values}
+    assert pipeline.all_state() == wanted
+
+
 class _Storing(StatefulProcessor):
     """Keeps what it is given, as pages are kept."""
 

@@ -33,6 +33,7 @@ from statemigrate.native.backfill.chunk_files import ChunkFiles
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
 PROGRAM = Path(__file__).parent / "killed_deployment.py"
+SEED = {"PYTHONHASHSEED": "4711"}
 FIRST = batch("first", range(120))
 LATER = [batch("second", range(0, 130, 3)), batch("third", range(60, 100))]
 
@@ -167,7 +168,8 @@ def kill_at(point, root, *arguments):
     paths = os.pathsep.join([killing, os.environ["PYTHONPATH"]])
     process = subprocess.run(
         [sys.executable, str(PROGRAM), str(root), *arguments],
-        env={**os.environ, "KILL_AT": json.dumps(order), "PYTHONPATH": paths},
+        # Every run has another order of hashes than the one after it.
+        env={**os.environ, **{"KILL_AT": json.dumps(order), "PYTHONPATH": paths}, **SEED},
         # The point ends its whole session.
         start_new_session=True,
         capture_output=True,

@@ -5,9 +5,9 @@ import os
 import pytest
 from control_pipeline import AmountsInPandas, CentsInPandas, ControlPipeline, StrictAmounts
 from function_deployments import Deployments
+from paged_pipeline import PagedPipeline, TallyPages, check_families
 from pipelines import PARTITIONS
 from pyspark.errors import StreamingQueryException
-from support.sessions import spark_version
 from support.waiting import eventually
 from tally import (
     AMOUNTS,
@@ -22,9 +22,6 @@ from tally import (
     batch,
 )
 from tally_functions import envelopes
-from test_list_and_map_state import FIRST, both_counts, both_words
-from test_list_and_map_state import folder as word_scripts  # noqa: F401 - a fixture
-from words import LIST, MAP, OUTPUT, ROWS, Model, NewWords, NewWordsInPandas, Words, WordsInPandas
 
 from statemigrate import (
     BackfillListener,
@@ -34,14 +31,21 @@ from statemigrate import (
     migrated,
     pause_backfill,
 )
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 
 pytestmark = pytest.mark.spark
 
 BASE = {"tally": CENTS}
+ON_BOTH = pytest.mark.parametrize(
+    "tally", ["native", pytest.param("paged", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture
-def tally(spark, tmp_path) -> ControlPipeline:
+def tally(request, spark, tmp_path):
+    """A query on Spark's own state, or on so few pages that each has several keys."""
+    if getattr(request, "param", "native") == "paged":
+        return TallyPages(spark, tmp_path / "pipeline", pages=16)
     return ControlPipeline(spark, tmp_path / "pipeline")
 
 
@@ -53,6 +57,15 @@ def begun(pipeline, keys, processor=None) -> Expected:
     pipeline.deploy_natively(processor or CentsTally())
     expected.process(rows, CENTS)
     return expected
+
+
+def is_paged(pipeline):
+    return isinstance(pipeline, PagedPipeline)
+
+
+def per_chunk(pipeline, keys):
+    """So many keys a chunk that there are as many chunks where a few of them are in a page."""
+    return -(-keys // 3) if is_paged(pipeline) else keys
 
 
 def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
@@ -113,30 +126,37 @@ def test_a_busy_query_migrates_beside_live_rows_of_the_same_keys(tally, scripts,
     assert tally.handed_rows == expected.output
 
 
+@ON_BOTH
 def test_available_now_drains_what_was_planned_and_three_revisions_end_in_one(tally, scripts):
     scripts.write()
     expected = begun(tally, range(30))
-    rows = batch("second", range(10, 40))
+    rows = batch("second", [29, *range(30, 40)] if is_paged(tally) else range(10, 40))
     tally.feed(rows)
     tally.deploy_natively(migrated(AmountsTally(), migrations=scripts.directory))
     expected.process(rows, AMOUNTS)
+    if is_paged(tally):
+        tally.moved_along(expected, range(29, 40), AMOUNTS)
     folder = scripts.write(nested=NESTED_SCRIPT)
-    plan = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=20)
-    assert plan == BackfillPlan(40, 2, {"tally": 10, f"tally@{AMOUNTS}": 30}, 0)
+    plan = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=per_chunk(tally, 24))
+    stored = expected.stored(CENTS, AMOUNTS)
+    assert plan.families == {name: len(values) for name, values in stored.items()}
+    assert min(plan.families.values()) > 0
+    assert (plan.keys, plan.chunks, plan.withdrawn) == (40, 2, 0)
     processor = migrated(NestedTally(), migrations=folder)
     query = tally.start(tally.result(processor), availableNow=True)
     assert query.awaitTermination(60)
     expected.drain(NESTED)
-    assert tally.all_state() == expected.stored(CENTS, AMOUNTS, NESTED)
+    check_families(tally, expected, CENTS, AMOUNTS, NESTED)
     assert tally.handed_rows == expected.output
     assert backfill(tally.checkpoint, migrations=folder).keys == 0
 
 
 @pytest.mark.long
+@ON_BOTH
 def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(40))
-    backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
+    backfill(tally.checkpoint, migrations=folder, keys_per_chunk=per_chunk(tally, 11))
     tally.fail_on = {2}
     with pytest.raises(StreamingQueryException):
         tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))
@@ -148,15 +168,18 @@ def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     assert pause_backfill(tally.checkpoint) == 0
     paused = backfill_status(tally.checkpoint, migrations=folder)
     assert (paused.keys_left, paused.chunks, paused.waiting) == (status.keys_left, 0, 0)
-    assert len(tally.chunks()) == 1, "only the chunk being processed is kept"
-    again = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=11)
+    assert len(ChunkFiles(tally.checkpoint).written()) == 1, (
+        "only the chunk being processed is kept"
+    )
+    again = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=per_chunk(tally, 11))
     assert again.keys == status.keys_left
     tally.deploy_natively(migrated(StrictAmounts(), migrations=folder))
     expected.drain(AMOUNTS)
-    assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
+    check_families(tally, expected, CENTS, AMOUNTS)
     assert tally.handed_rows == expected.output
 
 
+@ON_BOTH
 def test_planning_and_pausing_while_the_query_runs(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(60))
@@ -173,12 +196,13 @@ def test_planning_and_pausing_while_the_query_runs(tally, scripts):
     finally:
         query.stop()
     expected.drain(AMOUNTS)
-    assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
+    check_families(tally, expected, CENTS, AMOUNTS)
     assert tally.handed_rows == expected.output
     assert backfill_status(tally.checkpoint, migrations=folder).is_finished
 
 
 @pytest.mark.long
+@ON_BOTH
 def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(12))
@@ -188,74 +212,14 @@ def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, sc
     os.utime(chunk, (later, later))
     tally.deploy_natively(migrated(AmountsTally(), migrations=folder))
     expected.drain(AMOUNTS)
-    assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
+    check_families(tally, expected, CENTS, AMOUNTS)
     # Sixty days older than the newest file the source has seen.
     backfill(tally.checkpoint, migrations=folder, targets=BASE, keys_per_chunk=6)
     tally.deploy_natively(migrated(CentsTally(), migrations=folder, targets=BASE))
     expected.drain(CENTS)
-    assert tally.all_state() == expected.stored(CENTS, AMOUNTS)
+    check_families(tally, expected, CENTS, AMOUNTS)
     status = backfill_status(tally.checkpoint, migrations=folder, targets=BASE)
     assert (status.keys_left, status.chunks, status.consumed) == (0, 2, 2)
-
-
-@pytest.fixture
-def words(spark, tmp_path) -> ControlPipeline:
-    return ControlPipeline(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)
-
-
-@pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
-@pytest.mark.long
-@pytest.mark.parametrize(("old", "new"), [(Words, NewWords), (WordsInPandas, NewWordsInPandas)])
-def test_lists_and_maps_are_drained(words, word_scripts, old, new):  # noqa: F811 - the fixture
-    model = Model()
-    words.in_pandas = new is NewWordsInPandas
-    words.feed(FIRST)
-    base = {"words": "base", "counts": "base"}
-    words.deploy_natively(migrated(old(), migrations=word_scripts, targets=base))
-    model.run(FIRST)
-    plan = backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
-    assert plan == BackfillPlan(9, 2, {"words": 9, "counts": 9}, 0)
-    live = [("k0", "new", "add"), ("k1", "c", "remove"), ("k8", "fresh", "add")]
-    words.feed(live)
-    words.deploy_natively(migrated(new(), migrations=word_scripts))
-    model.run(live)
-    lists, unmigrated = both_words(words)
-    assert lists == {key: each for key, each in model.words.items() if each}
-    assert not unmigrated
-    counts, old_counts = both_counts(words)
-    assert counts == {key: each for key, each in model.counts.items() if each}
-    assert not old_counts
-
-
-KINDS = {"words": "list", "counts": "map"}
-POISON = '    if value["word"] == "c":\n        raise ValueError("no c")\n'
-
-
-@pytest.mark.long
-def test_quarantine_keeps_what_does_not_migrate_and_goes_on(words, word_scripts):  # noqa: F811
-    for script in (word_scripts / "versions").glob("*.py"):
-        text = script.read_text()
-        script.write_text(text.replace("upgrade(value):\n", f"upgrade(value):\n{POISON}"))
-    words.feed(FIRST)
-    words.deploy_natively(Words())
-    before = {name: words.state(name, kind) for name, kind in KINDS.items()}
-    backfill(words.checkpoint, migrations=word_scripts, keys_per_chunk=5)
-    words.deploy_natively(migrated(NewWords(), migrations=word_scripts, on_error="quarantine"))
-    # A list with a c stays whole; of a map only the entry.
-    good = ["k9"]
-    lists = words.state("words", "list")
-    assert lists == {key: each for key, each in before["words"].items() if key not in good}
-    assert set(words.state(f"words@{LIST}", "list")) == set(good)
-    assert words.state("counts", "map") == {
-        key: {"c": entries["c"]} for key, entries in before["counts"].items() if "c" in entries
-    }
-    assert {key: set(each) for key, each in words.state(f"counts@{MAP}", "map").items()} == {
-        key: set(entries) - {"c"} for key, entries in before["counts"].items()
-    }
-    status = backfill_status(words.checkpoint, migrations=word_scripts)
-    assert status.is_finished
-    assert status.quarantined == status.keys_left == 8
-    assert status.families == {"words": 8, "counts": 8}
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from control_pipeline import ControlPipeline
-from paged_pipeline import TallyPages
+from paged_pipeline import TallyPages, check_families
 from pyspark.errors import AnalysisException, StreamingQueryException
 from support.waiting import eventually
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
@@ -48,9 +48,6 @@ class Nightly(Nights, ControlPipeline):
         """Those of the processor; Spark has others for its timers."""
         return {name for name in super().variables() if not name.startswith("$")}
 
-    def holds(self, *live):
-        assert self.all_state() == self.expected.stored(*live)
-
 
 @dataclass
 class NightlyOnPages(Nights, TallyPages):
@@ -60,10 +57,6 @@ class NightlyOnPages(Nights, TallyPages):
 
     def stream(self):
         return self.limited()
-
-    def holds(self, *live):
-        wanted = self.expected.stored(*live)
-        assert self.all_state() == {name: each for name, each in wanted.items() if each}
 
 
 @pytest.fixture
@@ -112,14 +105,14 @@ def test_a_nightly_run_drains_what_is_planned_and_the_next_drops_what_is_empty(n
     for rows in reversed(live):
         nightly.expected.process(rows, AMOUNTS)
     nightly.expected.drain(AMOUNTS)
-    nightly.holds(CENTS, AMOUNTS)
+    check_families(nightly, nightly.expected, CENTS, AMOUNTS)
 
     nightly.handed.clear()
     if isinstance(nightly, Nightly):
         nightly.night(code(nightly))
         assert [rows for _, rows in nightly.handed] == [[]], "a batch without a row"
         nightly.handed.clear()
-    nightly.holds(AMOUNTS)
+    check_families(nightly, nightly.expected, AMOUNTS)
     nightly.night(code(nightly))
     assert not nightly.handed, "and nothing runs for nothing"
     status = backfill_status(nightly.checkpoint, migrations=code.folder)
@@ -141,7 +134,7 @@ def test_once_takes_all_chunks_in_one_batch_and_after_a_kill_only_the_killed_one
     for rows in live:
         nightly.expected.process(rows, AMOUNTS)
     nightly.expected.drain(AMOUNTS)
-    nightly.holds(CENTS, AMOUNTS)
+    check_families(nightly, nightly.expected, CENTS, AMOUNTS)
     assert nightly.handed_rows == nightly.expected.output - nightly.before
 
 
@@ -174,7 +167,7 @@ def test_what_is_planned_during_a_nightly_run_waits_for_the_next(nightly, code):
     assert len([keys for _, keys in nightly.night(code(nightly)) if keys]) == 2
     nightly.expected.process(live, AMOUNTS)
     nightly.expected.drain(AMOUNTS)
-    nightly.holds(CENTS, AMOUNTS)
+    check_families(nightly, nightly.expected, CENTS, AMOUNTS)
 
 
 @dataclass
@@ -225,13 +218,13 @@ def test_spark_goes_on_in_processing_time_unless_batches_without_data_are_off(
     finally:
         query.stop()
     nightly.expected.drain(AMOUNTS)
-    nightly.holds(CENTS, AMOUNTS)
+    check_families(nightly, nightly.expected, CENTS, AMOUNTS)
     spark.conf.set(WITHOUT_DATA, "false")
     try:
         nightly.night(code(nightly))
     finally:
         spark.conf.unset(WITHOUT_DATA)
-    nightly.holds(AMOUNTS)
+    check_families(nightly, nightly.expected, AMOUNTS)
 
 
 def test_a_continuous_query_with_state_is_refused_by_spark(nightly, code):
@@ -239,4 +232,4 @@ def test_a_continuous_query_with_state_is_refused_by_spark(nightly, code):
     writer = writer.option("checkpointLocation", str(nightly.checkpoint))
     with pytest.raises(AnalysisException, match="ontinuous"):
         writer.trigger(continuous="1 second").start()
-    nightly.holds(CENTS)
+    check_families(nightly, nightly.expected, CENTS)
