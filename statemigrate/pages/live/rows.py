@@ -1,12 +1,15 @@
 """Many rows in one value, on their way to a page's visit and back.
 
 Between Java and Python a value costs microseconds and a column next to nothing. So the rows of a
-bucket travel as one Arrow batch in a binary column, and what the processor made of them as a list.
+bucket travel as one value in a binary column, and what the processor made of them as a list. Rows
+of plain types are written as Python writes its own, which costs a tenth of an Arrow batch where a
+bucket has a row or two; those of other types are an Arrow batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import marshal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 BUCKET = "statemigrate_page"
 """The column that the query groups by: the number of the page."""
 PACKED = f"{BUCKET} INT, layout BINARY, rows BINARY"
+_PLAIN = b"plain"
+"""Before the names of the columns, where the rows are columns of Python's values."""
+_MARSHAL = 2
+"""The version of Python's format that looks for no value twice: most are there once."""
 _FLAT = ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary")
 
 
@@ -40,14 +47,31 @@ def _packed(batch: Any) -> Any:
     ordered = buckets[order]
     rows = batch.select(batch.schema.names[:-1]).take(pa.array(order))
     starts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()
-    ends = [*starts[1:], batch.num_rows]
-    parts = [
-        rows.slice(start, end - start).serialize().to_pybytes()
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    layout = [rows.schema.serialize().to_pybytes()] * len(parts)
-    columns = [pa.array(ordered[starts]), pa.array(layout), pa.array(parts)]
+    spans = list(zip(starts, [*starts[1:], batch.num_rows], strict=True))
+    plain = all(map(_is_plain, rows.schema.types))
+    layout, parts = (_in_python if plain else _in_arrow)(rows, spans)
+    columns = [pa.array(ordered[starts]), pa.array([layout] * len(parts)), pa.array(parts)]
     return pa.RecordBatch.from_arrays(columns, names=[BUCKET, "layout", "rows"])
+
+
+def _in_python(rows: Any, spans: Sequence[tuple[int, int]]) -> tuple[bytes, list[bytes]]:
+    columns = [_values(column) for column in rows.columns]
+    parts = [
+        marshal.dumps([column[start:end] for column in columns], _MARSHAL) for start, end in spans
+    ]
+    return _PLAIN + marshal.dumps(rows.schema.names, _MARSHAL), parts
+
+
+def _in_arrow(rows: Any, spans: Sequence[tuple[int, int]]) -> tuple[bytes, list[bytes]]:
+    parts = [rows.slice(start, end - start).serialize().to_pybytes() for start, end in spans]
+    return rows.schema.serialize().to_pybytes(), parts
+
+
+def _is_plain(kind: Any) -> bool:
+    from pyarrow import types
+
+    is_one = (types.is_string, types.is_integer, types.is_boolean, types.is_floating)
+    return any(each(kind) for each in (*is_one, types.is_large_string, types.is_binary))
 
 
 class Unpacking:
@@ -58,14 +82,13 @@ class Unpacking:
         self._keys = keys
         self._layout = b""
         self._schema: Any = None
+        self._names: list[str] = []
 
     def by_key(self, packed: Iterable[Any]) -> Iterable[tuple[bytes, list[Any]]]:
         """The bytes of each key with its Rows, from rows of `PACKED`."""
         groups: dict[Any, list[Any]] = {}
-        for each in packed:
-            batch = self._read(each.layout, each.rows)
-            columns = [_values(column) for column in batch.columns]
-            keys = [_exact(batch.column(at), columns[at]) for at in self._key_columns]
+        for _, layout, data, *_ in packed:
+            columns, keys = self._read(layout, data)
             identities = keys[0] if len(keys) == 1 else zip(*keys, strict=True)
             for identity, row in zip(identities, self._rows(columns), strict=True):
                 held = groups.get(identity)
@@ -78,21 +101,40 @@ class Unpacking:
     def _encoded(self, row: Any) -> bytes:
         return self._keys.encode(tuple([row[at] for at in self._key_columns]))
 
-    def _read(self, layout: bytes, rows: bytes) -> Any:
+    def _read(self, layout: bytes, data: bytes) -> tuple[list[list[Any]], list[list[Any]]]:
+        """The columns, and those of the key as values that are equal where their bytes are."""
+        if layout != self._layout:
+            self._turn(layout)
+        if self._schema is None:
+            # Not state: `pack` wrote it for this very batch, with the same Python.
+            columns = marshal.loads(data)  # noqa: S302
+            return columns, [columns[at] for at in self._key_columns]
+        return self._read_arrow(data)
+
+    def _read_arrow(self, data: bytes) -> tuple[list[list[Any]], list[list[Any]]]:
         import pyarrow as pa
 
-        if layout != self._layout:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
+        columns = [_values(column) for column in batch.columns]
+        return columns, [_exact(batch.column(at), columns[at]) for at in self._key_columns]
+
+    def _turn(self, layout: bytes) -> None:
+        import pyarrow as pa
+
+        self._layout, self._schema = layout, None
+        if layout.startswith(_PLAIN):
+            self._names = marshal.loads(layout[len(_PLAIN) :])  # noqa: S302
+        else:
             self._schema = pa.ipc.read_schema(pa.py_buffer(layout))
-            self._layout = layout
-        return pa.ipc.read_record_batch(pa.py_buffer(rows), self._schema)
+            self._names = list(self._schema.names)
 
     def _rows(self, columns: list[list[Any]]) -> Iterator[Any]:
         from pyspark.sql import Row
 
-        names = list(self._schema.names)
+        # As Spark makes them, with the names in a list that all rows share.
+        names = list(self._names)
         make: Callable[[Any], Any] = partial(tuple.__new__, Row)
         for row in map(make, zip(*columns, strict=True)):
-            # As Spark makes them, with the names in a list that all rows share.
             row.__fields__ = names
             yield row
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from statemigrate.errors import PageError
 
@@ -24,8 +24,7 @@ _EXPIRES, _OUTSIDE = 1, 2
 _LENGTH, _MOMENT = 4, 8
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Which page it is: one of ``pages``, for keys whose columns have the fingerprint ``keys``."""
 
     pages: int
@@ -33,8 +32,7 @@ class Place:
     keys: bytes
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """One family in a page: how much it has, and the fingerprint of the format of its values."""
 
     name: str
