@@ -53,13 +53,15 @@ class Arrived:
         at = first.__fields__.index(MARKER)
         names = [*first.__fields__[:at], *first.__fields__[at + 1 :]]
         for row in rows:
-            if row[at] is None:
+            # A Row looks into every index that it is asked for.
+            values = tuple(row)
+            if values[at] is None:
                 # As Spark makes them, with the names in a list that all rows share.
-                mine = tuple.__new__(Row, (*row[:at], *row[at + 1 :]))
+                mine = tuple.__new__(Row, values[:at] + values[at + 1 :])
                 mine.__fields__ = names
                 yield mine
             else:
-                self._asked.add(row[at])
+                self._asked.add(values[at])
 
     def _frames(self, frames: Iterator[Any]) -> Iterator[Any]:
         for frame in frames:

@@ -99,7 +99,9 @@ class Unpacking:
         return ((self._encoded(rows[0]), rows) for rows in groups.values())
 
     def _encoded(self, row: Any) -> bytes:
-        return self._keys.encode(tuple([row[at] for at in self._key_columns]))
+        # A Row looks into every index that it is asked for.
+        values = tuple(row)
+        return self._keys.encode([values[at] for at in self._key_columns])
 
     def _read(self, layout: bytes, data: bytes) -> tuple[list[list[Any]], list[list[Any]]]:
         """The columns, and those of the key as values that are equal where their bytes are."""

@@ -151,7 +151,8 @@ class PagedProcessor(StatefulProcessor):
         columns = self._deployment.key_columns
         for data, rows in self._kept.watched(self._incoming.by_key(arrived)):
             self._key.data = data
-            key = tuple([rows[0][at] for at in columns])
+            values = tuple(rows[0])
+            key = tuple([values[at] for at in columns])
             yield self._processor.handleInputRows(key, iter(rows), times)
 
     def _beginnings(self, packed: Iterable[Any], times: Any) -> Iterator[Iterable[Any]]:

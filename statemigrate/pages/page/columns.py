@@ -66,8 +66,8 @@ class Columns:
             self._first += 8 * count
         if extent.outside:
             sizes = self._plain_sizes(extent, sizes)
-        # The first value begins where the last key ends. NumPy adds up in a fraction of the time, and
-        # its view has Python's own numbers.
+        # The first value begins where the last key ends. NumPy adds up in a fraction of the time,
+        # and its view has Python's own numbers.
         ends: Any = np.cumsum(sizes, dtype=np.int64)
         ends += self._first
         self._ends: Sequence[int] = memoryview(ends)
