@@ -55,7 +55,7 @@ class Columns:
     def __init__(self, extent: Extent, data: bytes) -> None:
         self.count = count = extent.entries
         self._name, self._data = extent.name, data
-        sizes = np.frombuffer(data, _LENGTHS, 2 * count)
+        sizes: Any = np.frombuffer(data, _LENGTHS, 2 * count)
         view = memoryview(sizes)
         self.key_lengths, self.lengths = view[:count], view[count:]
         self._first = 2 * _LENGTH * count
