@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.following.progress import Progress, unseen
+from statemigrate.commands.forms import SUFFIXES, form_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.documents.whole import replacing
-from statemigrate.formats import Struct
-from statemigrate.formats.json_values import json_text
 from statemigrate.state.keys import key_from_texts
 from statemigrate.state.opening import require_store
-from statemigrate.state.protocol import Entry
 from statemigrate.state.reader import StateReader
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
     from statemigrate.native.spark_state.session import Spark
-
-_BLOCK = 10_000
-_SHOWN = 1_000
-Record = dict[str, Any]
 
 
 class ExportError(StatemigrateError):
@@ -62,8 +52,8 @@ def export(  # noqa: PLR0913 - all but three by name
     has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
     The file is its owner's alone, appears when it is complete, and replaces one of that name. The
     query may be running. ``progress`` is told how many keys were written; the other parameters are
-    those of `StateReader`. JSON lines of a large store of the embedded engine are written by as
-    many processes as there are processors, in the order of one. Raises `ExportError`, what
+    those of `StateReader`. A large store of the embedded engine is written by as many processes as
+    there are processors, in the order of one. Raises `ExportError`, what
     `StateReader.entries` does, and `CheckpointError` for a process that was ended.
     """
     target = Path(path)
@@ -79,15 +69,10 @@ def export(  # noqa: PLR0913 - all but three by name
         spark=spark,
     )
     with reader, replacing(target, private=True) as stream:
-        number = None
-        if target.suffix == ".jsonl":
-            line = partial(_line, reader.key_columns(store))
-            number = reader.write_lines(store, stream, line, lambda done: progress(done, None))
-        if number is None:
-            counted = _Counted(_records(reader, store), progress)
-            _WRITERS[target.suffix](stream, record_type(reader, store), iter(counted))
-            number = counted.number
-    return Exported(store, number, reader.batch, str(path))
+        form = form_of(target.suffix, reader.key_type(store), reader.value_type(store))
+        counted = _Counted(progress)
+        form.write(stream, reader.parts(store, form.block, counted))
+    return Exported(store, counted.number, reader.batch, str(path))
 
 
 def get(
@@ -144,89 +129,24 @@ def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: An
 def check_target(path: str | Path) -> None:
     """Raise `ExportError` for a file that cannot be exported to."""
     target = Path(path)
-    if target.suffix not in _WRITERS or not target.parent.is_dir():
+    if target.suffix not in SUFFIXES or not target.parent.is_dir():
         raise _unusable(target)
 
 
-def record_type(reader: StateReader, store: str) -> StructType:
-    """The type of the records that are written."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType(
-        [
-            StructField("key", reader.key_type(store), nullable=False),
-            StructField("value", reader.value_type(store)),
-        ]
-    )
-
-
 class _Counted:
-    def __init__(self, records: Iterator[Record], progress: Progress) -> None:
+    def __init__(self, progress: Progress) -> None:
         self.number = 0
-        self._records = records
         self._progress = progress
 
-    def __iter__(self) -> Iterator[Record]:
-        for record in self._records:
-            self.number += 1
-            if self.number % _SHOWN == 0:
-                self._progress(self.number, None)
-            yield record
-
-
-def _records(reader: StateReader, store: str) -> Iterator[Record]:
-    names = reader.key_columns(store)
-    return (_record(names, entry) for entry in reader.entries(store))
-
-
-def _record(names: tuple[str, ...], entry: Entry) -> Record:
-    return {"key": dict(zip(names, entry[0], strict=True)), "value": entry[1]}
-
-
-def _line(names: tuple[str, ...], entry: Entry) -> bytes:
-    return json_text(_record(names, entry)).encode() + b"\n"
-
-
-def _write_json(stream: IO[bytes], _: StructType, records: Iterator[Record]) -> None:
-    for record in records:
-        stream.write(json_text(record).encode() + b"\n")
-
-
-def _write_avro(stream: IO[bytes], schema: StructType, records: Iterator[Record]) -> None:
-    from statemigrate.formats.avro.container import write_container
-
-    write_container(stream, Struct(schema).avro_schema, records)
-
-
-def _write_parquet(stream: IO[bytes], schema: StructType, records: Iterator[Record]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    arrow = arrow_schema(schema)
-    with pq.ParquetWriter(stream, arrow) as writer:
-        while block := list(islice(records, _BLOCK)):
-            writer.write_table(pa.Table.from_pylist(block, arrow))
-
-
-def arrow_schema(schema: StructType) -> Any:
-    """The Arrow schema of a struct type, its timestamps in UTC."""
-    from inspect import signature
-
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    # PySpark 4.1 has UTC as its default, and no argument of this name.
-    named = "timezone" in signature(to_arrow_schema).parameters
-    zone: dict[str, Any] = {"timezone": "UTC"} if named else {}
-    return to_arrow_schema(schema, **zone)
-
-
-_WRITERS = {".parquet": _write_parquet, ".avro": _write_avro, ".jsonl": _write_json}
+    def __call__(self, number: int) -> None:
+        self.number = number
+        self._progress(number, None)
 
 
 def _unusable(path: Path) -> ExportError:
     return ExportError(
         f"cannot export to {path}",
-        expected=f"a file ending in {', '.join(_WRITERS)}, in a directory that exists",
+        expected=f"a file ending in {', '.join(SUFFIXES)}, in a directory that exists",
         found=path.suffix or "no ending" if path.parent.is_dir() else f"no {path.parent}",
         next_action="name such a file",
         path=str(path),

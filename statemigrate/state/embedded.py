@@ -14,7 +14,7 @@ from statemigrate.embedded.working.families import list_key
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
 from statemigrate.processor.keys import KeyCodec, shown_key
-from statemigrate.state.embedded_lines import PartitionLines, entries_in
+from statemigrate.state.embedded_blocks import PartitionBlocks, entries_in
 from statemigrate.state.embedded_values import Partitions, PartitionValues
 from statemigrate.state.protocol import Collisions, Entry, Suspect
 
@@ -92,9 +92,9 @@ class EmbeddedState:
         for number in range(len(self.held.manifest.partitions)):
             yield from entries_in(self._partition(number), plan, shown, span)
 
-    def lines(self, plan: StorePlan) -> PartitionLines:
-        """`entries`, to be written as lines by several processes."""
-        return PartitionLines(self.held, plan, _shown(self.key, plan))
+    def blocks(self, plan: StorePlan) -> PartitionBlocks:
+        """`entries`, to be made into blocks by several processes."""
+        return PartitionBlocks(self.held, plan, _shown(self.key, plan))
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> PartitionValues:
         """See `State`."""

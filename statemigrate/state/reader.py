@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 from statemigrate.deployment import StorePlan
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.embedded_lines import Line
+from statemigrate.state.embedded_blocks import Block, blocks_of
 from statemigrate.state.opening import open_state
 from statemigrate.state.protocol import Entry, planned
 
@@ -116,18 +117,24 @@ class StateReader:
         """
         return self._state.entries(self._plan(store), key)
 
-    def write_lines(
-        self, store: str, stream: IO[bytes], line: Line, tick: Callable[[int], None]
-    ) -> int | None:
-        """Write a ``line`` for each of `entries`, in their order, by several processes.
+    def parts(self, store: str, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
+        """What ``block`` makes of all `entries`, some thousands at once, in their order.
 
-        ``tick`` is told how many were written so far. The number of entries; None, and nothing
-        written, where one process is as good.
+        Each file has one block or several, one after the other, and is closed with the next. Much
+        of the embedded engine's state is made into blocks by several processes, to which ``block``
+        travels. ``tick`` is told how many entries there were so far.
         """
-        if not isinstance(self._state, EmbeddedState):
-            return None
-        lines = self._state.lines(self._plan(store))
-        return None if lines.is_small else lines.write(stream, line, tick)
+        plan = self._plan(store)
+        if isinstance(self._state, EmbeddedState):
+            blocks = self._state.blocks(plan)
+            if not blocks.is_small:
+                yield from blocks.parts(block, tick)
+                return
+        done = 0
+        for number, data in blocks_of(self._state.entries(plan), block):
+            done += number
+            tick(done)
+            yield BytesIO(data)
 
     def get(self, store: str, *key: Any) -> Any | None:
         """The value under a key, given column by column; None if there is none."""

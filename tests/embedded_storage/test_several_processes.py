@@ -10,6 +10,8 @@ import time
 from decimal import Decimal
 from pathlib import Path
 
+import fastavro
+import pyarrow.parquet as pq
 import pytest
 from support import checkpoints
 
@@ -21,7 +23,7 @@ from statemigrate.embedded.engine.stopped.processes import Waiting, shared_out
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.last import require_committed
 from statemigrate.errors import CheckpointError, TransformError
-from statemigrate.state import embedded_lines
+from statemigrate.state import embedded_blocks
 
 COUNT = 3_000
 SMALL = BackfillOptions(initial_rows=200, maximum_rows=400)
@@ -246,10 +248,10 @@ def children():
 
 
 def exported(checkpoint, folder, to, processes, monkeypatch):
-    """The file that so many processes write, and what progress was told."""
-    monkeypatch.setattr(embedded_lines, "_FEW", 0 if processes else COUNT + 1)
-    monkeypatch.setattr(embedded_lines, "_TOLD", 100)
-    monkeypatch.setattr(embedded_lines, "cores", lambda: processes)
+    """What progress was told while so many processes wrote the file."""
+    monkeypatch.setattr(embedded_blocks, "_FEW", 0 if processes else COUNT + 1)
+    monkeypatch.setattr(embedded_blocks, "ENTRIES_IN_BLOCK", 100)
+    monkeypatch.setattr(embedded_blocks, "cores", lambda: processes)
     told = []
     done = statemigrate.export(
         "items",
@@ -261,10 +263,21 @@ def exported(checkpoint, folder, to, processes, monkeypatch):
     )
     assert done.keys == COUNT
     assert oct(to.stat().st_mode & 0o777) == "0o600"
-    return to.read_bytes(), told
+    return told
 
 
-def test_an_export_of_several_processes_has_the_bytes_of_one(several, monkeypatch, tmp_path):
+def records_in(file):
+    """What an export has, read by another library where there is one."""
+    if file.suffix == ".jsonl":
+        return [json.loads(line) for line in file.read_text().splitlines()]
+    if file.suffix == ".parquet":
+        return pq.read_table(file).to_pylist()
+    with file.open("rb") as stream:
+        return list(fastavro.reader(stream))
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".avro", ".parquet"])
+def test_an_export_of_several_processes_is_that_of_one(several, monkeypatch, tmp_path, suffix):
     checkpoint, folder = prepared(
         tmp_path, script('if value["cents"] == 6_003: raise KeyError("x")')
     )
@@ -273,16 +286,18 @@ def test_an_export_of_several_processes_has_the_bytes_of_one(several, monkeypatc
     assert 0 < left(checkpoint) < COUNT
     (folder / "versions" / "amounts.py").write_text(checkpoints.SCRIPT)
     # No process beside, not even a part; then parts by one, and by two.
-    plain, _ = exported(checkpoint, folder, tmp_path / "0.jsonl", 0, monkeypatch)
-    entries_of_file = [json.loads(line) for line in plain.splitlines()]
-    assert [each["key"]["id"] for each in entries_of_file] == [
-        *range(0, COUNT, 2),
-        *range(1, COUNT, 2),
-    ]
+    alone = tmp_path / f"0{suffix}"
+    exported(checkpoint, folder, alone, 0, monkeypatch)
+    plain = records_in(alone)
+    numbers = [*range(0, COUNT, 2), *range(1, COUNT, 2)]
+    assert [each["key"]["id"] for each in plain] == numbers
+    amounts = [Decimal(str(each["value"]["amount"])) for each in plain]
+    assert amounts == [Decimal(number * 3).scaleb(-2) for number in numbers]
     for processes in (1, 2):
-        to = tmp_path / f"{processes}.jsonl"
-        written, told = exported(checkpoint, folder, to, processes, monkeypatch)
-        assert written == plain
+        to = tmp_path / f"{processes}{suffix}"
+        told = exported(checkpoint, folder, to, processes, monkeypatch)
+        assert records_in(to) == plain
+        assert suffix != ".jsonl" or to.read_bytes() == alone.read_bytes()
         assert told == sorted(told)
         assert told[-1] == COUNT
 

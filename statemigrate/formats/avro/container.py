@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
@@ -10,9 +11,19 @@ from fastavro import parse_schema, reader, writer
 from statemigrate.errors import FormatError
 
 
-def write_container(stream: IO[bytes], schema: Any, records: Iterable[dict[str, Any]]) -> None:
-    """Write ``records`` of an Avro schema as one container file, a block at a time."""
-    writer(stream, parse_schema(schema), records, codec="deflate", strict=True)
+def write_container(
+    stream: IO[bytes],
+    schema: Any,
+    records: Iterable[dict[str, Any]],
+    *,
+    marker: bytes | None = None,
+) -> None:
+    """Write ``records`` of an Avro schema as one container file, a block at a time.
+
+    ``marker``, 16 bytes, is what its blocks end with; by chance unless given.
+    """
+    end = os.urandom(16) if marker is None else marker
+    writer(stream, parse_schema(schema), records, codec="deflate", strict=True, sync_marker=end)
 
 
 def read_container(stream: IO[bytes], name: str) -> Iterator[dict[str, Any]]:

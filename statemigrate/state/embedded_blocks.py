@@ -1,16 +1,16 @@
-"""Entries of embedded partitions as text, a process a partition, joined in the partitions' order.
+"""Entries of embedded partitions as blocks of bytes, a process a partition, in partitions' order.
 
 Each process writes a file of its own beside its working copy. The command takes them as they are
-completed, in order, so that the text is that of one process, and nobody holds more than a block.
+completed, in order, so that what it gets is that of one process; nobody holds more than a block.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,14 +22,14 @@ from statemigrate.state.protocol import Entry
 
 _FEW = 30_000
 """Values for which no other process is worth its start."""
-_TOLD = 8_192
-Line = Callable[[Entry], bytes]
+ENTRIES_IN_BLOCK = 8_192
+Block = Callable[[Sequence[Entry]], bytes]
 Shown = Callable[[bytes], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class PartitionLines:
-    """A line for each entry of a store, written by as many processes as there are processors.
+class PartitionBlocks:
+    """The entries of a store in blocks, made by as many processes as there are processors.
 
     ``shown`` turns bytes into a key's columns.
     """
@@ -45,24 +45,32 @@ class PartitionLines:
         states = self.held.manifest.partitions
         return sum(state.about(name) for state in states for name in names) < _FEW
 
-    def write(self, stream: IO[bytes], line: Line, tick: Callable[[int], None]) -> int:
-        """Write every entry's ``line`` in the order of `State.entries`; how many there were.
+    def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
+        """What ``block`` makes of all entries, in the order of `State.entries`, as open files.
 
-        ``tick`` is told how many were written so far. Raises what reading raises, and
+        ``tick`` is told how many entries there were so far. Raises what reading raises, and
         `CheckpointError` for a process that ended by itself.
         """
         numbers = range(len(self.held.manifest.partitions))
         counts, complete, joined = dict.fromkeys(numbers, 0), set(), 0
-        with closing(shared_out(partial(_written, self, line), numbers, cores())) as told:
+        with closing(shared_out(partial(_written, self, block), numbers, cores())) as told:
             for number, document in told:
                 counts[number] = document["entries"]
                 tick(sum(counts.values()))
                 if document["is_complete"]:
                     complete.add(number)
                 while joined in complete:
-                    _join(_part(self.held, joined), stream)
+                    part = _part(self.held, joined)
+                    with part.open("rb") as stream:
+                        yield stream
+                    part.unlink()
                     joined += 1
-        return sum(counts.values())
+
+
+def blocks_of(entries: Iterator[Entry], block: Block) -> Iterator[tuple[int, bytes]]:
+    """So many entries, and what ``block`` makes of them, one block after the other."""
+    while some := list(islice(entries, ENTRIES_IN_BLOCK)):
+        yield len(some), block(some)
 
 
 def entries_in(
@@ -76,22 +84,16 @@ def entries_in(
         yield shown(data), value
 
 
-def _written(lines: PartitionLines, line: Line, number: int) -> Iterator[dict[str, Any]]:
-    entries = 0
-    with lines.held.partition(number) as partition, _part(lines.held, number).open("xb") as part:
-        for entry in entries_in(partition, lines.plan, lines.shown, Span()):
-            part.write(line(entry))
-            entries += 1
-            if entries % _TOLD == 0:
-                yield {"entries": entries, "is_complete": False}
-    yield {"entries": entries, "is_complete": True}
+def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dict[str, Any]]:
+    held, done = blocks.held, 0
+    with held.partition(number) as partition, _part(held, number).open("xb") as part:
+        entries = entries_in(partition, blocks.plan, blocks.shown, Span())
+        for count, data in blocks_of(entries, block):
+            part.write(data)
+            done += count
+            yield {"entries": done, "is_complete": False}
+    yield {"entries": done, "is_complete": True}
 
 
 def _part(held: CommittedState, number: int) -> Path:
-    return held.working / f"lines-{number}"
-
-
-def _join(part: Path, stream: IO[bytes]) -> None:
-    with part.open("rb") as source:
-        shutil.copyfileobj(source, stream, 1 << 20)
-    part.unlink()
+    return held.working / f"blocks-{number}"
