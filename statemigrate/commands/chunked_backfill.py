@@ -64,7 +64,9 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     session = session_of(spark, path)
     _check_start(path, scripts.every(), targets, accept_edited, operator, session)
     most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
-    named: dict[str, Any] = {"operator": operator, "spark": session, "older": older}
+    # What is in pages is compared with the scripts where it is looked for.
+    find = partial(older, accept_edited=accept_edited)
+    named: dict[str, Any] = {"operator": operator, "spark": session, "older": find}
     begin = partial(require_writable, files.files)
     plan = plan_backfill(path, scripts, targets, most, pace=pace, begin=begin, **named)
     if plan.keys or plan.withdrawn:
@@ -146,7 +148,6 @@ def _check_start(
     spark: SparkSession,
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
-    # What is in pages is compared with the scripts where it is looked for.
     reader = SparkCheckpoint(path, spark)
     if reader.last_batch() is None or is_paged(reader.files):
         return

@@ -76,7 +76,7 @@ def checked(
         _check_place(left, record.pages, key, state.path)
         held = held_in(state.frame(VARIABLE), record.pages, key_fingerprint(key))
         tell_of_size(held, record.pages, state.path)
-        stored = _stored(left, held.families, lineages, state.path)
+        stored = stored_in(left, held.families, lineages, state.path)
         _check_expiry(declared, stored, left)
         record = replace(record, stores=left.stores, expiring=left.expiring)
     plans = {
@@ -179,13 +179,16 @@ def _check_expiry(
             check_expiry(each, StoreFacts(expires=families))
 
 
-def _stored(
+def stored_in(
     record: PagesRecord,
     held: Mapping[str, set[bytes]],
     lineages: Mapping[str, Lineage],
     path: str,
 ) -> dict[str, StoredStore]:
-    """By store, the families that pages have entries of; a store of which none has is left out."""
+    """By store, the families that pages have entries of; a store of which none has is left out.
+
+    The scripts that were applied are those that led to them. Raises as `check_recorded`.
+    """
     check_recorded(record, held, path)
     found = {}
     for name, store in record.stores.items():

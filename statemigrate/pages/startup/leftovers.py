@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import family_name, is_family_of, live_path
+from statemigrate.deployment import Settings, family_name, is_family_of, live_path
+from statemigrate.deployment.checks import check_scripts
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.backfill.leftovers import older_families
@@ -16,7 +17,7 @@ from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import read
 from statemigrate.pages.record import VARIABLE, is_paged
-from statemigrate.pages.startup.checked import record_of
+from statemigrate.pages.startup.checked import record_of, stored_in
 from statemigrate.pages.startup.held import held_in
 
 if TYPE_CHECKING:
@@ -28,11 +29,16 @@ _COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT, entries BIGINT"
 
 
 def older(
-    checkpoint: SparkCheckpoint, scripts: Survey, targets: Mapping[str, str]
+    checkpoint: SparkCheckpoint,
+    scripts: Survey,
+    targets: Mapping[str, str],
+    *,
+    accept_edited: Sequence[str] | None = None,
 ) -> dict[str, DataFrame]:
     """As `older_families`; on pages a key is the number of a page that has the family.
 
-    ``entries`` is how many of the family it has.
+    ``entries`` is how many of the family it has. With ``accept_edited`` a script that led to what
+    pages have must be as it was then, unless it is named there: else that is a `StartupError`.
 
     Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
     """
@@ -46,6 +52,11 @@ def older(
     stores = [store for store in lineages if store in record.stores]
     if not stores:
         raise _unscripted(checkpoint.path, sorted(record.stores), lineages)
+    if accept_edited is not None:
+        stored = stored_in(record, held.families, lineages, checkpoint.path)
+        for store in stored.keys() & lineages.keys():
+            settings = Settings(accept_edited=tuple(accept_edited))
+            check_scripts(lineages[store], stored[store], settings)
     names = [
         name
         for store in stores
