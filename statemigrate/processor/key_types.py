@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +107,19 @@ def _binary_decode(data: bytes, at: int) -> tuple[bytes, int]:
         end += 2
 
 
-def _text_encode(value: Any) -> bytes:
+def text_encode(value: Any) -> bytes:
+    """A text's bytes; raises `AttributeError` for what is none."""
     data = value.encode()
     if b"\x00" in data:
         data = data.replace(b"\x00", _ESCAPED_ZERO)
     return PRESENT + data + _END  # type: ignore[no-any-return]
+
+
+def texts_encode(values: Sequence[Any]) -> list[bytes]:
+    """The bytes of many texts, as `text_encode` makes them; None is `NULL`."""
+    if None in values or "\x00" in "".join(values):
+        return [NULL if value is None else text_encode(value) for value in values]
+    return [PRESENT + value.encode() + _END for value in values]
 
 
 def _text_decode(data: bytes, at: int) -> tuple[Any, int]:
@@ -216,7 +224,7 @@ _OTHERS: dict[str, tuple[Encode, Decode]] = {
     "boolean": _mapped(1, _truth, bool),
     "float": _floating(">f"),
     "double": _floating(">d"),
-    "string": (_text_encode, _text_decode),
+    "string": (text_encode, _text_decode),
     "binary": (_binary_encode, _binary_decode),
     "date": _mapped(4, lambda day: (day - _EPOCH).days, lambda n: _EPOCH + dt.timedelta(days=n)),
     "time": _mapped(8, _of_day, lambda n: (_EPOCH_TIME + n * MICROSECOND).time()),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError, shown
-from statemigrate.processor.key_types import NULL, key_type
+from statemigrate.processor.key_types import NULL, key_type, text_encode, texts_encode
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -57,6 +57,8 @@ class KeyCodec:
         if single is not None:
             # What does not fit is named one by one.
             with suppress(*_UNFIT):
+                if single is text_encode:
+                    return texts_encode([value for (value,) in keys])
                 return [NULL if value is None else single(value) for (value,) in keys]
         return list(map(self.encode, keys))
 

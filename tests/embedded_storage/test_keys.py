@@ -209,3 +209,16 @@ def test_every_bit_of_a_float_counts_and_nan_is_a_key(data_type):
     assert math.isnan(keys.decode(encoded[-1])[0])
     with pytest.raises(ValueMismatchError):
         keys.encode((2**53 + 1 if data_type == DoubleType() else 1e300,))
+
+
+@pytest.mark.parametrize(
+    "texts", [["a", "b"], ["a", None, "ü"], ["a\x00b", "a", ""], [None], []], ids=repr
+)
+def test_many_texts_have_the_bytes_of_each(texts):
+    keys = codec(StringType())
+    assert keys.encode_many([(text,) for text in texts]) == [keys.encode((each,)) for each in texts]
+
+
+def test_what_is_no_text_among_many_is_named():
+    with pytest.raises(ValueMismatchError, match="5"):
+        codec(StringType()).encode_many([("a",), (5,)])

@@ -2,16 +2,20 @@
 
 import copy
 import datetime as dt
+import gc
 import pickle
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import VariantVal
 
 from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared, StoredFamily
+from statemigrate.embedded.engine.tasks import task
 from statemigrate.embedded.engine.tasks.output import OutputRows
 from statemigrate.embedded.engine.tasks.report import REPORT
 from statemigrate.embedded.versions.manifest import PartitionState
@@ -19,6 +23,7 @@ from statemigrate.embedded.working.partition import Partition
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
+from statemigrate.processor import garbage
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.row_classes import row_class
 from statemigrate.processor.straight import StraightState, straight_variable
@@ -166,3 +171,16 @@ def test_output_rows_become_what_pyspark_makes_of_them(case):
     if isinstance(found[0], list):
         assert [row.pop(REPORT) for rows_ in found[0] for row in rows_] == [None] * len(rows)
     assert found[0] == found[1]
+
+
+def test_a_worker_looks_no_further_through_what_it_has_loaded_for_its_first_partition(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(garbage, "_KEPT_AFTER", set())
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("once"))
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 0))
+    monkeypatch.setattr(task, "processed", lambda *_: iter(()))
+    schema = SimpleNamespace(output=struct_of(PLAIN))
+    for _ in range(2):
+        (told,) = task.run_partition(iter(()), plan=None, schema=schema, processor=None)
+        assert told.num_rows == 1
+    assert frozen == ["once"]

@@ -50,7 +50,7 @@ class Lookup:
         cursor.seek(keys[0])
         at = read_key()
         for key in keys:
-            while at is not None and at < key:
+            while at != key and at is not None and at < key:
                 passed += 1
                 if passed > most:
                     return None

@@ -15,7 +15,7 @@ from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.engine.tasks.stores import OpenStores
 from statemigrate.errors import StatemigrateError
 from statemigrate.processor.between_keys import BetweenKeys
-from statemigrate.processor.garbage import few_collections
+from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.keys import KeyCodec
 
 
@@ -38,6 +38,7 @@ def run_partition(
         yield from processed(batches, plan, schema, processor, report, output)
     except StatemigrateError as error:
         report.error = error.to_json()
+    keep_what_is_loaded("partition")
     yield output.report(report)
 
 
@@ -60,9 +61,7 @@ def processed(
         arrivals = Arrivals(batches, schema, stores.read_ahead)
         kept = BetweenKeys(processor)
         groups = kept.watched(arrivals.groups())
-        for rows in _outputs(groups, processor, handle, plan, report):
-            if output.add(rows):
-                yield from output.flush()
+        yield from _live(groups, processor, handle, plan, report, output)
         report.rows = arrivals.rows
         kept.check()
         processor.close()
@@ -85,20 +84,25 @@ def _snapshot_due(plan: BatchPlan, number: int) -> bool:
     return (plan.version + 1 + number) % plan.snapshot_every == 0
 
 
-def _outputs(
+def _live(
     groups: Iterator[tuple[Any, bytes, Any]],
     processor: Any,
     handle: EmbeddedHandle,
     plan: BatchPlan,
     report: PartitionReport,
-) -> Iterator[Iterator[Any]]:
+    output: OutputRows,
+) -> Iterator[Any]:
+    """The output of every key's rows, in whole batches alone."""
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
     times = TimerValues(plan.processing_time, -1)
+    # Looked up once: each of them would be, for every key.
+    current, process, add = handle.key, processor.handleInputRows, output.add
     for key, data, rows in groups:
-        handle.key.data = data
+        current.data = data
         report.keys += 1
-        yield processor.handleInputRows(key, rows, times)
+        if add(process(key, rows, times)):
+            yield from output.flush()
 
 
 class _Stopwatch:

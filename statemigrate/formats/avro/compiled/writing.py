@@ -27,6 +27,8 @@ from statemigrate.formats.schema.nodes import NULL, Array, Map, Node, Record, Un
 
 _DEPTH = 8
 """Types within types that are still written in one function, as when reading."""
+_FEW = 3
+"""Pieces that are sooner added up than joined."""
 _ZERO, _ONE = b"\x00", b"\x02"
 """The indexes of a union's two branches."""
 Encode = Callable[[Any], bytes]
@@ -68,8 +70,8 @@ def _function(source: Source, name: str, node: Node) -> None:
 
 
 def _joined(pieces: list[str]) -> str:
-    if len(pieces) == 1:
-        return pieces[0]
+    if 1 <= len(pieces) <= _FEW:
+        return " + ".join(pieces)
     return f"b''.join(({', '.join(pieces)}))" if pieces else "b''"
 
 
