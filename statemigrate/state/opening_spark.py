@@ -37,7 +37,7 @@ def open_spark_state(
     if _is_paged(reader, operator):
         from statemigrate.state.paged.state import PagedState, Pages
 
-        pages = Pages(reader, batch)
+        pages = Pages(reader, batch, lineages)
         return PagedState(checkpoint, batch, pages, Together(pages, operators), found)
     main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
     kept: Kept = operators if main is None else Together(main, operators) if found else main

@@ -21,7 +21,7 @@ from tally import (
     batch,
 )
 
-from statemigrate import migrated
+from statemigrate import dry_run, migrated
 from statemigrate.errors import CheckpointError, LineageError, ScriptError, StartupError
 
 pytestmark = pytest.mark.spark
@@ -242,7 +242,9 @@ def test_a_script_that_failed_before_it_migrated_anything_may_be_corrected(paged
     for part in ("Store 'tally'", "key ('k5',)", f"base to {AMOUNTS}", "ValueError: unlucky"):
         assert part in str(caught.value)
     assert paged.all_state() == expected.stored(CENTS)
-    paged.deploy_natively(migrated(AmountsTally(), migrations=scripts.write()))
+    (tried,) = dry_run("tally", paged.checkpoint, migrations=scripts.write()).families
+    assert (tried.tried, tried.failed) == (12, 0)
+    paged.deploy_natively(migrated(AmountsTally(), migrations=scripts.directory))
     expected.process(second, AMOUNTS)
     paged.moved_along(expected, [5], AMOUNTS)
     assert paged.all_state() == expected.stored(CENTS, AMOUNTS)
@@ -250,6 +252,8 @@ def test_a_script_that_failed_before_it_migrated_anything_may_be_corrected(paged
     scripts.write(text)
     error = refused(paged, migrated(AmountsTally(), migrations=scripts.directory))
     assert "was edited after it was applied" in str(error)
+    with pytest.raises(StartupError, match="was edited after it was applied"):
+        dry_run("tally", paged.checkpoint, migrations=scripts.directory)
 
 
 class Seen(StatefulProcessor):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.rows.partitions import partition_of
-from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, applied_scripts
+from statemigrate.migration import Lineage
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.record import LARGE, VARIABLE
@@ -40,8 +42,11 @@ class Pages:
     ``reader`` reads the last committed ``batch``. Raises as `record_of`.
     """
 
-    def __init__(self, reader: SparkCheckpoint, batch: int) -> None:
+    def __init__(
+        self, reader: SparkCheckpoint, batch: int, lineages: Mapping[str, Lineage]
+    ) -> None:
         self._reader = reader
+        self._lineages = lineages
         # Spark's own state has nothing any more that had expired when its last batch began.
         begun = read_entry(reader.files, batch).timestamp
         self._stored = StoredPages(record_of(reader), reader.path, begun)
@@ -50,10 +55,11 @@ class Pages:
         """See `Kept`."""
         return self._stored.key
 
-    @property
+    @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`: every family that the last deployment read or wrote."""
-        return self._stored.record.stores
+        stores = self._stored.record.stores.items()
+        return {name: self._as_applied(each, self._lineages.get(name)) for name, each in stores}
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
         """See `Kept`: None for one that no deployment has had."""
@@ -75,6 +81,19 @@ class Pages:
         is_list = store.kind == "list"
         task = Entries(self._stored, family, keys, is_list=is_list, prefix=keys.encoded(key))
         return pages.mapInArrow(Telling(task), task.schema)
+
+    def _as_applied(self, store: StoredStore, lineage: Lineage | None) -> StoredStore:
+        """The store, whose scripts were applied where values came of them.
+
+        Only where a script is another now all pages are counted to know that.
+        """
+        if lineage is None:
+            return store
+        now = {each.revision: each.checksum for each in lineage.migrations}
+        if all(now.get(revision, was) == was for revision, was in store.applied.items()):
+            return store
+        held = [each for each in store.families if each.name in self.counts]
+        return replace(store, applied=applied_scripts(lineage, held, store.applied))
 
     def _store_of(self, family: StoredFamily) -> StoredStore | None:
         stores = self.stores.values()
