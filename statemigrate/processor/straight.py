@@ -5,13 +5,14 @@ A key takes two thirds of the time so. What is irregular goes by plain values.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared
 from statemigrate.families import EncodedFamily
 from statemigrate.formats import Value
-from statemigrate.formats.avro.straight import Straight
+from statemigrate.formats.avro.straight import Read, Straight, Write
 from statemigrate.processor.rows import RowCodec
 from statemigrate.processor.variables import DualValueState, GroupingKey, dual_variable
 
@@ -33,7 +34,16 @@ class StraightState(DualValueState):
         self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey, ways: Straight
     ) -> None:
         super().__init__(access, rows, key)
-        self._write, self._read = ways
+        self._make_write, self._make_read = ways
+
+    # Made once they are needed: most partitions of a small batch have no row.
+    @cached_property
+    def _write(self) -> Write:
+        return self._make_write()
+
+    @cached_property
+    def _read(self) -> Read:
+        return self._make_read()
 
     def get(self) -> tuple[Any, ...] | None:
         """See `DualValueState.get`."""

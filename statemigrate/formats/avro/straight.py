@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from statemigrate.formats.avro.compiled.reading import compiled_row_reader
@@ -11,8 +12,13 @@ from statemigrate.formats.avro.lifting import stored_as
 from statemigrate.formats.avro.zero_size import holds_such_arrays
 from statemigrate.formats.schema.nodes import Record
 
-Straight = tuple[Callable[[Any], bytes], Callable[[bytes], tuple[Any, ...]]]
-"""What writes a tuple, and what reads one; either raises any `Exception` for what is irregular."""
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes], tuple[Any, ...]]
+Straight = tuple[Callable[[], Write], Callable[[], Read]]
+"""What makes, once it is needed, the writer of a tuple, and the reader of one.
+
+Either raises any `Exception` for what is irregular.
+"""
 
 
 def straight_ways(record: Record, written: Columns, read: Columns) -> Straight | None:
@@ -26,4 +32,4 @@ def straight_ways(record: Record, written: Columns, read: Columns) -> Straight |
         return None
     if holds_such_arrays(stored_as(record)):
         return None
-    return compiled_row_writer(record, written), compiled_row_reader(record, read)
+    return partial(compiled_row_writer, record, written), partial(compiled_row_reader, record, read)

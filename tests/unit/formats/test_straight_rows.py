@@ -32,7 +32,7 @@ def test_a_tuple_has_the_bytes_of_its_plain_value_and_is_read_from_them(
     if ways is None:
         # Nothing to write, or arrays whose items take no bytes.
         return
-    write, read = ways
+    write, read = ways[0](), ways[1]()
     for value in filter(lambda value: set(value) == set(names), values):
         row = tuple(value[name] for name in names)
         data = format_.encode(value)
@@ -46,7 +46,7 @@ def test_what_is_regular_is_never_left_to_plain_values() -> None:
     columns = [(name, None) for name in ("m", "n", "l", "t")]
     ways = straight_ways(format_.schema, columns, columns)
     assert ways is not None
-    write, read = ways
+    write, read = ways[0](), ways[1]()
     for row in (({"a": 1}, 2**40, [{"x": 1.5}], "ü"), (None, None, None, None)):
         value = dict(zip("mnlt", row, strict=True))
         assert write(row) == format_.encode(value)
@@ -58,7 +58,7 @@ def test_converters_are_for_what_is_not_null() -> None:
     given_, handed = [("b", str.upper), ("a", None)], [("a", str), ("b", None)]
     ways = straight_ways(format_.schema, given_, handed)
     assert ways is not None
-    write, read = ways
+    write, read = ways[0](), ways[1]()
     assert write(("x", 1)) == format_.encode({"a": 1, "b": "X"})
     assert read(format_.encode({"a": 1, "b": "X"})) == ("1", "X")
     assert read(write((None, None))) == (None, None)
@@ -75,12 +75,12 @@ def test_what_is_no_tuple_of_the_columns_is_refused(row: Any) -> None:
     columns = [("a", None), ("b", None)]
     ways = straight_ways(Struct("a INT, b STRING").schema, columns, columns)
     assert ways is not None
-    assert tried(ways[0], row) is None
+    assert tried(ways[0](), row) is None
 
 
 def test_bytes_behind_the_value_are_refused() -> None:
     format_ = Struct("a INT")
     ways = straight_ways(format_.schema, [("a", None)], [("a", None)])
     assert ways is not None
-    assert tried(ways[1], format_.encode({"a": 1}) + b"\x00") is None
-    assert tried(ways[1], format_.encode({"a": 1})[:-1]) is None
+    assert tried(ways[1](), format_.encode({"a": 1}) + b"\x00") is None
+    assert tried(ways[1](), format_.encode({"a": 1})[:-1]) is None
