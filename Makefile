@@ -21,7 +21,7 @@ test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 # The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
 # deployment, and the queries that go on from forks and rewritten checkpoints.
 long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
-	$(BIN)/python -m pytest -m long $(PARALLEL) $(ARGS)
+	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
 systems: $(VENV)/.integration java postgres prometheus

@@ -25,6 +25,11 @@ pytestmark = pytest.mark.spark
 WAYS = pytest.mark.parametrize(
     ("before", "after"), [(0, 3), (3, 0), (3, 7)], ids=["into pages", "out of pages", "more pages"]
 )
+OUT_OF_PAGES = pytest.param(3, 0, id="out of pages", marks=pytest.mark.rewrites)
+WAYS_IN_TIME = pytest.mark.parametrize(
+    ("before", "after"),
+    [pytest.param(0, 3, id="into pages"), OUT_OF_PAGES, pytest.param(3, 7, id="more pages")],
+)
 LATER = [
     [event(*key, "add", 8, tags=[], attributes={}) for key in [*KEYS, ("new", 3)]],
     [event(*key, "clear", 9) for key in KEYS],
@@ -131,7 +136,7 @@ ALARMS = {
 
 @pytest.mark.usefixtures("without_empty_batches")
 @pytest.mark.long
-@WAYS
+@WAYS_IN_TIME
 def test_timers_and_times_to_live_go_along(spark, tmp_path, before, after):
     keys = [f"k{number}" for number in range(6)]
     old = pipeline_of(before, spark, tmp_path, **ALARMS)
@@ -149,7 +154,7 @@ def test_timers_and_times_to_live_go_along(spark, tmp_path, before, after):
 
 
 @pytest.mark.long
-@WAYS
+@WAYS_IN_TIME
 def test_watermark_and_timers_in_event_time_go_along(spark, tmp_path, before, after):
     parts = {"rows": TIMED_ROWS, "output": WATCHED, "time_mode": "EventTime"}
     parts["kinds"] = Plain, Paged

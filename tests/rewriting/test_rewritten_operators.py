@@ -12,7 +12,7 @@ from statemigrate.rewrite.forking.files import state_files
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
-WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs")]
+WAYS = ["hdfs rocksdb", pytest.param("rocksdb hdfs", marks=pytest.mark.rewrites)]
 ONE = {
     "windows": (code.windows, "append"),
     "distinct": (code.distinct, "append"),
