@@ -18,6 +18,7 @@ from statemigrate.pages.live.visits import PagedProcessor
 from statemigrate.pages.startup.checked import checked
 from statemigrate.pages.startup.initial import initial_state, with_bucket
 from statemigrate.processor.grouping import grouping_key
+from statemigrate.processor.rows import output_type
 from statemigrate.processor.workers import use_this_python
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
-    made = _struct(output)
+    made = output_type(output)
     deployment = checked(
         processor,
         spark=stream.sparkSession,
@@ -116,13 +117,6 @@ def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:
     """The rows by page, among them those that ask for a page to be migrated."""
     given, control = with_control(rows, (BUCKET,), ChunkFiles(str(checkpoint)))
     return given.union(control).groupBy(BUCKET)
-
-
-def _struct(output: StructType | str) -> StructType:
-    # Spark's own parser: an output column may have any name, a state field may not.
-    from pyspark.sql.types import StructType
-
-    return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
 
 
 def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:

@@ -26,6 +26,14 @@ Convert = Callable[[Any], Any]
 Make = Callable[[Any], "Convert | None"]
 
 
+def output_type(output: StructType | str) -> StructType:
+    """The type of a processor's output rows, given as it is or as DDL."""
+    # Spark's own parser: an output column may have any name, a state field may not.
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
+
+
 class RowCodec:
     """Converts between the tuples of one struct type and plain values.
 

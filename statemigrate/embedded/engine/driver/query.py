@@ -43,6 +43,7 @@ from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
 from statemigrate.processor.grouping import grouping_key
 from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.rows import output_type
 from statemigrate.processor.workers import check_workers, use_this_python
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class EmbeddedQuery:
         self._stream = stream
         self._by = _columns_of(groupBy, by)
         self._processor = processor
-        self._output = _output_struct(outputStructType)
+        self._output = output_type(outputStructType)
         self._layout = Layout.of(checkpoint, stream.sparkSession)
         self._sink = sink
         self._options = options or EmbeddedOptions()
@@ -237,13 +238,6 @@ def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> Ba
     key = grouping_key(rows, by, argument="groupBy")
     names = rows.fieldNames()
     return BatchSchema(rows, key, tuple(names.index(column) for column in by), output)
-
-
-def _output_struct(output: StructType | str) -> StructType:
-    # Spark's own parser: an output column may have any name, a state field may not.
-    from pyspark.sql.types import StructType
-
-    return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
 
 
 def _columns(schema: dict[str, Any]) -> str:
