@@ -101,8 +101,8 @@ class DualAccess(Generic[V]):
         Raises `ValueMismatchError` before anything is written.
         """
         self.target.put(key, value)
-        if self.sources and key != self._settled:
-            self._leave_sources(key)
+        if self.sources:
+            self._leave_unsettled(key)
 
     def get_encoded(self, key: Key) -> bytes | None:
         """What `get` finds in the target, in bytes; None where `get` has to look for it.
@@ -115,8 +115,8 @@ class DualAccess(Generic[V]):
     def put_encoded(self, key: Key, data: bytes) -> None:
         """`put` of a value of which there are the bytes in the target format."""
         self.target.put_encoded(key, data)  # type: ignore[attr-defined]
-        if self.sources and key != self._settled:
-            self._leave_sources(key)
+        if self.sources:
+            self._leave_unsettled(key)
 
     def delete(self, key: Key) -> None:
         """Remove ``key`` from every live family."""
@@ -255,19 +255,11 @@ class DualAccess(Generic[V]):
         return path.apply_many(old)  # type: ignore[return-value, arg-type]
 
     def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
-        path = source.way
-        unfit = TransformError(
-            f"store {self.store}: the transform from {path.source} to "
-            f"{path.target} returned what the new format cannot hold: {error.summary}",
-            expected=error.expected,
-            found=error.found,
-            next_action="correct the transform in the migration script and deploy again; "
-            "nothing of this batch was written",
-            store=self.store,
-            source=path.source,
-            target=path.target,
-        )
-        return unfit.at(self._show_key(key))
+        return source.unfit(self.store, error).at(self._show_key(key))
+
+    def _leave_unsettled(self, key: Key) -> None:
+        if key != self._settled:
+            self._leave_sources(key)
 
     def _leave_sources(self, key: Key, but: Source[V] | None = None) -> None:
         for source in self.sources:

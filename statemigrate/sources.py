@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
+from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.families import Family, Key
 from statemigrate.migration import Path
 
@@ -30,6 +31,21 @@ class Source(Generic[V]):
         """The path of a family that gave a value."""
         assert self.path is not None, f"a value came out of {self.family.name}"  # noqa: S101
         return self.path
+
+    def unfit(self, store: str, error: ValueMismatchError) -> TransformError:
+        """The error of a value that its way has made, and that the target's format cannot hold."""
+        path = self.way
+        return TransformError(
+            f"store {store}: the transform from {path.source} to "
+            f"{path.target} returned what the new format cannot hold: {error.summary}",
+            expected=error.expected,
+            found=error.found,
+            next_action="correct the transform in the migration script and deploy again; "
+            "nothing of this batch was written",
+            store=store,
+            source=path.source,
+            target=path.target,
+        )
 
 
 @dataclass
