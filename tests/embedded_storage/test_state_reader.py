@@ -1,10 +1,10 @@
 """Reading a checkpoint's last committed version, without Spark and without a trace."""
 
-import hashlib
 import tempfile
 from decimal import Decimal
 
 import pytest
+from support.file_hashes import file_hashes
 
 from statemigrate.demo.stage.places import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
@@ -108,14 +108,6 @@ def read(checkpoint, store="auctions", **options):
         return list(reader.entries(store))
 
 
-def files(directory):
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in directory.rglob("*")
-        if path.is_file()
-    }
-
-
 def test_values_of_both_formats_are_read_in_the_new_one(checkpoint):
     assert read(checkpoint, migrations=example_migrations()) == [
         (("a",), new(1, "2.50")),
@@ -133,11 +125,11 @@ def test_reading_changes_nothing_and_leaves_nothing(checkpoint, tmp_path, monkey
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    before = files(checkpoint.layout.checkpoint)
+    before = file_hashes(checkpoint.layout.checkpoint)
     with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
         assert len(list(reader.entries("auctions"))) == 3
         assert list(temporary.iterdir()) != []
-    assert files(checkpoint.layout.checkpoint) == before
+    assert file_hashes(checkpoint.layout.checkpoint) == before
     assert list(temporary.iterdir()) == []
 
 

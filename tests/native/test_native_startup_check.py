@@ -1,9 +1,8 @@
 """With the checkpoint's path everything is compared before the query starts (rules 10 and 11)."""
 
-import hashlib
-
 import pytest
 from native_pipeline import NativePipeline
+from support.file_hashes import file_hashes
 from tally import (
     AMOUNTS,
     AMOUNTS_SCRIPT,
@@ -21,14 +20,6 @@ from statemigrate import migrated
 from statemigrate.errors import CheckpointError, ScriptError, StartupError
 
 pytestmark = pytest.mark.spark
-
-
-def files(folder):
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def deploy_twice(pipeline, scripts):
@@ -69,10 +60,10 @@ def standing(_once):
 
 
 def refused(pipeline, scripts, made=AmountsTally, kind=StartupError, **settings):
-    before = files(pipeline.checkpoint)
+    before = file_hashes(pipeline.checkpoint)
     with pytest.raises(kind) as caught:
         migrated(made(), migrations=scripts.directory, checkpoint=pipeline.checkpoint, **settings)
-    assert files(pipeline.checkpoint) == before
+    assert file_hashes(pipeline.checkpoint) == before
     return str(caught.value)
 
 

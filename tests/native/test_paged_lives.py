@@ -1,11 +1,11 @@
 """A life of a query on pages: it begins with an initial state, migrates, is copied, and goes on."""
 
-import hashlib
 import shutil
 
 import pytest
 from paged_pipeline import TallyPages, check_families
 from pyspark.errors import StreamingQueryException
+from support.file_hashes import file_hashes
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import backfill, backfill_status, migrated
@@ -65,11 +65,6 @@ class Pages(TallyPages):
         return {} if self.frame is None else {"initialState": self.frame.groupBy("key")}
 
 
-def files(folder):
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
-
-
 def test_a_query_that_began_with_a_state_migrates_and_goes_on_in_two_places(
     spark, tmp_path, scripts
 ):
@@ -100,10 +95,10 @@ def test_a_query_that_began_with_a_state_migrates_and_goes_on_in_two_places(
     shutil.copytree(pages.checkpoint, tmp_path / "copy")
     copy = Pages(spark, tmp_path, pages=8, checkpoint_directory=tmp_path / "copy")
     pages.feed(rows := batch("third", range(10, 35)))
-    original, both = files(pages.checkpoint), expected.copy()
+    original, both = file_hashes(pages.checkpoint), expected.copy()
     for each, model in ((copy, both), (pages, expected)):
         if each is pages:
-            assert files(pages.checkpoint) == original
+            assert file_hashes(pages.checkpoint) == original
         each.deploy_natively(migrated(Lines(), migrations=folder))
         model.process(rows, AMOUNTS)
         model.drain(AMOUNTS)

@@ -1,12 +1,12 @@
 """What a query on pages is refused for at its start, by name, and what it may still do."""
 
-import hashlib
 import shutil
 
 import pytest
 from paged_pipeline import TallyPages
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StatefulProcessor
+from support.file_hashes import file_hashes
 from tally import (
     AMOUNTS,
     AMOUNTS_DDL,
@@ -27,14 +27,6 @@ from statemigrate.errors import CheckpointError, LineageError, ScriptError, Star
 pytestmark = pytest.mark.spark
 ELSEWHERE = "ffff00000000"
 WITHOUT_WAY_BACK = AMOUNTS_SCRIPT[: AMOUNTS_SCRIPT.index("def downgrade")]
-
-
-def files(folder):
-    return {
-        path: hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def deploy_twice(pipeline, scripts):
@@ -67,10 +59,10 @@ def standing(_once):
 
 def refused(pipeline, processor, error=StartupError):
     """The error that the processor is refused with; nothing of the checkpoint has changed."""
-    before = files(pipeline.checkpoint)
+    before = file_hashes(pipeline.checkpoint)
     with pytest.raises(error) as caught:
         pipeline.result(processor)
-    assert files(pipeline.checkpoint) == before
+    assert file_hashes(pipeline.checkpoint) == before
     assert caught.value.next_action
     return caught.value
 
