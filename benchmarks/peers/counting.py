@@ -16,7 +16,7 @@ from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.engine.tasks.task import processed
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.processor.handle import struct_of
+from statemigrate.processor.variables.handle import struct_of
 
 _KEY, _ROWS = "key STRING", "key STRING, amount BIGINT, name STRING"
 _ROWS_A_BATCH = 10_000

@@ -17,8 +17,8 @@ from statemigrate.pages.live.rows import BUCKET, PACKED, pack, packed_output
 from statemigrate.pages.live.visits import PagedProcessor
 from statemigrate.pages.startup.checked import checked
 from statemigrate.pages.startup.initial import initial_state, with_bucket
-from statemigrate.processor.grouping import grouping_key
-from statemigrate.processor.rows import output_type
+from statemigrate.processor.keys.grouping import grouping_key
+from statemigrate.processor.rows.codec import output_type
 from statemigrate.processor.workers import use_this_python
 
 if TYPE_CHECKING:

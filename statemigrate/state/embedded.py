@@ -13,7 +13,7 @@ from statemigrate.embedded.working.committed import CommittedPartition, hold
 from statemigrate.embedded.working.families import list_key
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys.codec import KeyCodec, shown_key
 from statemigrate.state.embedded_blocks import PartitionBlocks, entries_in
 from statemigrate.state.embedded_values import Partitions, PartitionValues
 from statemigrate.state.protocol import Collisions, Entry, Suspect

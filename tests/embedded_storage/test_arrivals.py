@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from statemigrate.embedded.engine.tasks.arrivals import Arrivals
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 HALF_HOURS = [
     # An hour runs twice in New York on the first, half an hour on Lord Howe on the second.

@@ -10,7 +10,7 @@ from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.state.reader import StateReader
 
 KEY = StructType([StructField("entity", StringType())])

@@ -24,10 +24,10 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
 from statemigrate.processor import garbage
-from statemigrate.processor.handle import struct_of
-from statemigrate.processor.row_classes import row_class
-from statemigrate.processor.straight import StraightState, straight_variable
-from statemigrate.processor.variables import DualValueState, GroupingKey, dual_variable
+from statemigrate.processor.rows.classes import row_class
+from statemigrate.processor.variables.dual import DualValueState, GroupingKey, dual_variable
+from statemigrate.processor.variables.handle import struct_of
+from statemigrate.processor.variables.straight import StraightState, straight_variable
 
 LOCAL = dt.datetime(2026, 7, 1, 12, 30)
 DDL = (

@@ -20,7 +20,7 @@ from statemigrate.pages.page.elements import elements_of
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 """The formats of a tally by family."""

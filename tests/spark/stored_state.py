@@ -15,7 +15,7 @@ from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 Contents = dict[str, dict[Any, Any]]
 

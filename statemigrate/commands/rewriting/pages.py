@@ -24,7 +24,7 @@ from statemigrate.native.backfill.presence import has_control_source
 from statemigrate.native.seen.record import RECORD as DEPLOYED
 from statemigrate.native.seen.record import StoreRecord, record_document
 from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
-from statemigrate.processor.grouping import check_grouping
+from statemigrate.processor.keys.grouping import check_grouping
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.laying_out import laid_out
 from statemigrate.rewrite.plan.options import RewriteOptions

@@ -12,7 +12,7 @@ from statemigrate.deployment.looking import only_looking
 from statemigrate.deployment.references import named_object
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.native.live.functions import MigratedFunction
-from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.processor.variables.handle import Listening, declared_variables
 
 
 @dataclass(frozen=True)

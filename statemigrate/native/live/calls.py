@@ -14,7 +14,7 @@ from statemigrate.native.live.control import Arrived
 from statemigrate.native.live.deployed import DEPLOYED, Deployed, Undeployable
 from statemigrate.native.live.handle import NativeHandle
 from statemigrate.native.seen.comparing import is_next_batch
-from statemigrate.processor.handle import DualAccessHandle
+from statemigrate.processor.variables.handle import DualAccessHandle
 
 
 def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None:

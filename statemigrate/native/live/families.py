@@ -15,8 +15,8 @@ from typing import Any
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Value
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.codec import RowCodec
 
 VISIT = 8
 """The bytes of a visit's number."""

@@ -18,8 +18,8 @@ from statemigrate.native.live.deployed import Undeployable
 from statemigrate.native.live.envelope import Envelope, EnvelopeFamily
 from statemigrate.native.live.group_state import MigratedGroupState
 from statemigrate.native.seen.seen import Seen
-from statemigrate.processor.intake import python_value
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.rows.intake import python_value
 
 Function = Callable[[Any, Any, Any], Any]
 

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.state import GroupState
 from statemigrate.access import DualAccess
 from statemigrate.formats import Value
 from statemigrate.native.live.envelope import Envelope
-from statemigrate.processor.rows import RowCodec
-from statemigrate.processor.variables import put_row
+from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.variables.dual import put_row
 
 
 class MigratedGroupState(GroupState):

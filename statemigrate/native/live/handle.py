@@ -23,10 +23,10 @@ from statemigrate.native.live.families import (
 )
 from statemigrate.native.live.rows_within import taking_rows
 from statemigrate.native.spark_state.versions import check_kind
-from statemigrate.processor.handle import DualAccessHandle
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
-from statemigrate.processor.variables import dual_variable
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.variables.dual import dual_variable
+from statemigrate.processor.variables.handle import DualAccessHandle
 from statemigrate.sources import Source
 
 

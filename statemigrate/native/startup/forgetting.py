@@ -9,7 +9,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.seen.seen import directory_of
 from statemigrate.native.spark_state.listing import read_listing
-from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.processor.variables.handle import Listening, declared_variables
 
 
 def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:

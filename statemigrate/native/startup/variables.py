@@ -31,7 +31,7 @@ from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.versions import check_kind
 from statemigrate.native.startup.stored import CommittedState, read_stores
-from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.processor.variables.handle import Listening, declared_variables
 
 Drained = dict[str, tuple[StoredFamily, ...]]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NoReturn
 from statemigrate.deployment import Declared
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.pages.live.timers import PageTimers
-from statemigrate.processor.handle import DualAccessHandle, never_dropped
+from statemigrate.processor.variables.handle import DualAccessHandle, never_dropped
 
 TimeMode = Literal["none", "processingtime", "eventtime"]
 """Spark's time modes, in small letters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.pages.record import LARGE
-from statemigrate.processor.handle import struct_of
+from statemigrate.processor.variables.handle import struct_of
 
 
 class LargeValues:

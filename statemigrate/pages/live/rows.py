@@ -15,7 +15,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.processor.garbage import keep_what_is_loaded
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -12,7 +12,7 @@ from statemigrate.errors import PageError, TransformError
 from statemigrate.families import Span
 from statemigrate.pages.live.families import PageFamily, family_class
 from statemigrate.pages.page.page import Page
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys.codec import KeyCodec, shown_key
 from statemigrate.sources import Source
 
 

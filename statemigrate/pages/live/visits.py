@@ -25,9 +25,9 @@ from statemigrate.pages.page.page import Page
 from statemigrate.pages.record import VARIABLE
 from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
-from statemigrate.processor.handle import struct_of
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.variables import GroupingKey, dual_variable
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.variables.dual import GroupingKey, dual_variable
+from statemigrate.processor.variables.handle import struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -37,7 +37,7 @@ from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
 from statemigrate.pages.startup.held import held_in
 from statemigrate.pages.startup.sizing import tell_of_size, unsaid
-from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.variables.handle import declared_variables
 from statemigrate.processor.workers import check_workers
 
 if TYPE_CHECKING:

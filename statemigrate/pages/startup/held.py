@@ -12,7 +12,7 @@ from statemigrate.errors import PageError, StatemigrateError
 from statemigrate.pages.live.rows import BUCKET, arrow_schema
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
-from statemigrate.processor.handle import struct_of
+from statemigrate.processor.variables.handle import struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import plain_values
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows.codec import RowCodec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

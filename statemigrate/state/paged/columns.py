@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.pages.live.rows import arrow_schema
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.codec import RowCodec
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

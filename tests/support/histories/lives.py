@@ -38,8 +38,8 @@ from statemigrate.families import Span
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.noting import Known, Note
 from statemigrate.logbook.standing import unknown
-from statemigrate.processor.handle import declared_variables
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.variables.handle import declared_variables
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
 from support.histories.values import FORMATS, STORES, lineage, shown
 from support.histories.without_spark import Rows, Session

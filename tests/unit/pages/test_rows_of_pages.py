@@ -25,8 +25,8 @@ from statemigrate.pages.live.rows import (
     packed_output,
 )
 from statemigrate.processor.garbage import keep_what_is_loaded
-from statemigrate.processor.handle import struct_of
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.variables.handle import struct_of
 
 COLUMNS = {
     "key": pa.string(),

@@ -41,9 +41,9 @@ from statemigrate.errors import StartupError
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
-from statemigrate.processor.grouping import grouping_key
-from statemigrate.processor.handle import declared_variables
-from statemigrate.processor.rows import output_type
+from statemigrate.processor.keys.grouping import grouping_key
+from statemigrate.processor.rows.codec import output_type
+from statemigrate.processor.variables.handle import declared_variables
 from statemigrate.processor.workers import check_workers, use_this_python
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.engine.tasks.stores import OpenStores
 from statemigrate.embedded.working.partition import Partition
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.row_classes import row_class
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.classes import row_class
 
 _ROWS_A_SLICE = 1_024
 ReadAhead = Callable[[list[bytes]], None]

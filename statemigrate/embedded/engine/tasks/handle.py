@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError
-from statemigrate.processor.handle import DualAccessHandle, never_dropped
-from statemigrate.processor.straight import straight_variable
-from statemigrate.processor.variables import GroupingKey
+from statemigrate.processor.variables.dual import GroupingKey
+from statemigrate.processor.variables.handle import DualAccessHandle, never_dropped
+from statemigrate.processor.variables.straight import straight_variable
 
 
 class EmbeddedHandle(DualAccessHandle):

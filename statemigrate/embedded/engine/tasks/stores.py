@@ -14,7 +14,7 @@ from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.engine.tasks.report import PartitionReport
 from statemigrate.embedded.working.families import RocksFamily
 from statemigrate.embedded.working.partition import Partition
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys.codec import KeyCodec, shown_key
 from statemigrate.sources import Source
 
 

@@ -16,7 +16,7 @@ from statemigrate.embedded.engine.tasks.stores import OpenStores
 from statemigrate.errors import StatemigrateError
 from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys.codec import KeyCodec
 
 
 def run_partition(

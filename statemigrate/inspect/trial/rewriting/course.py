@@ -12,7 +12,7 @@ from statemigrate.inspect.trial.course import Course
 from statemigrate.inspect.trial.rewriting.entries import Chain, is_dropped, new_keys
 from statemigrate.inspect.trial.trial import Trial
 from statemigrate.migration import Path
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows.codec import RowCodec
 
 
 class RewritingTrial(Trial):

@@ -19,7 +19,7 @@ from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
 from statemigrate.migration.stage import Stage
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows.codec import RowCodec
 from statemigrate.rewrite.rows.arrow.structs import plain_array
 from statemigrate.state.native.rows import arrow_rows
 

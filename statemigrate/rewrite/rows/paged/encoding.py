@@ -15,8 +15,8 @@ from statemigrate.pages.live.timers import FAMILY, FORMAT, timer_entry
 from statemigrate.pages.page.columns import NEVER
 from statemigrate.pages.page.elements import joined, last_to_expire
 from statemigrate.pages.record import PagesRecord
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.codec import RowCodec
 from statemigrate.state.native.rows import arrow_rows
 
 if TYPE_CHECKING:

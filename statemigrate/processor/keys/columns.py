@@ -1,4 +1,4 @@
-"""The bytes of single key columns, type by type; see `statemigrate.processor.keys`."""
+"""The bytes of single key columns, type by type; see `statemigrate.processor.keys.codec`."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from statemigrate.deployment import Declared
 from statemigrate.families import EncodedFamily
 from statemigrate.formats import Value
 from statemigrate.formats.avro.straight import Read, Straight, Write
-from statemigrate.processor.rows import RowCodec
-from statemigrate.processor.variables import DualValueState, GroupingKey, dual_variable
+from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.variables.dual import DualValueState, GroupingKey, dual_variable
 
 
 def straight_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:

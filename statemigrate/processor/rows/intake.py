@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.processor.texts import text_of
+from statemigrate.processor.rows.texts import text_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -19,9 +19,9 @@ from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.families import Span
 from statemigrate.formats import Value
-from statemigrate.processor.intake import row_taker
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.rows.intake import row_taker
 
 
 class GroupingKey:

@@ -16,8 +16,8 @@ from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.avro.straight import Straight, straight_ways
 from statemigrate.formats.moments import local_of, utc_of
-from statemigrate.processor.intake import row_taker
-from statemigrate.processor.row_functions import dictionary_maker, tuple_maker
+from statemigrate.processor.rows.functions import dictionary_maker, tuple_maker
+from statemigrate.processor.rows.intake import row_taker
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError, shown
-from statemigrate.processor.key_types import NULL, key_type, text_encode, texts_encode
+from statemigrate.processor.keys.columns import NULL, key_type, text_encode, texts_encode
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

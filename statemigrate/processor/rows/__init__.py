@@ -1,0 +1,1 @@
+"""Rows between what a processor puts and gets, and plain values."""

@@ -1,0 +1,1 @@
+"""PySpark's state variables over dual access, and the handle that gives them out."""
