@@ -17,7 +17,9 @@ from statemigrate.files.documents.sealed import sealed, understood, unsealed
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint."""
 VARIABLE = "statemigrate_pages"
-"""The state variable that has the pages, as ``page``."""
+"""The state variable that has the pages."""
+SCHEMA = "page BINARY"
+"""Its type, as text that is read in Python: of Java it would have to be asked in every task."""
 LARGE = "statemigrate_large"
 """The map that has the values too large for a page, by family and key."""
 _FORMAT = 1

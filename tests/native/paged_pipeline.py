@@ -15,11 +15,11 @@ from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.pages.live.families import fingerprint
 from statemigrate.pages.live.rows import BUCKET
-from statemigrate.pages.live.visits import SCHEMA, key_fingerprint
+from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.elements import elements_of
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
-from statemigrate.pages.record import VARIABLE
+from statemigrate.pages.record import SCHEMA, VARIABLE
 from statemigrate.processor.keys.codec import KeyCodec
 
 FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}

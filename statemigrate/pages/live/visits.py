@@ -20,20 +20,17 @@ from statemigrate.pages.live.large import LargeValues
 from statemigrate.pages.live.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.live.stores import PageStores
 from statemigrate.pages.live.timers import PageTimers
+from statemigrate.pages.live.value import page_value
 from statemigrate.pages.page.layout import Place
 from statemigrate.pages.page.page import Page
-from statemigrate.pages.record import VARIABLE
 from statemigrate.processor.between_keys import BetweenKeys
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.variables.dual import GroupingKey, dual_variable
-from statemigrate.processor.variables.handle import struct_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-SCHEMA = "page BINARY"
-"""Read here, as PySpark asks Java for what text means, in every task."""
 _ROWS_A_PACKAGE = 10_000
 
 
@@ -64,7 +61,7 @@ class PagedProcessor(StatefulProcessor):
         self._task = ExitStack()
         self._task.enter_context(few_collections())
         self._spark = handle
-        self._state = handle.getValueState(VARIABLE, struct_of(SCHEMA))
+        self._value = page_value(handle)
         self._large = LargeValues(handle)
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
@@ -106,6 +103,7 @@ class PagedProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
+        self._value.settle()
         self._task.close()
         self._kept.check()
         self._processor.close()
@@ -127,9 +125,8 @@ class PagedProcessor(StatefulProcessor):
         firing: int | None = None,
     ) -> Iterator[Row]:
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
-        stored = self._state.get()
         place = Place(self._deployment.pages, number, self._fingerprint)
-        page = Page(place, None if stored is None else bytes(stored[0]), self._large)
+        page = Page(place, self._value.get(), self._large)
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
@@ -194,14 +191,9 @@ class PagedProcessor(StatefulProcessor):
             self._spark.registerTimer(wanted)
 
     def _write(self, page: Page) -> None:
-        if not page.is_changed:
-            return
-        page.write_outside()
-        data = page.written()
-        if data is None:
-            self._state.clear()
-        else:
-            self._state.update((data,))
+        if page.is_changed:
+            page.write_outside()
+            self._value.put(page.written())
 
 
 def _incoming(deployment: PagedDeployment, keys: KeyCodec) -> Arriving | Unpacking:

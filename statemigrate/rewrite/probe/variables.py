@@ -16,8 +16,7 @@ from statemigrate.files.opening import open_files
 from statemigrate.formats.struct.words import quoted
 from statemigrate.pages.live.large import LargeValues
 from statemigrate.pages.live.rows import BUCKET
-from statemigrate.pages.live.visits import SCHEMA
-from statemigrate.pages.record import VARIABLE, PagesRecord
+from statemigrate.pages.record import SCHEMA, VARIABLE, PagesRecord
 from statemigrate.rewrite.probe.run import run_probe
 
 if TYPE_CHECKING:

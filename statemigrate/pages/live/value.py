@@ -1,0 +1,113 @@
+"""The state variable that has the page of the key that Spark has set: read once, written once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statemigrate.pages.live.answers import DONE, LaterAnswers, refused
+from statemigrate.pages.record import SCHEMA, VARIABLE
+from statemigrate.processor.variables.handle import struct_of
+
+_BYTES = b"bytearray\nX"
+"""Before the length of a binary value, in what Java writes of a row."""
+_LENGTH = 4
+
+
+class PageValue:
+    """A page's bytes in Spark's state, through the public value state."""
+
+    def __init__(self, handle: Any) -> None:
+        self._state = handle.getValueState(VARIABLE, struct_of(SCHEMA))
+
+    def get(self) -> bytes | None:
+        """The page; None where there is none."""
+        stored = self._state.get()
+        return None if stored is None else bytes(stored[0])
+
+    def put(self, page: bytes | None) -> None:
+        """Write the page, or with None remove it."""
+        if page is None:
+            self._state.clear()
+        else:
+            self._state.update((page,))
+
+    def settle(self) -> None:
+        """Wait until Spark has all that was written."""
+
+
+class PromptPageValue(PageValue):
+    """The same with one wait a visit, and without PySpark's reading of the type in every row."""
+
+    def __init__(self, handle: Any, answers: LaterAnswers) -> None:
+        super().__init__(handle)
+        self._answers = answers
+        self._request = _get_request()
+        self._update = answers.deferred(self._state.update)
+        self._rows = _Rows(answers.client)
+
+    def get(self) -> bytes | None:
+        """See `PageValue.get`."""
+        self._answers.client._send_proto_message(self._request)
+        status, message, row = self._answers.client._receive_proto_message()
+        if status != DONE:
+            raise refused(status, message)
+        return self._rows.page(row) if row else None
+
+    def put(self, page: bytes | None) -> None:
+        """See `PageValue.put`."""
+        if page is None:
+            super().put(page)
+        else:
+            self._update((page,))
+
+    def settle(self) -> None:
+        """See `PageValue.settle`."""
+        self._answers.settle()
+
+
+def page_value(handle: Any) -> PageValue:
+    """The page's variable of a task's handle."""
+    answers = LaterAnswers.of(handle)
+    return PageValue(handle) if answers is None else PromptPageValue(handle, answers)
+
+
+def _get_request() -> bytes:
+    from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+
+    call = messages.ValueStateCall(stateName=VARIABLE, get=messages.Get())
+    variable = messages.StateVariableRequest(valueStateCall=call)
+    return bytes(messages.StateRequest(stateVariableRequest=variable).SerializeToString())
+
+
+class _Rows:
+    """Rows of one binary value, as Java pickles them: the same bytes around each page.
+
+    PySpark reads the first, and each that is not around its page as that one was.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._before = self._after = b""
+
+    def page(self, row: bytes) -> bytes:
+        """The page in a row."""
+        if self._before and row.startswith(self._before):
+            page, after = self._parted(row)
+            if after == self._after:
+                # Java writes bytes as the text that has them as its characters.
+                return page.decode().encode("latin-1")
+        return self._learned(row)
+
+    def _parted(self, row: bytes) -> tuple[bytes, bytes]:
+        start = len(self._before) + _LENGTH
+        end = start + int.from_bytes(row[len(self._before) : start], "little")
+        return row[start:end], row[end:]
+
+    def _learned(self, row: bytes) -> bytes:
+        page = bytes(self._client._deserialize_from_bytes(row)[0])
+        before, mark, _ = row.partition(_BYTES)
+        self._before = before + mark if mark else b""
+        text, self._after = self._parted(row)
+        if text != page.decode("latin-1").encode():
+            self._before = b""
+        return page
