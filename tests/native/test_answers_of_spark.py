@@ -5,7 +5,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from statemigrate.pages.live.answers import LaterAnswers
+from statemigrate.native.live.answers import LaterAnswers
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ def run(spark, folder, keys):
 
 def test_a_task_whose_last_write_spark_refused_does_not_commit(spark, tmp_path):
     run(spark, tmp_path, ["a", "b", "c"])
-    with pytest.raises(StreamingQueryException, match="refused what a page's visit asked"):
+    with pytest.raises(StreamingQueryException, match="Spark refused what was asked"):
         run(spark, tmp_path, ["a", "refused"])
     assert sorted(each.name for each in (tmp_path / "checkpoint/commits").glob("[0-9]*")) == ["0"]
     written = spark.read.parquet(str(tmp_path / "output")).collect()

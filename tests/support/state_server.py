@@ -56,15 +56,17 @@ class StateServer:
     _key: bytes = b""
 
     def serve(self, connection: socket.socket) -> None:
-        """Answer until the client hangs up."""
+        """Answer until the client hangs up, which it may do without waiting."""
+        with suppress(ConnectionError):
+            self._serve(connection)
+
+    def _serve(self, connection: socket.socket) -> None:
         data = b""
         while received := connection.recv(1 << 20):
             self.sent += 1
             data += received
             while len(data) >= 8 and len(data) >= 8 + (size := int.from_bytes(data[4:8], "big")):
-                # The client may have hung up without waiting.
-                with suppress(OSError):
-                    connection.sendall(self._answer(data[8 : 8 + size]))
+                connection.sendall(self._answer(data[8 : 8 + size]))
                 data = data[8 + size :]
 
     def _answer(self, request: bytes) -> bytes:

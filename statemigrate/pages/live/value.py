@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemigrate.pages.live.answers import DONE, LaterAnswers, refused
+from statemigrate.native.live.answers import DONE, LaterAnswers, refused
 from statemigrate.pages.record import SCHEMA, VARIABLE
 from statemigrate.processor.variables.handle import struct_of
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from support.state_server import StateServer, client_of, java_row, other_row
 
-from statemigrate.errors import PageError
+from statemigrate.errors import StorageError
 from statemigrate.pages.live.value import PageValue, PromptPageValue, page_value
 
 VISITS = [(1, b"one"), (2, b"two"), (1, b"one again"), (2, None), (2, b"")]
@@ -70,7 +70,7 @@ def test_rows_that_java_writes_in_another_way_are_left_to_pyspark():
 
 @pytest.mark.parametrize("request_of_a_visit", ["key", "get", "update", "clear"])
 def test_a_refusal_is_raised_by_the_end_of_the_task_at_the_latest(request_of_a_visit):
-    with pytest.raises((PageError, RuntimeError), match="the store is closed"):
+    with pytest.raises((StorageError, RuntimeError), match="the store is closed"):
         visits(page_value, refuses=request_of_a_visit)
 
 
@@ -80,10 +80,10 @@ def test_a_refusal_that_is_caught_is_raised_again_by_all_that_follows():
         visit(client, value, 1, b"refused")
         client.set_implicit_key((2,))
         for _ in range(2):
-            with pytest.raises(PageError, match="the store is closed"):
+            with pytest.raises(StorageError, match="the store is closed"):
                 value.get()
         for end in (value.settle, client.remove_implicit_key):
-            with pytest.raises(PageError, match="the store is closed"):
+            with pytest.raises(StorageError, match="the store is closed"):
                 end()
 
 

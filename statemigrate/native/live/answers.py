@@ -1,9 +1,9 @@
-"""Spark's answers to a page's writes, read when the next value is asked for.
+"""Spark's answers to what is written, read when the next value is asked for.
 
 PySpark waits for the state server's answer to every request, though that to a write only says
-that it was done, and a page's visit makes a request to set the key, one to read, one to write. The
-server takes requests in order, so the answers may be read together: one wait a visit instead of
-three. Its protocol is that of PySpark's ``stateful_processor_api_client`` and
+that it was done, and a visit of a page makes a request to set the key, one to read, one to write.
+The server takes requests in order, so the answers may be read together: one wait a visit instead
+of three. Its protocol is that of PySpark's ``stateful_processor_api_client`` and
 ``StateMessage.proto``, the same in 4.0 to 4.3.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from statemigrate.errors import PageError
+from statemigrate.errors import StorageError
 
 _NEEDED = ("sockfile", "set_implicit_key", "_receive_proto_message", "_deserialize_from_bytes")
 DONE = 0
@@ -31,7 +31,7 @@ class LaterAnswers:
         self._file = client.sockfile
         self._receive = client._receive_proto_message
         self._owed = 0
-        self._refusal: PageError | None = None
+        self._refusal: StorageError | None = None
         client.sockfile = self
         client.set_implicit_key = self.deferred(client.set_implicit_key)
 
@@ -46,13 +46,13 @@ class LaterAnswers:
         """PySpark's."""
         return self._client
 
-    def deferred(self, request: Callable[[Any], None]) -> Callable[[Any], None]:
+    def deferred(self, request: Callable[..., None]) -> Callable[..., None]:
         """A method of PySpark's that asks for one thing and is answered once, without the wait."""
 
-        def later(value: Any) -> None:
+        def later(*values: Any) -> None:
             self._client._receive_proto_message = self._owe
             try:
-                request(value)
+                request(*values)
             finally:
                 # So that the class's own is found again.
                 del self._client._receive_proto_message
@@ -60,7 +60,7 @@ class LaterAnswers:
         return later
 
     def settle(self) -> None:
-        """Read the answers that are owed. Raises `PageError` where Spark refused a request."""
+        """Read the answers that are owed. Raises `StorageError` where Spark refused a request."""
         self._file.flush()
         owed, self._owed = self._owed, 0
         for _ in range(owed):
@@ -93,12 +93,22 @@ class LaterAnswers:
         return getattr(self._file, name)
 
 
-def refused(status: int, message: str) -> PageError:
+def refused(status: int, message: str) -> StorageError:
     """What is raised where Spark's state server did not do what it was asked."""
-    return PageError(
-        "Spark's state server refused what a page's visit asked of it",
-        expected="a key that is set and a page that is written",
+    return StorageError(
+        "Spark refused what was asked of its state",
+        expected="a key that is set, and values that are read and written",
         found=f"status {status}: {message}",
         next_action="see the executor's log for the reason; the batch is not committed and runs "
         "again with the next start",
     )
+
+
+class LaterWrites:
+    """One of Spark's value states, whose writes nobody waits for."""
+
+    def __init__(self, state: Any, answers: LaterAnswers) -> None:
+        self.get = state.get
+        self.exists = state.exists
+        self.update = answers.deferred(state.update)
+        self.clear = answers.deferred(state.clear)
