@@ -17,13 +17,18 @@ from benchmarks.measuring import Result
 from benchmarks.native import Query, write_script
 from benchmarks.pages import PagedQuery
 from benchmarks.processor import RenamedTotals, Totals
-from statemigrate import backfill, migrated
+from statemigrate import backfill, migrated, pause_backfill
 
 _SHARE = 0.25
 _WARMING = 2
 """Batches in which Java and Python warm up."""
 _FILLS = 4
 """Batches that the state is filled in."""
+_NEAR = 10
+"""Batches without a chunk that one with a chunk is held against."""
+
+Timed = tuple[float, int]
+"""Milliseconds of a batch, and the rows of its chunk: 0 without one."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,10 @@ LOADS = {"native": Load(100_000, 2_000), "paged": Load(2_000_000, 500, 40_000)}
 
 
 def measure(loads: dict[str, Load] = LOADS, batches: int = 60) -> list[Result]:
-    """Batches of the same live keys beside a backfill with a share, and without a chunk."""
+    """Batches of the same live keys beside a backfill with a share, and without a chunk.
+
+    A third as many come before the backfill and, once it is paused, after it.
+    """
     spark = session()
     try:
         found = {name: _measured(spark, load, batches) for name, load in loads.items()}
@@ -54,34 +62,52 @@ def measure(loads: dict[str, Load] = LOADS, batches: int = 60) -> list[Result]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of batches without a chunk, and of those with one beside its keys' number."""
+    """Milliseconds and rows of a chunk of each batch before, during and after a backfill.
 
-    alone: list[float]
-    beside: list[tuple[float, int]]
+    In the first ``finding`` ones with a chunk the size of a chunk is found.
+    """
+
+    before: list[Timed]
+    during: list[Timed]
+    after: list[Timed]
+    finding: int
     keys_a_row: float
 
     @property
     def taken(self) -> float:
-        """The part of a batch that its chunk takes."""
-        return 1 - statistics.median(self.alone) / self._time
+        """The part of a batch that its chunk takes.
+
+        Java makes batches faster for minutes, and a machine slower and faster: so each is held
+        against those without a chunk that are nearest to it.
+        """
+        return statistics.median(1 - alone / took for took, _, alone in self._beside)
 
     @property
     def rate(self) -> float:
         """Keys a millisecond of the backfill's own time."""
-        keys = statistics.median(number for _, number in self.beside) * self.keys_a_row
-        return keys / (self._time - statistics.median(self.alone))
+        found = (keys / (self.taken * took) for took, keys, _ in self._beside)
+        return statistics.median(found) * self.keys_a_row
 
     @property
-    def _time(self) -> float:
-        return statistics.median(took for took, _ in self.beside)
+    def _beside(self) -> list[tuple[float, int, float]]:
+        """Batches with a chunk, and what such ones take without."""
+        batches = [*self.before, *self.during, *self.after]
+        alone = [(at, took) for at, (took, keys) in enumerate(batches) if not keys]
+        found = []
+        for at, (took, keys) in enumerate(batches):
+            near = sorted(alone, key=lambda each: abs(each[0] - at))[:_NEAR]
+            if keys:
+                found.append((took, keys, statistics.median(each for _, each in near)))
+        return found[self.finding :]
 
     def results(self, name: str) -> list[Result]:
         """The share that was taken, and the slowest batch."""
-        figures = {"alone_ms": self.alone, "beside": self.beside, "taken": self.taken}
+        alone = [took for took, keys in (*self.before, *self.during) if not keys]
+        figures = {"batches": [self.before, self.during, self.after], "taken": self.taken}
         # With so few batches the 99th of a hundred is the slowest one; compared with the slowest
         # without a chunk.
-        promised = max(self.alone) / (1 - _SHARE)
-        slowest = max(took for took, _ in self.beside) / promised
+        promised = max(alone) / (1 - _SHARE)
+        slowest = max(took for took, _, _ in self._beside) / promised
         part = f"part of a batch's time beside live rows against the share of {_SHARE}"
         compared = "slowest batch while migrating against the slowest without, at the share"
         return [
@@ -100,8 +126,8 @@ class _OneFileABatch(Query):
         with super().running(processor, control=control):
             yield self
 
-    def fed(self, live: int, batches: int) -> list[tuple[float, int]]:
-        """Milliseconds of so many batches with live rows, and the rows of their chunks."""
+    def fed(self, live: int, batches: int) -> list[Timed]:
+        """So many batches with live rows."""
         for _ in range(batches):
             self.write(range(live))
         while len(found := self._with_rows()) < batches:
@@ -109,7 +135,7 @@ class _OneFileABatch(Query):
             time.sleep(0.2)
         return found
 
-    def _with_rows(self) -> list[tuple[float, int]]:
+    def _with_rows(self) -> list[Timed]:
         progress = [json.loads(each.json) for each in self._query.recentProgress]
         return [
             (each["durationMs"]["triggerExecution"], each["sources"][1]["numInputRows"])
@@ -141,10 +167,11 @@ def _measured(spark: Any, load: Load, batches: int) -> Measured:
         with query.running(code):
             found = query.fed(load.live, batches)[_WARMING:]
         assert any(keys for _, keys in found[-3:]), "the backfill has ended: more keys are needed"
-    # In the first ones the size of a chunk is found.
-    alone = [took for took, keys in (*before, *found) if not keys]
-    beside = [(took, keys) for took, keys in found if keys][batches // 4 :]
-    return Measured(alone, beside, sum(plan.families.values()) / (plan.pages or plan.keys))
+        pause_backfill(query.checkpoint)
+        with query.running(code):
+            after = query.fed(load.live, batches // 3)[_WARMING:]
+    keys_a_row = sum(plan.families.values()) / (plan.pages or plan.keys)
+    return Measured(before, found, after, batches // 4, keys_a_row)
 
 
 def _query(spark: Any, folder: Path, load: Load) -> Any:

@@ -13,6 +13,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native.live.control import Arrived
 from statemigrate.native.live.deployed import DEPLOYED, Deployed, Undeployable
 from statemigrate.native.live.handle import NativeHandle
+from statemigrate.native.live.work import Stopwatch
 from statemigrate.native.seen.comparing import is_next_batch
 from statemigrate.processor.variables.handle import DualAccessHandle
 
@@ -65,6 +66,7 @@ class _Calls:
     def __init__(self, processor: Any, handle: NativeHandle) -> None:
         self._processor = processor
         self._handle = handle
+        self._stopwatch = Stopwatch()
         self._input_rows = processor.handleInputRows
         self._expired_timer = processor.handleExpiredTimer
         self._initial_state = processor.handleInitialState
@@ -80,12 +82,14 @@ class _Calls:
             if arrived.is_for_user:
                 yield from self._input_rows(key, arrived.rows, timerValues)
             return
+        self._stopwatch.begin()
         self._handle.visit(key)
         if arrived.is_for_user:
             yield from self._input_rows(key, arrived.rows, timerValues)
         if arrived.asks_for_migration():
             self._handle.migrate()
         self._handle.leave()
+        self._stopwatch.end(asked=not arrived.is_for_user)
 
     def handle_expired_timer(
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -104,4 +108,4 @@ class _Calls:
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
         self._close()
-        self._handle.report()
+        self._handle.report(self._stopwatch.work)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from statemigrate.native.live.work import Work, tell, total_of
+
 
 @dataclass(frozen=True)
 class MigrationCounts:
@@ -17,6 +19,7 @@ class MigrationCounts:
     touched_total: Any
     backfilled_total: Any
     quarantined_total: Any
+    work_total: Any = None
 
     @classmethod
     def of_session(cls) -> MigrationCounts | None:
@@ -27,7 +30,8 @@ class MigrationCounts:
         if session is None or not hasattr(session, "_jsparkSession"):
             return None
         context = session.sparkContext
-        return cls(context.accumulator(0), context.accumulator(0), context.accumulator(0))
+        touched, backfilled, quarantined = (context.accumulator(0) for _ in range(3))
+        return cls(touched, backfilled, quarantined, total_of(context))
 
     @property
     def touched(self) -> int:
@@ -44,8 +48,10 @@ class MigrationCounts:
         """Entries a control row asked for whose transform failed; they stay where they are."""
         return int(self.quarantined_total.value)
 
-    def add(self, touched: int, backfilled: int, quarantined: int) -> None:
-        """Add a task's counts."""
+    def add(self, touched: int, backfilled: int, quarantined: int, work: Work | None) -> None:
+        """Add a task's counts, and how long it was busy."""
         self.touched_total.add(touched)
         self.backfilled_total.add(backfilled)
         self.quarantined_total.add(quarantined)
+        if self.work_total is not None and work is not None:
+            tell(self.work_total, work)

@@ -23,6 +23,7 @@ from statemigrate.native.live.families import (
     NativeValueFamily,
 )
 from statemigrate.native.live.rows_within import taking_rows
+from statemigrate.native.live.work import Work
 from statemigrate.native.spark_state.versions import check_kind
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.rows.codec import RowCodec
@@ -67,13 +68,13 @@ class NativeHandle(DualAccessHandle):
         for family in self._families:
             family.flush()
 
-    def report(self) -> None:
+    def report(self, work: Work | None) -> None:
         """Add what was migrated since the handle was made to the deployment's counts."""
         if self._deployed.counts is not None:
             counts = [access.counts for access in self._accesses]
             touched = sum(each.touched for each in counts)
             backfilled = sum(each.backfilled for each in counts)
-            self._deployed.counts.add(touched, backfilled, self._quarantined)
+            self._deployed.counts.add(touched, backfilled, self._quarantined, work)
 
     def migrate(self) -> None:
         """Migrate everything the current key has in an older family: one step of the backfill.

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 
 from statemigrate.deployment import Declared
 from statemigrate.native.live.control import Arrived
+from statemigrate.native.live.work import Stopwatch
 from statemigrate.pages.live.deployed import PagedDeployment
 from statemigrate.pages.live.families import FINGERPRINT
 from statemigrate.pages.live.handle import PagedHandle
@@ -70,6 +71,7 @@ class PagedProcessor(StatefulProcessor):
         self._initial = Unpacking(self._initial_columns, keys)
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
         self._timers = PageTimers()
+        self._stopwatch = Stopwatch()
         self._init_users(GroupingKey())
 
     def _init_users(self, key: GroupingKey) -> None:
@@ -113,7 +115,8 @@ class PagedProcessor(StatefulProcessor):
             touched, moved = (
                 sum(each) for each in ([c.touched for c in counts], [c.backfilled for c in counts])
             )
-            self._deployment.counts.add(touched, moved, self._stores.quarantined)
+            work = self._stopwatch.work
+            self._deployment.counts.add(touched, moved, self._stores.quarantined, work)
 
     def _visit(
         self,
@@ -125,6 +128,7 @@ class PagedProcessor(StatefulProcessor):
         firing: int | None = None,
     ) -> Iterator[Row]:
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
+        self._stopwatch.begin()
         place = Place(self._deployment.pages, number, self._fingerprint)
         page = Page(place, self._value.get(), self._large)
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
@@ -143,6 +147,7 @@ class PagedProcessor(StatefulProcessor):
             self._set_timer(firing)
         if output:
             yield from self._outgoing.given(output)
+        self._stopwatch.end(asked=arrived is not None and not arrived.is_for_user)
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns

@@ -14,6 +14,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native.backfill.feeding.batches import Batch, Trigger
 from statemigrate.native.backfill.feeding.tuning import IDLE_MILLISECONDS, ChunkTuner
 from statemigrate.native.backfill.pace import Pace
+from statemigrate.native.live.work import Work
 
 MOMENT = 1_763_000_000_000.0
 
@@ -26,6 +27,8 @@ class Query:
     start_ms: float = 500.0
     row_ms: float = 0.01
     entry_ms: float = 0.4
+    chunk_ms: float = 0.0
+    """What a chunk takes whatever its size is."""
     rows: int = 100_000
     interval: float | None = None
     noise: float = 0.0
@@ -33,6 +36,11 @@ class Query:
     """How far the machine's speed goes from the usual one, from batch to batch and for a while."""
     steal: float = 0.0
     """How many batches take up to half as long again, by chance."""
+    tells: bool = False
+    """Whether tasks tell what they do, of which Spark knows nothing."""
+    loops: float = 0.6
+    """The part of a batch's time without a chunk that tasks see, and by ``seen`` of a chunk's."""
+    seen: float = 1.0
     now: float = MOMENT
     random: Random = field(default_factory=lambda: Random(1))
     wandered: float = 0.0
@@ -55,13 +63,27 @@ class Query:
             alone = self.tuner.wants_alone(self.ahead.count(0))
             self.ahead.append(0 if alone else self.tuner.entries)
         entries = self.ahead.popleft()
-        took = (self.alone_ms + self.entry_ms * entries) * self._slowness()
-        batch = Batch(self.now, took, self.rows, entries)
+        slowness = self._slowness()
+        took = (self.alone_ms + self._chunk_ms(entries)) * slowness
+        work = self._work(entries, slowness) if self.tells else None
+        batch = Batch(self.now, took, self.rows, entries, work)
         self.batches.append(batch)
         self.tuner = self.tuner.observe(batch)
         self.now += took
         if self.interval is not None and took < self.interval:
             self.now = (self.now // self.interval + 1) * self.interval + 2
+
+    def _chunk_ms(self, entries: int) -> float:
+        return self.chunk_ms + self.entry_ms * entries if entries else 0.0
+
+    def _work(self, entries: int, slowness: float) -> Work:
+        """Four tasks on two cores, of which each sees its part a little longer or shorter."""
+        chunk = self.entry_ms * entries * self.seen * slowness
+        live = self.loops * self.alone_ms * slowness if self.rows else 0.0
+        asked = 2 * chunk * (1 + self.random.gauss(0, 0.7 * self.wander))
+        half = (live + chunk) / 2
+        spans = [(self.now + at * half, self.now + (at + 1) * half) for at in (0, 0, 1, 1)]
+        return Work(asked, tuple(spans))
 
     def _slowness(self) -> float:
         draw = self.random
@@ -73,7 +95,7 @@ class Query:
     def granted(self, share: float, batches: list[Batch]) -> float:
         """What chunks take by their real cost, against the share, in the batches that had one."""
         with_chunk = [each for each in batches if each.entries]
-        taken = mean(self.entry_ms * each.entries for each in with_chunk)
+        taken = mean(self._chunk_ms(each.entries) for each in with_chunk)
         return taken / (taken + self.alone_ms) / share
 
     def taken(self, batches: list[Batch]) -> float:
@@ -91,11 +113,11 @@ COSTS = st.builds(
 
 
 @settings(max_examples=40)
-@given(share=st.floats(0.1, 0.6), before=COSTS, after=COSTS)
+@given(share=st.floats(0.1, 0.6), before=COSTS, after=COSTS, tells=st.booleans())
 def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed(
-    share, before, after
+    share, before, after, tells
 ):
-    query = Query(ChunkTuner.start(Pace(share)), **before)
+    query = Query(ChunkTuner.start(Pace(share)), tells=tells, **before)
     for cost in (before, after):
         vars(query).update(cost)
         query.run(120)
@@ -106,9 +128,10 @@ def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed
         assert 1 <= len([each for each in batches if not each.entries]) <= 2, "one batch in ten"
 
 
+@pytest.mark.parametrize("tells", [False, True])
 @pytest.mark.parametrize("factor", [0.3, 0.7, 2.0, 4.0])
-def test_a_machine_that_becomes_slower_or_faster_is_noticed_before_long(factor):
-    query = Query(ChunkTuner.start(Pace(0.25)), noise=0.02)
+def test_a_machine_that_becomes_slower_or_faster_is_noticed_before_long(factor, tells):
+    query = Query(ChunkTuner.start(Pace(0.25)), noise=0.02, tells=tells)
     query.run(60)
     for name in ("start_ms", "row_ms", "entry_ms"):
         setattr(query, name, factor * getattr(query, name))
@@ -123,6 +146,34 @@ def test_noise_of_a_tenth_moves_the_share_by_less_than_a_tenth_of_it_in_the_mean
     query = Query(ChunkTuner.start(Pace(share)), noise=0.05, random=Random(seed))
     query.run(60)
     assert query.granted(share, query.run(200)) == pytest.approx(1, rel=0.1)
+
+
+@pytest.mark.parametrize(("wander", "apart", "most"), [(0.1, 0.06, 1.6), (0.3, 0.16, 2.5)])
+@pytest.mark.parametrize("beyond", [{}, {"chunk_ms": 100.0}, {"seen": 0.85}])
+def test_where_tasks_tell_what_they_do_much_noise_moves_the_share_little(
+    beyond, wander, apart, most
+):
+    """With 0.3 as beside six runs of tests on two cores: batches of 1.4 to 5.5 seconds in turn."""
+    found, largest = [], []
+    for seed in range(20):
+        noise = {"wander": wander, "steal": 0.1, "random": Random(seed)}
+        tuner = ChunkTuner.start(Pace(0.25))
+        query = Query(tuner, start_ms=1_200, row_ms=0.0, tells=True, **beyond, **noise)
+        query.run(20)
+        found.append(query.granted(0.25, query.run(40)))
+        largest.append(max(each.entries for each in query.batches) * query.entry_ms / 400)
+    assert mean(found) == pytest.approx(1, abs=0.1)
+    assert pstdev(found) < apart
+    assert max(largest) < most, "no chunk is much too large, the first ones neither"
+
+
+def test_chunks_grow_no_faster_than_what_was_seen_of_them():
+    query = Query(ChunkTuner.start(Pace(0.25)), entry_ms=0.005, row_ms=0.0, tells=True)
+    batches = query.run(60)
+    for at, batch in enumerate(batches[2:], start=2):
+        seen = max((each.entries for each in batches[: at - 1]), default=0)
+        assert batch.entries <= max(1_000, 2 * seen)
+    assert batches[-1].entries == pytest.approx(500 / 3 / 0.005, rel=0.1)
 
 
 @pytest.mark.parametrize("slower", [1.0, 1.4])

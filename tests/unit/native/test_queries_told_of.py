@@ -6,13 +6,14 @@ import pytest
 
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.feeding.listener import Feeding
+from statemigrate.native.live.work import Work
 
 
 class Told:
     """A feeder that only notes what it was told."""
 
     def __init__(self, query):
-        self.query, self.asked, self.told = query, 0, []
+        self.query, self.asked, self.told, self.works = query, 0, [], []
         directory = SimpleNamespace(query_id=self._query_id)
         self.files = SimpleNamespace(
             location=f"place of {query}", path="/chunks", directory=directory
@@ -30,8 +31,9 @@ class Told:
     def idle(self):
         self.told.append("idle")
 
-    def after(self, began, milliseconds, rows, keys):
-        self.told.append((milliseconds, rows, keys))
+    def after(self, batch):
+        self.told.append((batch.milliseconds, batch.rows, batch.entries))
+        self.works.append(batch.work)
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +43,13 @@ def telling(monkeypatch):
     monkeypatch.setattr(f"{module}.idle", Told.idle)
 
 
+def work_of(query, batch):
+    """What tasks have told of a batch: of the one query's, and of no other's."""
+    return Work(10.0, ((1_000.0, 1_000.0 + batch),)) if query == "mine" else None
+
+
 def listening(*feeders):
-    listener = Feeding()
+    listener = Feeding(work_of)
     listener._feeders = {feeder.files.location: feeder for feeder in feeders}
     return listener
 
@@ -57,6 +64,7 @@ def progress(query, run, rows, keys):
         SimpleNamespace(description="FileStreamSource[file:/chunks]", numInputRows=keys),
     ]
     batch = {"id": query, "runId": run, "sources": sources, "timestamp": "2026-01-01T00:00:00.000Z"}
+    batch["batchId"] = 8
     return SimpleNamespace(
         progress=SimpleNamespace(**batch, durationMs={"triggerExecution": 70}),
     )
@@ -70,6 +78,7 @@ def test_a_query_is_found_at_its_start_and_told_of_each_batch():
     listener.onQueryIdle(event("mine", "1"))
     assert mine.told == ["begin", (70.0, 5, 3), "idle"]
     assert other.told == []
+    assert mine.works == [Work(10.0, ((1_000.0, 1_008.0),))]
 
 
 def test_the_batches_of_other_queries_ask_no_checkpoint_anything():
@@ -98,7 +107,7 @@ def test_what_is_told_of_a_run_after_the_next_start_is_nothing_of_that():
 
 
 def test_one_feeder_cuts_the_chunks_of_a_checkpoint_however_often_its_query_starts(tmp_path):
-    listener = Feeding()
+    listener = Feeding(work_of)
     for _ in range(2):
         listener.add(ChunkFiles(tmp_path / "checkpoint"))
     first = list(listener._feeders.values())

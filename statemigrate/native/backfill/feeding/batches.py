@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from statemigrate.native.live.work import Work
+
 _GRAIN = 100.0
 """Milliseconds; intervals of triggers are taken for multiples of it."""
 _LATE = 0.05
@@ -15,17 +17,31 @@ class Batch:
     """A batch: when it ``began`` (ms since 1970), how long it took, and what was in it.
 
     ``rows`` are the stream's own, ``entries`` what its chunk asked to be migrated: 0 without one.
+    ``work`` is what its tasks told of themselves, None where they told nothing.
     """
 
     began: float
     milliseconds: float
     rows: int
     entries: int = 0
+    work: Work | None = None
 
     @property
     def ended(self) -> float:
         """When it was over, in milliseconds since 1970."""
         return self.began + self.milliseconds
+
+    @property
+    def told(self) -> float:
+        """What its chunk took beside live rows as tasks tell it; 0 where they tell nothing."""
+        return 0.0 if self.work is None or not self.rows else self.work.asked_by_clock
+
+    @property
+    def untold(self) -> float | None:
+        """What it took beyond what its tasks tell; None where they tell nothing."""
+        if self.work is None or not self.rows:
+            return None
+        return self.milliseconds - self.work.whole_by_clock
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
-"""What live rows take and what chunks take, from the whole times of the last batches: pure.
+"""What live rows take and what chunks take, from what the last batches tell: pure.
 
 Single batches vary by more than a chunk takes, and machines become slower and faster within
-minutes. So each batch with a chunk is held against the batches without one that are nearest to it,
-and the middle of many such comparisons counts, so that no single batch leads.
+minutes. So what a chunk takes is told by its own batch where that is possible: tasks time what they
+do for a backfill beside what they do for live rows, at the same moment of the same machine. What
+they do not see, such as a file that Spark reads more, is learned slowly: each batch with a chunk is
+held against the batches without one that are nearest to it, and the middle of many such comparisons
+counts, so that no single batch leads. Where tasks tell nothing, that comparison is all there is.
 """
 
 from __future__ import annotations
@@ -26,6 +29,11 @@ _SHIFTED, _IN_A_ROW = 2.0, 4
 """So many chunks in a row that cost so many times what was known, or less, begin anew."""
 _LEAST = 0.02
 """Chunks that cannot be seen in their batches' time are taken for this part of it."""
+_MOST = 0.9
+"""The most of its batch that a chunk is taken for, whatever its tasks tell."""
+_AROUND, _PRESUMED = 5, 4
+"""Batches without a chunk that one with a chunk is held against, and how many chunks with nothing
+beyond what tasks tell of them are presumed before the first."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,10 @@ class Costs:
         return self._pace(len(self.recent) - 1)
 
     def chunks(self) -> Chunk | None:
-        """Entries and milliseconds of the chunks together, at the usual pace; None without any."""
+        """Entries and milliseconds of the chunks together, at the usual pace; None without any.
+
+        What each takes whatever its size is not in it, as far as `fixed` tells it.
+        """
         measured = self._measured
         if not measured:
             return None
@@ -111,13 +122,39 @@ class Costs:
     @cached_property
     def _measured(self) -> list[tuple[int, float]]:
         """Of each chunk its entries, and its milliseconds if the pace had been as usual."""
-        found = []
-        for at, batch in enumerate(self.recent):
-            live = self.live(batch.rows) if batch.entries else None
-            if live is not None:
-                pace = self._pace(at) if batch.rows else 1.0
-                found.append((batch.entries, batch.milliseconds / pace - live))
-        return found
+        return [
+            (batch.entries, self._beside(batch, live) if batch.told else self._beyond(at, live))
+            for at, batch in enumerate(self.recent)
+            if batch.entries and (live := self.live(batch.rows)) is not None
+        ]
+
+    def _beyond(self, at: int, live: float) -> float:
+        """A chunk's milliseconds, at the pace that the batches near it tell."""
+        batch = self.recent[at]
+        return batch.milliseconds / (self._pace(at) if batch.rows else 1.0) - live
+
+    def _beside(self, batch: Batch, live: float) -> float:
+        """A chunk's milliseconds, at the pace that the rest of its very batch tells."""
+        took = min(batch.told + self.fixed, _MOST * batch.milliseconds)
+        return batch.told * live / (batch.milliseconds - took)
+
+    @cached_property
+    def fixed(self) -> float:
+        """What a chunk takes of a batch's time that tasks do not tell, however large it is."""
+        untold = [
+            (at, each.entries, each.untold)
+            for at, each in enumerate(self.recent)
+            if each.untold is not None
+        ]
+        alone = [(at, took) for at, entries, took in untold if not entries]
+        found = [
+            took - statistics.median(other for _, other in _nearest(alone, at, _AROUND))
+            for at, entries, took in untold
+            if entries and alone
+        ]
+        if not found:
+            return 0.0
+        return max(0.0, statistics.median(found)) * len(found) / (len(found) + _PRESUMED)
 
     @cached_property
     def _paces(self) -> list[tuple[int, float]]:
@@ -128,7 +165,7 @@ class Costs:
         ]
 
     def _pace(self, at: int) -> float:
-        near = sorted(self._paces, key=lambda each: abs(each[0] - at))[:_NEAR]
+        near = _nearest(self._paces, at, _NEAR)
         return statistics.median(pace for _, pace in near) if near else 1.0
 
     def _since(self, first: Batch) -> Costs:
@@ -175,6 +212,10 @@ def _otherness(known: list[Batch], batch: Batch) -> int:
     if usual is None or usual / _OTHER <= batch.milliseconds <= usual * _OTHER:
         return 0
     return 1 if batch.milliseconds > usual else -1
+
+
+def _nearest(known: list[tuple[int, float]], at: int, many: int) -> list[tuple[int, float]]:
+    return sorted(known, key=lambda each: abs(each[0] - at))[:many]
 
 
 def _middle(measured: list[tuple[int, float]]) -> float:

@@ -38,15 +38,12 @@ class Feeder:
             self._plan = None
             self._feed()
 
-    def after(self, began: float, milliseconds: float, rows: int, keys: int) -> None:
-        """A batch is over that had so many rows of the stream, and ``keys`` of a chunk.
-
-        ``began`` and ``milliseconds`` are those of `Batch`.
-        """
+    def after(self, batch: Batch) -> None:
+        """A batch is over; its ``entries`` are taken for the rows of its chunk."""
         with self._lock:
-            entries = self._taken(rows, keys)
+            told = replace(batch, entries=self._taken(batch.rows, batch.entries))
             if self._tuner is not None:
-                self._tuner = self._tuner.observe(Batch(began, milliseconds, rows, entries))
+                self._tuner = self._tuner.observe(told)
             self._feed()
 
     def idle(self) -> None:

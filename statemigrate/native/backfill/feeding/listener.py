@@ -14,7 +14,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.native.backfill.chunk_files import ChunkFiles, is_source_of
+from statemigrate.native.backfill.feeding.batches import Batch
 from statemigrate.native.backfill.feeding.feeder import Feeder
+from statemigrate.native.live.work import Work, work_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +31,7 @@ _LISTENERS: WeakKeyDictionary[SparkSession, Feeding] = WeakKeyDictionary()
 def feed(spark: SparkSession, files: ChunkFiles) -> None:
     """Feed the query of a checkpoint, from its next start in this session on."""
     if spark not in _LISTENERS:
-        _LISTENERS[spark] = Feeding()
+        _LISTENERS[spark] = Feeding(partial(work_of, spark.sparkContext))
         spark.streams.addListener(_LISTENERS[spark])
         atexit.register(_stop, ref(spark), _LISTENERS[spark])
     _LISTENERS[spark].add(files)
@@ -56,7 +58,9 @@ class Feeding(StreamingQueryListener):
     other queries too, whose every batch would else cost a request a checkpoint.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, work_of: Callable[[str, int], Work | None]) -> None:
+        """``work_of`` is asked for what a query's batch has told of its tasks."""
+        self._work_of = work_of
         self._feeders: dict[str, Feeder] = {}
         self._runs: dict[str, Feeder] = {}
 
@@ -76,7 +80,9 @@ class Feeding(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         """Make the chunk of a later batch."""
-        self._safely(event.progress, partial(_told, progress=event.progress))
+        progress = event.progress
+        work = self._work_of(str(progress.id), progress.batchId)
+        self._safely(progress, partial(_told, progress=progress, work=work))
 
     def onQueryIdle(self, event: Any) -> None:
         """Make a chunk if there is a plan: without, there might be no batch."""
@@ -107,7 +113,7 @@ def _is_of(feeder: Feeder, query: str) -> bool:
         return False
 
 
-def _told(feeder: Feeder, progress: Any) -> None:
+def _told(feeder: Feeder, progress: Any, work: Work | None) -> None:
     rows = keys = 0
     for source in progress.sources:
         if is_source_of(feeder.files.path, source):
@@ -115,4 +121,5 @@ def _told(feeder: Feeder, progress: Any) -> None:
         else:
             rows += source.numInputRows
     began = datetime.fromisoformat(progress.timestamp).timestamp() * 1000
-    feeder.after(began, float(progress.durationMs.get(_WHOLE, 0)), rows, keys)
+    took = float(progress.durationMs.get(_WHOLE, 0))
+    feeder.after(Batch(began, took, rows, keys, work))

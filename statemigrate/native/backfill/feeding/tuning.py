@@ -21,6 +21,10 @@ _FIRST_ALONE, _LEARNING = 2, 20
 """Batches without a chunk before the first size is chosen; so many batches have every other one."""
 _ON_TIME = 0.9
 """The part of a trigger's interval that a batch with a chunk may take."""
+_PART = 0.5
+"""The least part of its time that a chunk is left for its entries."""
+_GROWTH = 2
+"""So many times the largest chunk that was seen is the most that the next one may be."""
 IDLE_MILLISECONDS = 2_000.0
 """How long a batch without live rows may take: live rows that come meanwhile wait for its end."""
 
@@ -103,11 +107,16 @@ class ChunkTuner:
         return seen
 
     def _sized(self, batch: Batch) -> ChunkTuner:
-        live, chunks = self.costs.live(batch.rows), self.costs.chunks()
+        costs = self.costs
+        live, chunks = costs.live(batch.rows), costs.chunks()
         if live is None or chunks is None:
             return self
-        interval = self.trigger.interval
-        if interval is None:
-            return replace(self, tuner=self.tuner.observe(chunks, live))
-        room = max(0.0, _ON_TIME * interval / self.costs.pace() - live)
-        return replace(self, tuner=self.tuner.observe(chunks, live, room))
+        time = self.tuner.budget(live).milliseconds
+        # Where little is left beside what a chunk takes at any size, there are to be chunks still.
+        room = max(time - costs.fixed, _PART * time)
+        if (interval := self.trigger.interval) is not None:
+            room = min(room, max(0.0, _ON_TIME * interval / costs.pace() - live))
+        tuner = self.tuner.observe(chunks, live, room)
+        # Two more are cut before the first of a new size is over: what counts is what was seen.
+        most = max(self.tuner.rows, _GROWTH * max(each.entries for each in costs.recent))
+        return replace(self, tuner=replace(tuner, rows=min(tuner.rows, most)))
