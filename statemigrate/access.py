@@ -104,16 +104,11 @@ class DualAccess(Generic[V]):
         if self.sources:
             self._leave_unsettled(key)
 
-    def get_encoded(self, key: Key) -> bytes | None:
-        """What `get` finds in the target, in bytes; None where `get` has to look for it.
-
-        Only of a target that is an `EncodedFamily`, as `put_encoded`.
-        """
-        data: bytes | None = self.target.get_encoded(key)  # type: ignore[attr-defined]
-        return data
-
     def put_encoded(self, key: Key, data: bytes) -> None:
-        """`put` of a value of which there are the bytes in the target format."""
+        """`put` of a value of which there are the bytes in the target format.
+
+        Only with a target that is an `EncodedFamily`.
+        """
         self.target.put_encoded(key, data)  # type: ignore[attr-defined]
         if self.sources:
             self._leave_unsettled(key)

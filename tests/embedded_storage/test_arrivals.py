@@ -2,11 +2,13 @@
 
 import datetime as dt
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, islice
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     DateType,
@@ -19,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from statemigrate.embedded.engine.tasks import arrivals as module
 from statemigrate.embedded.engine.tasks.arrivals import Arrivals
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys.codec import KeyCodec
@@ -82,3 +85,30 @@ def test_a_key_keeps_the_side_of_the_clock_change_it_is_on(zone):
         assert local.tzinfo is None
         assert codec.encode((local,)) == data
         assert codec.encode((moment.astimezone(ZoneInfo(zone)),)) == data
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), max_size=8),
+    read=st.lists(st.none() | st.integers(0, 3), min_size=8, max_size=8),
+    rows_a_slice=st.integers(1, 5),
+)
+def test_a_key_has_all_of_its_rows_and_no_other_whatever_slices_they_lie_in(
+    sizes, read, rows_a_slice
+):
+    """Also behind a key whose processor has left rows unread."""
+    keys = [f"k{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    expected = [
+        [n for n, key in enumerate(keys) if key == f"k{each}"] for each in range(len(sizes))
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_ROWS_A_SLICE", rows_a_slice)
+        found, _ = arrivals(StringType(), keys)
+        groups = [
+            (key[0], [row.n for row in islice(rows, most)])
+            for (key, _, rows), most in zip(found.groups(), read, strict=False)
+        ]
+    assert groups == [
+        (f"k{number}", rows[:most])
+        for number, (rows, most) in enumerate(zip(expected, read, strict=False))
+    ]
+    assert found.rows == len(keys)

@@ -88,7 +88,7 @@ class ChangelogWriter:
         self._families += [family.encode()] * len(keys)
         self._keys += keys
         self._values += values
-        self._large += _large(keys) + _large(filter(None, values))
+        self._large += _large(keys) + _large([each for each in values if each])
         if len(self._keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
             self._write_block()
 
@@ -142,6 +142,8 @@ class ChangelogWriter:
 
 
 def _large(data: Iterable[bytes]) -> int:
+    if max(map(len, data), default=0) < _LARGE:
+        return 0
     return sum([size for size in map(len, data) if size >= _LARGE])
 
 

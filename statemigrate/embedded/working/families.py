@@ -56,14 +56,14 @@ class RocksFamily:
         self._write = write
         self._write_many = write_many
         self._unwritten = Unwritten(write_many, block)
-        self._write_later = self._unwritten.write
-        self._waiting = self._unwritten.waiting
+        # As it is: it is called for every key. See `statemigrate.families.EncodedFamily`.
+        self.put_encoded = self._unwritten.write
+        self._waiting, self._ahead = self._unwritten.waiting, self._unwritten.read
         self.flush = self._unwritten.flush
         self._encode = fmt.encode
         self._encode_many = fmt.encode_many
         self._decode = fmt.decode
         self._decode_many = fmt.decode_many
-        self._ahead: dict[bytes, bytes | None] = {}
         self._expected = self._reads = 0
 
     def read_ahead(self, keys: list[bytes]) -> None:
@@ -72,16 +72,18 @@ class RocksFamily:
         Left out when less than half of the last keys were asked for.
         """
         self.flush()
-        self._ahead = {}
-        if 2 * self._reads >= self._expected:
-            held = self._lookup.held(keys) if keys else {}
-            self._ahead = dict.fromkeys(keys) | held
+        self._ahead.clear()
+        if keys and 2 * self._reads >= self._expected:
+            held = self._lookup.held(keys)
+            if len(held) < len(keys):
+                self._ahead.update(dict.fromkeys(keys))
+            self._ahead.update(held)
         self._expected, self._reads = len(keys), 0
 
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
         del self._column, self._read, self._holds, self._write, self._write_many
-        del self._lookup, self._unwritten, self._write_later, self.flush
+        del self._lookup, self._unwritten, self.put_encoded, self.flush
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -111,17 +113,9 @@ class RocksFamily:
         """See `statemigrate.families.Family.put`."""
         self.put_encoded(key, self._encode(value))
 
-    def put_encoded(self, key: bytes, data: bytes) -> None:
-        """See `statemigrate.families.EncodedFamily.put_encoded`."""
-        self._write_later(key, data)
-        if self._ahead:
-            self._ahead.pop(key, None)
-
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
-        self._write_later(key, None)
-        if self._ahead:
-            self._ahead.pop(key, None)
+        self.put_encoded(key, None)
         if self.entries is not None:
             self.entries -= 1
 
@@ -137,13 +131,13 @@ class RocksFamily:
         encoded = self._encode_many(values)
         self.flush()
         self._write_many(keys, encoded)
-        self._ahead = {}
+        self._ahead.clear()
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """See `statemigrate.families.BlockFamily.delete_many`."""
         self.flush()
         self._write_many(keys, [None] * len(keys))
-        self._ahead = {}
+        self._ahead.clear()
         if self.entries is not None:
             self.entries -= len(keys)
 

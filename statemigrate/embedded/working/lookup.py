@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ class Lookup:
 
     A step from record to record takes a fifth of the time that finding one takes, so a batch that
     touches most of the keys is read along the records. With more than one record between two keys
-    that would be the longer way.
+    that would be the longer way. Where all of them are held and nothing else, that is two thirds
+    shorter.
     """
 
     def __init__(self, column: Any) -> None:
@@ -30,6 +32,7 @@ class Lookup:
         self._options = ReadOptions()
         self._options.set_max_skippable_internal_keys(_DELETED)
         self._turns = 0
+        self._is_dense = True
 
     def held(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """The bytes of those that are held. Raises `CheckpointError` as any reading does."""
@@ -44,6 +47,17 @@ class Lookup:
 
     def _along(self, keys: list[bytes]) -> dict[bytes, bytes] | None:
         """What is held, read in key order; None for keys that lie too far apart, or a failure."""
+        if self._is_dense:
+            records = self._column.items(from_key=keys[0], read_opt=self._options)
+            first: dict[bytes, bytes] = dict(islice(records, len(keys)))
+            # What ends for a failure has not come so far.
+            if list(first) == keys:
+                return first
+        found = self._step_by_step(keys)
+        self._is_dense = found is not None and len(found) == len(keys)
+        return found
+
+    def _step_by_step(self, keys: list[bytes]) -> dict[bytes, bytes] | None:
         cursor = self._column.iter(self._options)
         read_key, read_value, advance = cursor.key, cursor.value, cursor.next
         found, passed, most = {}, 0, len(keys)

@@ -14,11 +14,14 @@ _LARGE = 16 << 10
 class Unwritten:
     """The last write of each key since the last block; None for a delete.
 
-    Whoever reads the family's records looks into ``waiting`` first, or calls `flush` before.
+    Whoever reads the family's records looks into ``waiting`` first, or calls `flush` before. What
+    was ``read`` of a key before is forgotten with its next write.
     """
 
     def __init__(self, write_many: WriteMany, most: int) -> None:
         self.waiting: dict[bytes, bytes | None] = {}
+        self.read: dict[bytes, bytes | None] = {}
+        self._forget = self.read.pop
         self._write_many = write_many
         self._most = most
 
@@ -26,6 +29,7 @@ class Unwritten:
         """Write a value, or None for a delete, with the next block."""
         waiting = self.waiting
         waiting[key] = value
+        self._forget(key, None)
         size = len(key) if value is None else len(key) + len(value)
         if len(waiting) >= self._most or size >= _LARGE:
             self.flush()

@@ -35,6 +35,8 @@ class StraightState(DualValueState):
     ) -> None:
         super().__init__(access, rows, key)
         self._make_write, self._make_read = ways
+        # What the target has is what `DualAccess.get` finds.
+        self._get_encoded, self._put_encoded = access.target.get_encoded, access.put_encoded  # type: ignore[attr-defined]
 
     # Made once they are needed: most partitions of a small batch have no row.
     @cached_property
@@ -47,7 +49,7 @@ class StraightState(DualValueState):
 
     def get(self) -> tuple[Any, ...] | None:
         """See `DualValueState.get`."""
-        data = self._access.get_encoded(self._key.data)
+        data = self._get_encoded(self._key.data)
         if data is None:
             return super().get()
         try:
@@ -64,4 +66,4 @@ class StraightState(DualValueState):
             # Whoever takes it by plain values makes it fit, or says what does not.
             super().update(newValue)
         else:
-            self._access.put_encoded(self._key.data, data)
+            self._put_encoded(self._key.data, data)

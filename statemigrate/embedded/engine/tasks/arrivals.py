@@ -6,8 +6,9 @@ the other, so keys are encoded and values fetched a slice of rows at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import groupby, repeat
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -18,8 +19,8 @@ from statemigrate.processor.rows.classes import row_class
 _ROWS_A_SLICE = 1_024
 ReadAhead = Callable[[list[bytes]], None]
 Arrival = tuple[tuple[Any, ...], bytes, Iterator[Any]]
-Keyed = tuple[tuple[tuple[Any, ...], bytes], Any]
-"""A key with its bytes, and a row."""
+Slice = tuple[Sequence[tuple[Any, ...]], Sequence[bytes], Sequence[Sequence[Any]]]
+"""Keys in their order, their bytes, and the rows of each."""
 
 
 class Arrivals:
@@ -34,18 +35,26 @@ class Arrivals:
         self._read_ahead = read_ahead
 
     def groups(self) -> Iterator[Arrival]:
-        """For each key once: its values, its bytes, and its rows."""
-        second = itemgetter(1)
-        # Equal only if the bytes are, whatever Python says of the values.
-        for (key, data), rows in groupby(self._keyed(), key=itemgetter(0)):
-            yield key, data, map(second, rows)
+        """For each key once: its values, its bytes, and its rows, up to the next key."""
+        return chain.from_iterable(self._pieces())
 
-    def _keyed(self) -> Iterator[Keyed]:
+    def _pieces(self) -> Iterator[Iterable[Arrival]]:
+        """A slice's keys at once, but for its last one, which may go on in the slices after it."""
+        slices = self._slices()
+        following = next(slices, None)
+        while following is not None:
+            keys, encoded, rows = following
+            yield zip(keys[:-1], encoded[:-1], map(iter, rows[:-1]), strict=True)
+            last = _Last(encoded[-1], rows[-1], slices)
+            yield ((keys[-1], encoded[-1], last.rows),)
+            following = last.following()
+
+    def _slices(self) -> Iterator[Slice]:
         for batch in self._batches:
             for start in range(0, batch.num_rows, _ROWS_A_SLICE):
-                yield from self._slice(batch.slice(start, _ROWS_A_SLICE))
+                yield self._slice(batch.slice(start, _ROWS_A_SLICE))
 
-    def _slice(self, batch: Any) -> Iterator[Keyed]:
+    def _slice(self, batch: Any) -> Slice:
         """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""
         self.rows += batch.num_rows
         columns = [column.to_pylist() for column in batch.columns]
@@ -55,12 +64,38 @@ class Arrivals:
         distinct = dict(zip(identities, keys, strict=True))
         encoded = self._encode_many(list(distinct.values()))
         self._read_ahead(encoded)
-        known = zip(distinct.values(), encoded, strict=True)
         rows = map(tuple.__new__, repeat(self._row), zip(*columns, strict=True))
         if len(distinct) == len(keys):
-            return zip(known, rows, strict=True)
-        found = dict(zip(distinct, known, strict=True))
-        return zip(map(found.__getitem__, identities), rows, strict=True)
+            return keys, encoded, list(zip(rows, strict=True))
+        # Equal only if the bytes are, whatever Python says of the values.
+        same = groupby(zip(identities, rows, strict=True), key=itemgetter(0))
+        second = itemgetter(1)
+        return list(distinct.values()), encoded, [list(map(second, each)) for _, each in same]
+
+
+class _Last:
+    """The rows of a slice's last key, those in the slices that go on with it included."""
+
+    def __init__(self, data: bytes, rows: Sequence[Any], slices: Iterator[Slice]) -> None:
+        self.rows = self._through(data, rows, slices)
+        self._following: Slice | None = None
+
+    def following(self) -> Slice | None:
+        """What comes after the last of the rows; those that nobody has read are passed by."""
+        deque(self.rows, maxlen=0)
+        return self._following
+
+    def _through(self, data: bytes, rows: Sequence[Any], slices: Iterator[Slice]) -> Iterator[Any]:
+        yield from rows
+        for each in slices:
+            keys, encoded, groups = each
+            if encoded[0] != data:
+                self._following = each
+                return
+            yield from groups[0]
+            if len(keys) > 1:
+                self._following = keys[1:], encoded[1:], groups[1:]
+                return
 
 
 def _exact(column: Any, values: list[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from statemigrate.embedded.engine.tasks.report import REPORT, PartitionReport
@@ -13,32 +13,33 @@ _TEXT = "string"
 
 
 class OutputRows:
-    """Collects a processor's output rows and turns them into Arrow batches."""
+    """Collects a processor's output rows and turns them into Arrow batches.
 
-    _ROWS_A_BATCH = 10_000
+    ``add`` takes the rows of a key, and ``rows`` has all those since the last `flush`, for which
+    ``ROWS_A_BATCH`` are enough: both are called and asked for every key.
+    """
+
+    ROWS_A_BATCH = 10_000
 
     def __init__(self, schema: Any) -> None:
         from pyspark.sql.conversion import LocalDataToArrowConversion
         from pyspark.sql.types import StructField, StructType
 
         self._schema = schema
-        self._rows: list[Any] = []
+        self.rows: list[Any] = []
+        self.add: Callable[[Iterable[Any]], None] = self.rows.extend
         # Through the same conversion as the output, so that all batches have one Arrow schema.
         nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
         nothing = (None,) * len(nullable.fields)
         self._nothing = LocalDataToArrowConversion.convert([nothing], nullable, False)
         self._plain = PlainColumns(schema)
 
-    def add(self, rows: Iterator[Any]) -> bool:
-        """Collect rows; whether there are enough for a batch now."""
-        self._rows.extend(rows)
-        return len(self._rows) >= self._ROWS_A_BATCH
-
     def flush(self) -> Iterator[Any]:
         """Yield what was collected since."""
         from pyspark.sql.conversion import LocalDataToArrowConversion
 
-        rows, self._rows = self._rows, []
+        rows = self.rows.copy()
+        self.rows.clear()
         if not rows:
             return
         columns = self._plain.of(rows)

@@ -98,11 +98,14 @@ def _live(
     times = TimerValues(plan.processing_time, -1)
     # Looked up once: each of them would be, for every key.
     current, process, add = handle.key, processor.handleInputRows, output.add
+    waiting, most, keys = output.rows, output.ROWS_A_BATCH, 0
     for key, data, rows in groups:
         current.data = data
-        report.keys += 1
-        if add(process(key, rows, times)):
+        keys += 1
+        add(process(key, rows, times))
+        if len(waiting) >= most:
             yield from output.flush()
+    report.keys = keys
 
 
 class _Stopwatch:
