@@ -37,6 +37,16 @@ def test_what_lies_between_two_visits_is_of_the_later_one_and_what_was_before_th
     assert stopwatch.work == Work(750.0, ((105_000.0, 105_750.0),))
 
 
+def test_the_first_visit_of_a_task_which_live_rows_would_have_too_is_not_the_backfills():
+    clock = Clock()
+    stopwatch = Stopwatch(clock)
+    for passed in (0.5, 0.25):
+        stopwatch.begin()
+        clock.now += passed
+        stopwatch.end(asked=True)
+    assert stopwatch.work == Work(250.0, ((100_000.0, 100_750.0),))
+
+
 def test_a_task_without_a_visit_tells_nothing():
     assert Stopwatch().work is None
 
