@@ -13,21 +13,25 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+_TENTH = 0.1
+
 
 @dataclass(frozen=True)
 class Result:
-    """One ratio: ``ratio`` of ``compared``, which should be at least or at most ``limit``."""
+    """One ratio: ``ratio`` of ``compared``, which should be so to ``limit``."""
 
     name: str
     compared: str
     ratio: float
-    bound: Literal["at least", "at most"]
+    bound: Literal["at least", "at most", "within a tenth of"]
     limit: float
     figures: dict[str, Any] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
         """Whether the ratio is within its limit."""
+        if self.bound == "within a tenth of":
+            return abs(self.ratio / self.limit - 1) <= _TENTH
         above = self.ratio >= self.limit
         return above if self.bound == "at least" else self.ratio <= self.limit
 
