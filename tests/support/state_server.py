@@ -51,8 +51,6 @@ class StateServer:
     writes_row: Any = java_row
     asked: list[str] = field(default_factory=list)
     pages: dict[bytes, bytes] = field(default_factory=dict)
-    sent: int = 0
-    """How many times the client sent something."""
     _key: bytes = b""
 
     def serve(self, connection: socket.socket) -> None:
@@ -63,7 +61,6 @@ class StateServer:
     def _serve(self, connection: socket.socket) -> None:
         data = b""
         while received := connection.recv(1 << 20):
-            self.sent += 1
             data += received
             while len(data) >= 8 and len(data) >= 8 + (size := int.from_bytes(data[4:8], "big")):
                 connection.sendall(self._answer(data[8 : 8 + size]))

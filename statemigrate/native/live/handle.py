@@ -13,7 +13,6 @@ from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, no_way
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
-from statemigrate.native.live.answers import LaterAnswers, LaterWrites
 from statemigrate.native.live.deployed import Deployed
 from statemigrate.native.live.families import (
     VISIT,
@@ -50,7 +49,6 @@ class NativeHandle(DualAccessHandle):
         self._accesses: list[DualAccess[Any]] = []
         self._migrating: list[DualAccess[Any]] = []
         self._quarantined = 0
-        self._answers: LaterAnswers | None = None
 
     @property
     def is_dual(self) -> bool:
@@ -118,8 +116,6 @@ class NativeHandle(DualAccessHandle):
     def variable(self, declared: Declared) -> Any:
         """See `DualAccessHandle.variable`."""
         plan = self._deployed.plan(declared)
-        if plan is not None and plan.sources and self._answers is None:
-            self._answers = LaterAnswers.of(self._spark)
         self._let_go(declared)
         if plan is None:
             return self._state(declared, declared.store, declared.schema)
@@ -202,8 +198,7 @@ class NativeHandle(DualAccessHandle):
         elif declared.kind == "list":
             opened = NativeListFamily(family, state, rows)
         else:
-            later = state if self._answers is None else LaterWrites(state, self._answers)
-            opened = NativeValueFamily(family, later, rows)
+            opened = NativeValueFamily(family, state, rows)
         self._families.append(opened)
         return opened
 

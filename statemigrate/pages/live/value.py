@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemigrate.native.live.answers import DONE, LaterAnswers, refused
+from statemigrate.errors import StorageError
 from statemigrate.pages.record import SCHEMA, VARIABLE
 from statemigrate.processor.variables.handle import struct_of
 
+_NEEDED = ("_send_proto_message", "_receive_proto_message", "_deserialize_from_bytes")
+"""Of PySpark's client of the state server, the same in 4.0 to 4.3."""
+_DONE = 0
+"""The status of a request that was carried out."""
 _BYTES = b"bytearray\nX"
 """Before the length of a binary value, in what Java writes of a row."""
 _LENGTH = 4
@@ -31,44 +35,34 @@ class PageValue:
         else:
             self._state.update((page,))
 
-    def settle(self) -> None:
-        """Wait until Spark has all that was written."""
-
 
 class PromptPageValue(PageValue):
-    """The same with one wait a visit, and without PySpark's reading of the type in every row."""
+    """The same without PySpark's reading of the type in every row that it gets.
 
-    def __init__(self, handle: Any, answers: LaterAnswers) -> None:
+    It asks as PySpark's ``ValueStateClient`` does, and through the same client, which stays as it
+    is; the request is made once.
+    """
+
+    def __init__(self, handle: Any, client: Any) -> None:
         super().__init__(handle)
-        self._answers = answers
+        self._client = client
         self._request = _get_request()
-        self._update = answers.deferred(self._state.update)
-        self._rows = _Rows(answers.client)
+        self._rows = _Rows(client)
 
     def get(self) -> bytes | None:
-        """See `PageValue.get`."""
-        self._answers.client._send_proto_message(self._request)
-        status, message, row = self._answers.client._receive_proto_message()
-        if status != DONE:
-            raise refused(status, message)
+        """See `PageValue.get`. Raises `StorageError` where Spark refuses."""
+        self._client._send_proto_message(self._request)
+        status, message, row = self._client._receive_proto_message()
+        if status != _DONE:
+            raise _refused(status, message)
         return self._rows.page(row) if row else None
-
-    def put(self, page: bytes | None) -> None:
-        """See `PageValue.put`."""
-        if page is None:
-            super().put(page)
-        else:
-            self._update((page,))
-
-    def settle(self) -> None:
-        """See `PageValue.settle`."""
-        self._answers.settle()
 
 
 def page_value(handle: Any) -> PageValue:
-    """The page's variable of a task's handle."""
-    answers = LaterAnswers.of(handle)
-    return PageValue(handle) if answers is None else PromptPageValue(handle, answers)
+    """The page's variable of a task's handle; the plain one where PySpark's client is another."""
+    client = getattr(handle, "_statefulProcessorApiClient", None)
+    is_known = all(hasattr(client, name) for name in _NEEDED)
+    return PromptPageValue(handle, client) if is_known else PageValue(handle)
 
 
 def _get_request() -> bytes:
@@ -111,3 +105,13 @@ class _Rows:
         if text != page.decode("latin-1").encode():
             self._before = b""
         return page
+
+
+def _refused(status: int, message: str) -> StorageError:
+    return StorageError(
+        "Spark refused to read a page of its state",
+        expected="the page, or that there is none",
+        found=f"status {status}: {message}",
+        next_action="see the executor's log for the reason; the batch is not committed and runs "
+        "again with the next start",
+    )

@@ -105,7 +105,6 @@ class PagedProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Call the user's method, and tell what was migrated."""
-        self._value.settle()
         self._task.close()
         self._kept.check()
         self._processor.close()

@@ -1,8 +1,9 @@
-"""What a page's visit asks of Spark's state server: the same as PySpark, with fewer waits."""
+"""What a page's visit asks of Spark's state server: the same as PySpark, with less to be read."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from support.state_server import StateServer, client_of, java_row, other_row
 
@@ -25,7 +26,6 @@ def visits(make, **refuses):
     with client_of(server) as client:
         value = make(StatefulProcessorHandle(client))
         found = [visit(client, value, *each) for each in VISITS]
-        value.settle()
         client.remove_implicit_key()
     return server, found
 
@@ -38,19 +38,12 @@ def test_the_same_is_asked_in_the_same_order_as_by_pyspark():
     assert sorted(ours.pages.values()) == [b"", b"one again"]
 
 
-def test_a_visit_waits_once():
-    theirs, ours = visits(PageValue)[0], visits(page_value)[0]
-    # The variable, five visits of a question each, a page removed, what is owed, and the end.
-    assert ours.sent <= 9 < theirs.sent
-
-
 @given(st.lists(st.binary(max_size=300) | st.sampled_from(EDGES), min_size=1, max_size=5))
 def test_every_page_is_read_as_it_was_written(pages):
     with client_of(server := StateServer()) as client:
         value = page_value(StatefulProcessorHandle(client))
         before = [None, *pages[:-1]]
         assert [visit(client, value, 7, page) for page in pages] == before
-        value.settle()
         assert list(server.pages.values()) == pages[-1:]
 
 
@@ -65,35 +58,12 @@ def test_rows_that_java_writes_in_another_way_are_left_to_pyspark():
         value = page_value(StatefulProcessorHandle(client))
         pages = [bytes([each]) * each * 50 for each in range(7)]
         assert [visit(client, value, 1, page) for page in pages] == [None, *pages[:-1]]
-        value.settle()
 
 
 @pytest.mark.parametrize("request_of_a_visit", ["key", "get", "update", "clear"])
-def test_a_refusal_is_raised_by_the_end_of_the_task_at_the_latest(request_of_a_visit):
-    with pytest.raises((StorageError, RuntimeError), match="the store is closed"):
+def test_a_refusal_is_raised_where_it_is_asked(request_of_a_visit):
+    with pytest.raises((StorageError, PySparkRuntimeError), match="the store is closed"):
         visits(page_value, refuses=request_of_a_visit)
-
-
-def test_a_refusal_that_is_caught_is_raised_again_by_all_that_follows():
-    with client_of(StateServer(refuses="update")) as client:
-        value = page_value(StatefulProcessorHandle(client))
-        visit(client, value, 1, b"refused")
-        client.set_implicit_key((2,))
-        for _ in range(2):
-            with pytest.raises(StorageError, match="the store is closed"):
-                value.get()
-        for end in (value.settle, client.remove_implicit_key):
-            with pytest.raises(StorageError, match="the store is closed"):
-                end()
-
-
-def test_an_answer_that_never_comes_is_not_taken_for_done():
-    with client_of(StateServer()) as client:
-        value = page_value(StatefulProcessorHandle(client))
-        visit(client, value, 1, b"page")
-        client._client_socket.shutdown(0)
-        with pytest.raises(EOFError):
-            value.settle()
 
 
 def test_another_client_than_the_known_one_is_asked_as_pyspark_asks():
