@@ -44,17 +44,8 @@ class Work:
     @property
     def asked_by_clock(self) -> float:
         """What the backfill's keys took by the clock."""
-        return self.asked * self._by_clock
-
-    @property
-    def whole_by_clock(self) -> float:
-        """What all keys took by the clock."""
-        return sum(ended - began for began, ended in self.spans) * self._by_clock
-
-    @property
-    def _by_clock(self) -> float:
         # So many run side by side that all are done in so many rounds.
-        return ceil(len(self.spans) / self._side_by_side) / len(self.spans)
+        return self.asked * ceil(len(self.spans) / self._side_by_side) / len(self.spans)
 
     @property
     def _side_by_side(self) -> int:

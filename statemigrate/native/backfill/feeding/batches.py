@@ -38,10 +38,10 @@ class Batch:
 
     @property
     def untold(self) -> float | None:
-        """What it took beyond what its tasks tell; None where they tell nothing."""
+        """What it took beyond what its tasks tell of its chunk; None where they tell nothing."""
         if self.work is None or not self.rows:
             return None
-        return self.milliseconds - self.work.whole_by_clock
+        return self.milliseconds - self.told
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,10 @@ class Costs:
 
     @cached_property
     def fixed(self) -> float:
-        """What a chunk takes of a batch's time that tasks do not tell, however large it is."""
+        """What a chunk takes of a batch's time that tasks do not tell, however large it is.
+
+        Live rows too take longer beside one, and that is its doing.
+        """
         untold = [
             (at, each.entries, each.untold)
             for at, each in enumerate(self.recent)
