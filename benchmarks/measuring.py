@@ -18,7 +18,7 @@ _TENTH = 0.1
 
 @dataclass(frozen=True)
 class Result:
-    """One ratio: ``ratio`` of ``compared``, which should be so to ``limit``."""
+    """One ratio: ``ratio`` of ``compared``, whose ``bound`` is ``limit``."""
 
     name: str
     compared: str

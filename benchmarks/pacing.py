@@ -85,8 +85,8 @@ class Measured:
     @property
     def rate(self) -> float:
         """Keys a millisecond of the backfill's own time."""
-        found = (keys / (self.taken * took) for took, keys, _ in self._beside)
-        return statistics.median(found) * self.keys_a_row
+        keys_a_time = statistics.median(keys / took for took, keys, _ in self._beside)
+        return keys_a_time / self.taken * self.keys_a_row
 
     @property
     def _beside(self) -> list[tuple[float, int, float]]:
