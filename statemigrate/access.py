@@ -104,14 +104,21 @@ class DualAccess(Generic[V]):
         if self.sources:
             self._leave_unsettled(key)
 
-    def put_encoded(self, key: Key, data: bytes) -> None:
-        """`put` of a value of which there are the bytes in the target format.
+    def putting_encoded(self) -> Callable[[Key, bytes], None]:
+        """`put` of a value of which there are the bytes in the target format, for every key.
 
         Only with a target that is an `EncodedFamily`.
         """
-        self.target.put_encoded(key, data)  # type: ignore[attr-defined]
-        if self.sources:
-            self._leave_unsettled(key)
+        straight: Callable[[Key, bytes], None] = self.target.put_encoded  # type: ignore[attr-defined]
+        if not self._every:
+            return straight
+
+        def put(key: Key, data: bytes) -> None:
+            straight(key, data)
+            if self.sources:
+                self._leave_unsettled(key)
+
+        return put
 
     def delete(self, key: Key) -> None:
         """Remove ``key`` from every live family."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 
@@ -60,7 +62,13 @@ class Source:
 
     def compiled(self, name: str) -> Any:
         """The function ``name`` of all that was written."""
-        code = compile("\n".join(self._functions), "<made for a format>", "exec")
         names = dict(self._constants)
-        exec(code, names)  # noqa: S102 - all of the text is written by this package
+        # All of the text is written by this package.
+        exec(_code("\n".join(self._functions)), names)  # noqa: S102
         return names[name]
+
+
+@lru_cache(maxsize=256)
+def _code(text: str) -> CodeType:
+    """Compiled once for all batches and partitions of a process."""
+    return compile(text, "<made for a format>", "exec")

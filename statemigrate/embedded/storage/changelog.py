@@ -8,10 +8,8 @@ bounded in records and in bytes, so that neither writing nor reading takes memor
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -152,6 +150,7 @@ def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:
 
     Made of its buffers: Arrow converts value by value, and imports pandas before the first one.
     """
+    import numpy as np
     import pyarrow as pa
 
     if None not in values:
@@ -161,7 +160,8 @@ def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:
         text = "".join(["0" if value is None else "1" for value in reversed(values)])
         validity = pa.py_buffer(int(text, 2).to_bytes((len(values) + 7) // 8, "little"))
         held = [b"" if value is None else value for value in values]
-    offsets = array("i", accumulate(map(len, held), initial=0))
+    offsets = np.zeros(len(held) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, held), np.int32, len(held)), out=offsets[1:])
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(b"".join(held))]
     return pa.Array.from_buffers(data_type, len(values), buffers)
 

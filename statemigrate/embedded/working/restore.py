@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -18,13 +20,12 @@ from statemigrate.embedded.versions.manifest import (
     PartitionState,
     SnapshotReference,
 )
+from statemigrate.embedded.working.last_writes import LastWrites
 from statemigrate.embedded.working.proof import proven_state, remove, withdraw
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _AT_ONCE = 1_024
-Of = Callable[[list[bytes | None]], list[bytes | None]]
-"""What is written of the values of a changelog."""
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
@@ -47,10 +48,18 @@ def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
 def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Database:
     """A new copy in which what changelogs have written has its keys alone, to be counted.
 
-    Every byte is checked as for `open_at`, and written at less cost.
+    Every byte is checked as for `open_at`; a key that changelogs write again and again is written
+    once.
     """
     with unwritable(scratch.parent):
-        return _rebuilt(wanted, directory, scratch, of=_emptied)
+        database = _rebuilt(replace(wanted, changelogs=()), directory, scratch)
+        with _closed_on_failure(database), translated(database.path):
+            writes = LastWrites(database)
+            for changelog in wanted.changelogs:
+                for block in read_blocks(changelog.file.within(directory), changelog.file):
+                    writes.add(block)
+            writes.write()
+        return database
 
 
 def is_private(path: Path) -> bool:
@@ -105,9 +114,7 @@ def _missing(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ..
     return wanted.changelogs[on_the_way.index(state) :]
 
 
-def _rebuilt(
-    wanted: PartitionState, directory: Path, working: Path, of: Of = lambda values: values
-) -> Database:
+def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
     remove(working)
     if wanted.snapshot is not None:
         try:
@@ -118,7 +125,7 @@ def _rebuilt(
     database = Database(working)
     if wanted.snapshot is not None:
         _compare(database, wanted.snapshot, directory)
-    return _replayed(database, wanted.changelogs, directory, of)
+    return _replayed(database, wanted.changelogs, directory)
 
 
 def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
@@ -139,34 +146,33 @@ def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -
 
 
 def _replayed(
-    database: Database,
-    changelogs: tuple[ChangelogReference, ...],
-    directory: Path,
-    of: Of = lambda values: values,
+    database: Database, changelogs: tuple[ChangelogReference, ...], directory: Path
 ) -> Database:
-    try:
+    with _closed_on_failure(database):
         for changelog in changelogs:
             with translated(database.path):
-                _replay(database, changelog, directory, of)
-    except BaseException:
-        database.close()
-        raise
+                _replay(database, changelog, directory)
     return database
 
 
-def _replay(database: Database, changelog: ChangelogReference, directory: Path, of: Of) -> None:
+@contextmanager
+def _closed_on_failure(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
+
+
+def _replay(database: Database, changelog: ChangelogReference, directory: Path) -> None:
     meta = database.column(META)
     meta.put(STATE, UNCOMMITTED)
     path = changelog.file.within(directory)
     for families, keys, values in read_blocks(path, changelog.file):
         for start in range(0, len(keys), _AT_ONCE):
             end = start + _AT_ONCE
-            _repeat(database, families[start:end], keys[start:end], of(values[start:end]))
+            _repeat(database, families[start:end], keys[start:end], values[start:end])
     meta.put(STATE, changelog.state.encode())
-
-
-def _emptied(values: list[bytes | None]) -> list[bytes | None]:
-    return [None if value is None else b"" for value in values]
 
 
 def _repeat(

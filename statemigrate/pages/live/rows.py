@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys.identity import exact_values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -118,7 +119,7 @@ class Unpacking:
 
         batch = pa.ipc.read_record_batch(pa.py_buffer(data), self._schema)
         columns = [_values(column) for column in batch.columns]
-        return columns, [_exact(batch.column(at), columns[at]) for at in self._key_columns]
+        return columns, [exact_values(batch.column(at), columns[at]) for at in self._key_columns]
 
     def _turn(self, layout: bytes) -> None:
         import pyarrow as pa
@@ -178,16 +179,6 @@ def _values(column: Any) -> list[Any]:
         return values
     listed: list[Any] = column.to_pylist()
     return listed
-
-
-def _exact(column: Any, values: list[Any]) -> list[Any]:
-    """A key column's values, equal only where their bytes are.
-
-    Python takes the two times of an hour that clocks run through twice for equal.
-    """
-    import pyarrow as pa
-
-    return column.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(column.type) else values
 
 
 class Packing:

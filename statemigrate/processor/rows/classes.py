@@ -35,7 +35,11 @@ def _getter(places: dict[Any, int]) -> Callable[[Any, Any], Any]:
     plain = Row.__getitem__
 
     def get(row: Any, item: Any) -> Any:
-        at = places.get(item) if type(item) is str else None
-        return plain(row, item) if at is None else _value_at(row, at)
+        if type(item) is int:
+            return _value_at(row, item)
+        try:
+            return _value_at(row, places[item])
+        except (KeyError, TypeError):
+            return plain(row, item)
 
     return get

@@ -14,6 +14,7 @@ from typing import Any
 
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys.identity import exact_values
 from statemigrate.processor.rows.classes import row_class
 
 _ROWS_A_SLICE = 1_024
@@ -59,7 +60,7 @@ class Arrivals:
         self.rows += batch.num_rows
         columns = [column.to_pylist() for column in batch.columns]
         keys = list(zip(*(columns[position] for position in self._columns), strict=True))
-        exact = [_exact(batch.column(at), columns[at]) for at in self._columns]
+        exact = [exact_values(batch.column(at), columns[at]) for at in self._columns]
         identities = exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))
         distinct = dict(zip(identities, keys, strict=True))
         encoded = self._encode_many(list(distinct.values()))
@@ -96,13 +97,3 @@ class _Last:
             if len(keys) > 1:
                 self._following = keys[1:], encoded[1:], groups[1:]
                 return
-
-
-def _exact(column: Any, values: list[Any]) -> list[Any]:
-    """A key column's values, equal only where their bytes are.
-
-    Python takes the two times of an hour that clocks run through twice for equal.
-    """
-    import pyarrow as pa
-
-    return column.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(column.type) else values

@@ -32,28 +32,63 @@ def long_rest(data: bytes, p: int, first: int) -> tuple[int, int]:
         shift += 7
 
 
-KNOWN = {"long_rest": long_rest}
+def _number(raw: int) -> int:
+    return (raw >> 1) ^ -(raw & 1)
+
+
+KNOWN: dict[str, Any] = {
+    "long_rest": long_rest,
+    # Numbers of at most two bytes are looked up, and lengths of one; none is below zero.
+    "numbers": tuple(map(_number, range(1 << 14))),
+    "sizes": tuple(None if raw & 1 else raw >> 1 for raw in range(1 << 7)),
+}
 """Names that the lines use."""
 
 
 def read_raw(source: Source, target: str) -> None:
     """A number as it is written, still in zigzag, into ``target``."""
     source.line(f"{target} = data[p]; p += 1")
-    source.line(f"if {target} > 127: {target}, p = long_rest(data, p, {target})")
+    with source.block(f"if {target} > 127:"):
+        _read_rest(source, target, f"{target} += (s << 7) - 128")
+
+
+def _read_rest(source: Source, target: str, second: str, rest: str = "") -> None:
+    """The bytes behind the first one: ``second`` where there is one, ``rest`` after more."""
+    source.line("s = data[p]")
+    source.line(f"if s < 128: {second}; p += 1")
+    source.line(f"else: {target}, p = long_rest(data, p, {target}){rest}")
+
+
+def _read_number(source: Source, target: str) -> None:
+    source.line(f"{target} = data[p]; p += 1")
+    source.line(f"if {target} < 128: {target} = numbers[{target}]")
+    with source.block("else:"):
+        second = f"{target} = numbers[{target} + (s << 7) - 128]"
+        _read_rest(source, target, second, f"; {target} = ({target} >> 1) ^ -({target} & 1)")
+
+
+def _read_end(source: Source) -> str:
+    """The name of the place behind as many bytes as a length says."""
+    end = source.name("e")
+    source.line(f"{end} = data[p]; p += 1")
+    source.line(f"if {end} < 128: {end} = p + sizes[{end}]")
+    with source.block("else:"):
+        _read_rest(source, end, f"{end} += (s << 7) - 128")
+        source.line(f"if {end} & 1: raise ValueError")
+        source.line(f"{end} = p + ({end} >> 1)")
+    return end
 
 
 def read_bytes(source: Source, target: str) -> None:
     """A length and as many bytes. What is cut off is found at the end, where ``p`` is too far."""
-    end = source.name("e")
-    read_raw(source, end)
-    source.line(f"if {end} & 1: raise ValueError")
-    source.line(f"{end} = p + ({end} >> 1); {target} = data[p:{end}]; p = {end}")
+    end = _read_end(source)
+    source.line(f"{target} = data[p:{end}]; p = {end}")
 
 
 def read_text(source: Source, target: str) -> None:
     """A string."""
-    read_bytes(source, target)
-    source.line(f"{target} = {target}.decode()")
+    end = _read_end(source)
+    source.line(f"{target} = data[p:{end}].decode(); p = {end}")
 
 
 def read_leaf(source: Source, node: Primitive | Fixed | Enum, target: str) -> None:
@@ -95,8 +130,7 @@ def _read_primitive(source: Source, node: Primitive, target: str) -> None:
         case "bytes":
             read_bytes(source, target)
         case _:
-            read_raw(source, target)
-            source.line(f"{target} = ({target} >> 1) ^ -({target} & 1)")
+            _read_number(source, target)
     convert = _decimal(node.decimals) if node.decimals else _LOGICAL.get(node.logical or "")
     if convert is not None:
         _convert(source, convert, target)
