@@ -40,10 +40,10 @@ class Load:
     pages: int = 0
 
 
-LOADS = {"native": Load(100_000, 2_000), "paged": Load(2_000_000, 500, 40_000)}
+LOADS = {"native": Load(150_000, 2_000), "paged": Load(2_000_000, 500, 40_000)}
 
 
-def measure(loads: dict[str, Load] = LOADS, batches: int = 60) -> list[Result]:
+def measure(loads: dict[str, Load] = LOADS, batches: int = 90) -> list[Result]:
     """Batches of the same live keys beside a backfill with a share, and without a chunk.
 
     A third as many come before the backfill and, once it is paused, after it.

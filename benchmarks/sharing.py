@@ -20,7 +20,7 @@ _SHARE = 0.25
 _PARTITIONS, _WARMING = 4, 3
 
 
-def measure(keys: int = 1_000_000, live: int = 50_000, batches: int = 12) -> list[Result]:
+def measure(keys: int = 3_000_000, live: int = 50_000, batches: int = 12) -> list[Result]:
     """Batches of ``live`` keys beside the rest of ``keys``, in turn with a backfill and without."""
     spark = session()
     try:
