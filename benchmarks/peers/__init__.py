@@ -42,7 +42,8 @@ def _loop(keys: int, rounds: int) -> list[Result]:
 
 
 def _whole(keys: int, rounds: int) -> list[Result]:
-    ours = whole_batches(keys, rounds)
+    # A partition stores a snapshot every ten batches.
+    ours = whole_batches(keys, 2 * rounds)
     alone = whole_batches(keys, rounds, handed_on_query)
     theirs = [each for _ in range(rounds) for each in _quix("counting", keys, 2)[1:]]
     compared = "keys/s on two cores, durable, sink included, against Quix get and put"

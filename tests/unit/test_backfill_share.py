@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.embedded.engine.driver.batches import without_backfill
+from statemigrate.embedded.engine.driver.lately import Lately, without_backfill
 from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.engine.tasks.report import PartitionReport
 
@@ -56,3 +56,15 @@ def test_partitions_that_wait_for_a_core_share_the_batch(cores: int, expected: f
 
 def test_a_batch_is_never_shorter_than_nothing() -> None:
     assert without_backfill(100.0, [{"backfill_ms": 300.0}], 1) == 0.0
+
+
+def test_batches_without_rows_do_not_make_those_with_rows_look_short() -> None:
+    """They come between the others for the backfill alone, and take less."""
+    live, idle = [{"backfill_ms": 100.0, "rows": 5}], [{"backfill_ms": 10.0, "rows": 0}]
+    lately = Lately().after(70.0, idle, 1)
+    assert lately == Lately(60.0, had_rows=False)  # better than nothing
+    lately = lately.after(1100.0, live, 1)
+    assert lately == Lately(1000.0, had_rows=True)
+    lately = lately.after(60.0, idle, 1).after(50.0, idle, 1)
+    assert lately == Lately(1000.0, had_rows=False)
+    assert lately.after(500.0, live, 1) == Lately(400.0, had_rows=True)

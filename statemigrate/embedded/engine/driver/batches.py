@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.deployment import Settings, StorePlan
 from statemigrate.embedded.engine.driver.facts import tell_retired
 from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
+from statemigrate.embedded.engine.driver.lately import Lately
 from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
 from statemigrate.embedded.engine.tasks.report import REPORT
 from statemigrate.embedded.engine.tasks.task import run_partition
@@ -66,8 +66,7 @@ class Batches:
         self._needs: dict[tuple[int, int], Needs] = {}
         self._mirror = Mirror(engine.layout)
         self._first = True
-        self._batch_ms = 0.0
-        self._had_rows = False
+        self._lately = Lately()
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
         self.error: BaseException | None = None
 
@@ -102,8 +101,7 @@ class Batches:
         self._first, self._held = False, manifest
         elapsed = (time.monotonic() - began) * 1000
         cores = rows.sparkSession.sparkContext.defaultParallelism
-        self._batch_ms = without_backfill(elapsed, reports, cores)
-        self._had_rows = any(report["rows"] for report in reports)
+        self._lately = self._lately.after(elapsed, reports, cores)
         self._after(before, manifest, plan, reports, elapsed)
 
     def _continued(self, batch: int) -> Manifest | None:
@@ -132,8 +130,8 @@ class Batches:
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
             processing_time=batch_time(self._engine.layout, batch),
-            batch_ms=self._batch_ms,
-            after_rows=self._had_rows,
+            batch_ms=self._lately.batch_ms,
+            after_rows=self._lately.had_rows,
         )
 
     def _retirable(self, before: Manifest) -> frozenset[str]:
@@ -228,13 +226,6 @@ class Batches:
 _log = logging.getLogger("statemigrate.embedded")
 _KEPT = 10_000
 """Batches whose figures are kept: a query runs for months, and its memory must not grow."""
-
-
-def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
-    """What one partition's backfill is a share of; partitions that wait for a core share it."""
-    waves = math.ceil(len(reports) / max(cores, 1))
-    slowest: float = max(report["backfill_ms"] for report in reports)
-    return max(0.0, batch_ms - waves * slowest) / waves
 
 
 def has_worked(reports: list[dict[str, Any]]) -> bool:

@@ -29,7 +29,7 @@ class BatchPlan:
     processing_time: int
     """Milliseconds since the epoch: when Spark began the batch for the first time."""
     batch_ms: float = 0.0
-    """A partition's part of what the batch before took without backfill; 0 for a run's first."""
+    """A partition's part of what the last batch with rows took without backfill; 0 before one."""
     after_rows: bool = False
     """Whether the batch before had live rows, so that those of this one are probably elsewhere."""
 
