@@ -3,13 +3,15 @@
 import pytest
 
 from statemigrate.budget import BackfillOptions, Tuner
+from statemigrate.embedded.engine.driver.batches import tuned
 from statemigrate.embedded.engine.driver.lately import Lately, without_backfill
 from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.engine.tasks.report import PartitionReport
 
 
-def plan(batch_ms: float, after_rows: bool = False) -> BatchPlan:
+def plan(batch_ms: float, after_rows: bool = False, tuner: Tuner | None = None) -> BatchPlan:
     made = BatchPlan.__new__(BatchPlan)
+    object.__setattr__(made, "tuner", tuner)
     object.__setattr__(made, "batch_ms", batch_ms)
     object.__setattr__(made, "after_rows", after_rows)
     return made
@@ -68,3 +70,24 @@ def test_batches_without_rows_do_not_make_those_with_rows_look_short() -> None:
     lately = lately.after(60.0, idle, 1).after(50.0, idle, 1)
     assert lately == Lately(1000.0, had_rows=False)
     assert lately.after(500.0, live, 1) == Lately(400.0, had_rows=True)
+
+
+def reports_of(migrated: int, milliseconds: float, rows: int, live_ms: float) -> list[object]:
+    chunk = {"migrated": migrated, "quarantined": 0, "milliseconds": milliseconds}
+    return [{"chunk": {**chunk, "finished": False}, "rows": rows, "live_ms": live_ms}]
+
+
+def test_a_batch_without_rows_leaves_the_chunk_beside_rows_as_large_as_it_was() -> None:
+    """It is bounded by its time, in which there is place for a fiftieth of that chunk."""
+    options = BackfillOptions(share=0.25, idle_milliseconds=2.0, initial_rows=5_000)
+    beside = plan(300.0, tuner=Tuner.start(options))
+    learned = tuned(beside, reports_of(5_000, 100.0, 10, 300.0))
+    assert learned == {"rows": 5_000, "rows_per_millisecond": 50.0}
+    idle = plan(300.0, tuner=Tuner(options, **learned))
+    assert tuned(idle, reports_of(100, 2.0, 0, 0.0)) == learned
+    # Also where its rate is another: that is smoothed as ever.
+    assert tuned(idle, reports_of(50, 2.0, 0, 0.0)) == {"rows": 5_000, "rows_per_millisecond": 40.0}
+    # A longer idle time is one in which more is learned of.
+    patient = BackfillOptions(share=0.25, idle_milliseconds=1000.0)
+    longer = tuned(plan(300.0, tuner=Tuner(patient, **learned)), reports_of(5_000, 100.0, 0, 0.0))
+    assert longer == {"rows": 10_000, "rows_per_millisecond": 50.0}

@@ -251,7 +251,10 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
         # One observation a batch, the largest chunk's: a budget is one partition's.
         largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
         live = plan.beside(largest["rows"], largest["live_ms"])
-        tuner = tuner.observe(Chunk(**largest["chunk"]), live)
+        seen = tuner.observe(Chunk(**largest["chunk"]), live)
+        # Time bounds a chunk of a batch without rows; the one beside rows that comes next is not
+        # to begin anew with as few.
+        tuner = seen if live else replace(seen, rows=max(seen.rows, tuner.rows))
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
 
 

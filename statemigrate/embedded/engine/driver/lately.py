@@ -31,5 +31,5 @@ def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: 
     taken = [report["backfill_ms"] for report in reports]
     at_once = min(max(cores, 1), len(reports))
     # The cores are busy until the last of them is done: with one task each with the longest.
-    backfill: float = max(max(taken), sum(taken) / at_once)
+    backfill: float = max(*taken, sum(taken) / at_once)
     return max(0.0, batch_ms - backfill) / math.ceil(len(reports) / at_once)
