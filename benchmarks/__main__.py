@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import (
     backfilling,
+    cluster,
     commits,
     dry_runs,
     dual_access,
@@ -36,6 +37,7 @@ _FULL = {
     "rewrites": rewrites.measure,
     "share": sharing.measure,
     "sizes": sizes.measure,
+    "cluster": cluster.measure,
 }
 # What needs an environment of its own is measured when it is named.
 _NAMED = {"peers": peers.measure}
@@ -54,6 +56,7 @@ _QUICK = {
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
     "share": lambda: sharing.measure(100_000, 5_000, 3),
     "sizes": lambda: sizes.measure(100_000, 1),
+    "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
 _NAMED_QUICK = {"peers": lambda: peers.measure(20_000, 50_000, 1)}
 

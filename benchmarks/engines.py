@@ -42,15 +42,17 @@ def measure(keys: int = 200_000, batches: int = 5) -> list[Result]:
     return [Result("embedded process loop", compared, ratio, "at least", 15, figures)]
 
 
-def session() -> Any:
-    """Two cores, RocksDB as the state store, and nothing printed."""
+def session(master: str = "local[2]", **options: str) -> Any:
+    """Two cores, RocksDB as the state store, and nothing printed; ``options`` are Spark's too."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    builder = SparkSession.builder.master(master)
+    for name, value in options.items():
+        builder = builder.config(name, value)
     spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
+        builder.config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", PARTITIONS)
         # Queries that wait for their turn look for input all the time.

@@ -46,6 +46,9 @@ def measure(keys: int = 10_000, rounds: int = 5) -> list[Result]:
 class Query:
     """A query over a folder of its own, fed one batch at a time."""
 
+    ROWS_A_GROUP = 1 << 20
+    """Of a Parquet file; a task of Spark reads one or more of them."""
+
     def __init__(self, spark: Any, folder: Path) -> None:
         self._spark = spark
         self._folder = folder
@@ -102,7 +105,7 @@ class Query:
         )
         name = f"{self._fed:06d}.parquet"
         self._fed += 1
-        pq.write_table(table, self._folder / f"{name}.new")
+        pq.write_table(table, self._folder / f"{name}.new", row_group_size=self.ROWS_A_GROUP)
         (self._folder / f"{name}.new").rename(self._folder / "input" / name)
 
     def process(self) -> list[float]:

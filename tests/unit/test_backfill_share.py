@@ -60,16 +60,29 @@ def test_a_batch_is_never_shorter_than_nothing() -> None:
     assert without_backfill(100.0, [{"backfill_ms": 300.0}], 1) == 0.0
 
 
+LIVE, IDLE = [{"backfill_ms": 100.0, "rows": 5}], [{"backfill_ms": 10.0, "rows": 0}]
+
+
 def test_batches_without_rows_do_not_make_those_with_rows_look_short() -> None:
     """They come between the others for the backfill alone, and take less."""
-    live, idle = [{"backfill_ms": 100.0, "rows": 5}], [{"backfill_ms": 10.0, "rows": 0}]
-    lately = Lately().after(70.0, idle, 1)
-    assert lately == Lately(60.0, had_rows=False)  # better than nothing
-    lately = lately.after(1100.0, live, 1)
-    assert lately == Lately(1000.0, had_rows=True)
-    lately = lately.after(60.0, idle, 1).after(50.0, idle, 1)
-    assert lately == Lately(1000.0, had_rows=False)
-    assert lately.after(500.0, live, 1) == Lately(400.0, had_rows=True)
+    lately = Lately().after(70.0, IDLE, 1)
+    assert (lately.batch_ms, lately.had_rows) == (60.0, False)  # better than nothing
+    lately = lately.after(1100.0, LIVE, 1)
+    assert (lately.batch_ms, lately.had_rows) == (1000.0, True)
+    lately = lately.after(60.0, IDLE, 1).after(50.0, IDLE, 1)
+    assert (lately.batch_ms, lately.had_rows) == (1000.0, False)
+
+
+def test_batches_that_store_a_snapshot_do_not_make_the_others_look_long() -> None:
+    lately = Lately()
+    for number in range(40):
+        lately = lately.after(5100.0 if number % 10 >= 6 else 1100.0, LIVE, 1)
+        if number >= 8:
+            assert lately.batch_ms == 1000.0
+    # A load that has changed is known after five batches.
+    for _ in range(5):
+        lately = lately.after(2100.0, LIVE, 1)
+    assert lately.batch_ms == 2000.0
 
 
 def reports_of(migrated: int, milliseconds: float, rows: int, live_ms: float) -> list[object]:

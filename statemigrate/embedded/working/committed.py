@@ -24,9 +24,8 @@ from statemigrate.embedded.versions.manifest import CountedBase, Manifest, Parti
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.versions import newest_only, published, read_published
 from statemigrate.embedded.working.families import RocksFamily, family_class
-from statemigrate.embedded.working.partition import quarantine_prefix
 from statemigrate.embedded.working.readers import make_directory, remove_directory
-from statemigrate.embedded.working.records import count, records
+from statemigrate.embedded.working.records import count, quarantine_prefix, records
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span

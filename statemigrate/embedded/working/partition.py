@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,13 +24,13 @@ from statemigrate.embedded.versions.manifest import (
 )
 from statemigrate.embedded.working.families import RocksFamily, family_class
 from statemigrate.embedded.working.proof import prove
-from statemigrate.embedded.working.records import count, is_empty, records
+from statemigrate.embedded.working.records import count, is_empty, quarantine_prefix, records
 from statemigrate.embedded.working.recount import is_due, recounted
 from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, is_private, open_at
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import Span
 
-_LEFT, _CURSOR, _QUARANTINE = b"left/", b"cursor/", b"quarantine/"
+_LEFT, _CURSOR = b"left/", b"cursor/"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Partition:
 
     Every write goes to the working copy and to the changelog. Until `commit` has published the
     changelog nothing is durable; a working copy left without commit is never used again as it is.
-    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
+    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one, and
+    ``snapshot_ms`` what storing a snapshot took.
     Implements `statemigrate.budget.Ledger`.
     """
 
@@ -61,6 +63,7 @@ class Partition:
         self._counted: dict[str, RocksFamily] = {}
         self._closed = False
         self.changelog_bytes = 0
+        self.snapshot_ms = 0.0
         self._meta: Any = self._database.column(META)
         self._meta.put(STATE, UNCOMMITTED)
 
@@ -144,8 +147,10 @@ class Partition:
             after = after.followed_by(file, self._log.records)
         self._meta.put(STATE, after.state.encode())
         if snapshot and (after.changelogs or not after.base.is_counted):
+            began = time.monotonic()
             after = self._stored(after)
             self._remove_unnamed(file, after)
+            self.snapshot_ms = (time.monotonic() - began) * 1000
         return self._described(after)
 
     def _stored(self, after: PartitionState) -> PartitionState:
@@ -293,8 +298,3 @@ def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterat
             error.add_note(f"giving the batch up failed too: {second.summary}")
         raise
     partition.abandon()
-
-
-def quarantine_prefix(family: str) -> bytes:
-    """What the keys of a family's quarantined entries start with, in the engine's own family."""
-    return _QUARANTINE + family.encode() + b"\x00"

@@ -9,6 +9,8 @@ from typing import Any
 from statemigrate.embedded.storage.database import translated
 from statemigrate.families import Span
 
+_QUARANTINE = b"quarantine/"
+
 
 def records(column: Any, span: Span) -> Iterator[tuple[bytes, bytes]]:
     """The raw records of a span, read from the moment of this call.
@@ -58,3 +60,8 @@ def count(column: Any) -> int:
 def is_empty(column: Any) -> bool:
     """Whether the column family has no record at all; raises as `records` does."""
     return next(records(column, Span()), None) is None
+
+
+def quarantine_prefix(family: str) -> bytes:
+    """What the keys of a family's quarantined entries start with, in the engine's own family."""
+    return _QUARANTINE + family.encode() + b"\x00"

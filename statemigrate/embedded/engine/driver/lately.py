@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+_LAST = 9
+"""Batches with rows that are looked back at: in four of ten a partition stores a snapshot."""
 
 
 @dataclass(frozen=True)
 class Lately:
-    """A partition's part of a batch with rows, without backfill, and whether the last one had any.
+    """What a partition's part of each of the last batches with rows was, without backfill.
 
-    While a backfill is under way batches without rows come between the others, and take less.
+    While a backfill is under way batches without rows come between the others, and take less:
+    ``idle_ms`` is the last one's part, and ``had_rows`` whether the last batch was another.
     """
 
-    batch_ms: float = 0.0
+    last: tuple[float, ...] = ()
+    idle_ms: float = 0.0
     had_rows: bool = False
+
+    @property
+    def batch_ms(self) -> float:
+        """Milliseconds that the part of one with rows takes, mostly; 0 before the first batch."""
+        return statistics.median(self.last) if self.last else self.idle_ms
 
     def after(self, elapsed: float, reports: Sequence[dict[str, Any]], cores: int) -> Lately:
         """The same after a batch that took ``elapsed`` milliseconds."""
-        has_rows = any(report["rows"] for report in reports)
-        if self.batch_ms and not has_rows:
-            return Lately(self.batch_ms)
-        return Lately(without_backfill(elapsed, reports, cores), has_rows)
+        took = without_backfill(elapsed, reports, cores)
+        if any(report["rows"] for report in reports):
+            return replace(self, last=(*self.last, took)[-_LAST:], had_rows=True)
+        return replace(self, idle_ms=took, had_rows=False)
 
 
 def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
