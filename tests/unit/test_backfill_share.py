@@ -49,7 +49,7 @@ def test_the_backfill_is_charged_with_its_part_of_the_commit() -> None:
 
 @pytest.mark.parametrize(
     ("cores", "expected"),
-    [(8, 1700.0), (4, 1700.0), (2, 850.0), (1, 350.0)],
+    [(4, 1700.0), (2, 700.0), (1, 200.0)],
 )
 def test_partitions_that_wait_for_a_core_share_the_batch(cores: int, expected: float) -> None:
     reports = [{"backfill_ms": each} for each in (100.0, 300.0, 200.0, 0.0)]

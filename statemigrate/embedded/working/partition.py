@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -47,8 +46,7 @@ class Partition:
 
     Every write goes to the working copy and to the changelog. Until `commit` has published the
     changelog nothing is durable; a working copy left without commit is never used again as it is.
-    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one, and
-    ``snapshot_ms`` what storing a snapshot took.
+    ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
     Implements `statemigrate.budget.Ledger`.
     """
 
@@ -63,7 +61,6 @@ class Partition:
         self._counted: dict[str, RocksFamily] = {}
         self._closed = False
         self.changelog_bytes = 0
-        self.snapshot_ms = 0.0
         self._meta: Any = self._database.column(META)
         self._meta.put(STATE, UNCOMMITTED)
 
@@ -147,10 +144,8 @@ class Partition:
             after = after.followed_by(file, self._log.records)
         self._meta.put(STATE, after.state.encode())
         if snapshot and (after.changelogs or not after.base.is_counted):
-            began = time.monotonic()
             after = self._stored(after)
             self._remove_unnamed(file, after)
-            self.snapshot_ms = (time.monotonic() - began) * 1000
         return self._described(after)
 
     def _stored(self, after: PartitionState) -> PartitionState:

@@ -38,9 +38,10 @@ class Lately:
 
 
 def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
-    """What one partition's backfill is a share of; partitions that wait for a core share it."""
-    taken = [report["backfill_ms"] for report in reports]
-    at_once = min(max(cores, 1), len(reports))
-    # The cores are busy until the last of them is done: with one task each with the longest.
-    backfill: float = max(*taken, sum(taken) / at_once)
-    return max(0.0, batch_ms - backfill) / math.ceil(len(reports) / at_once)
+    """What one partition's backfill is a share of; partitions that wait for a core share it.
+
+    All partitions count as the slowest one: a backfill also slows down what runs beside it.
+    """
+    waves = math.ceil(len(reports) / max(cores, 1))
+    slowest: float = max(report["backfill_ms"] for report in reports)
+    return max(0.0, batch_ms - waves * slowest) / waves

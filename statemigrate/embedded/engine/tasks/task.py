@@ -76,8 +76,7 @@ def processed(
         report.state = partition.commit(snapshot=_snapshot_due(plan, number)).to_json()
         report.changelog_bytes = partition.changelog_bytes
         report.commit_ms = watch.lap()
-        # A snapshot comes every so many batches, and is no part of what a chunk takes.
-        report.charge((report.commit_ms - partition.snapshot_ms) * of_backfill)
+        report.charge(report.commit_ms * of_backfill)
 
 
 def _snapshot_due(plan: BatchPlan, number: int) -> bool:
