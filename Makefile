@@ -12,8 +12,9 @@ STAMP := $(VENV)/.installed
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
 
-# A module's tests share what it deploys, and the longest ones stand in the first folders.
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+# A module's tests share what it deploys, and the longest ones stand in the first folders. Three
+# processes on two cores: each waits for Spark now and then.
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -32,7 +33,7 @@ $(VENV)/.integration: $(STAMP)
 	touch $@
 
 integration: systems $(VENV)/java/bin/java
-	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -n 2 -m integration tests/integration $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
