@@ -54,7 +54,7 @@ _QUICK = {
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
-    "share": lambda: sharing.measure(100_000, 5_000, 3),
+    "share": lambda: sharing.measure(1_000_000, 1_000, 1),
     "sizes": lambda: sizes.measure(100_000, 1),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
