@@ -14,15 +14,19 @@ demo: $(STAMP) java
 
 # A module's tests share what it deploys, and the longest ones stand in the first folders. Three
 # processes on two cores: each waits for Spark now and then.
-PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
+PROCESSES := 3
+PARALLEL = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
-# deployment, and the queries that go on from forks and rewritten checkpoints.
+# deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/3 is the second
+# of three parts.
+PART ?=
 long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
-	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) $(ARGS)
+	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) \
+		$(if $(PART),--part $(PART)) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
 systems: $(VENV)/.integration java postgres prometheus
@@ -32,8 +36,10 @@ $(VENV)/.integration: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[integration]'
 	touch $@
 
+# A broker and file systems beside them.
+integration: PROCESSES := 2
 integration: systems $(VENV)/java/bin/java
-	$(BIN)/python -m pytest $(PARALLEL) -n 2 -m integration tests/integration $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
@@ -42,7 +48,8 @@ soak: $(STAMP) java compiler
 	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED))
 
-# Each parser of a checkpoint's files on so many inputs made up at random.
+# Each parser of a checkpoint's files, and each writer of text that has names in it, on so many inputs
+# made up at random.
 EXAMPLES ?= 5000
 fuzz: $(STAMP)
 	STATEMIGRATE_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) tests/hostile $(ARGS)

@@ -19,7 +19,7 @@ from benchmarks.pages import PagedQuery
 from benchmarks.processor import RenamedTotals, Totals
 from statemigrate import backfill, migrated, pause_backfill
 
-_SHARE = 0.25
+SHARE = 0.25
 _WARMING = 2
 """Batches in which Java and Python warm up."""
 _FILLS = 4
@@ -106,10 +106,10 @@ class Measured:
         figures = {"batches": [self.before, self.during, self.after], "taken": self.taken}
         # With so few batches the 99th of a hundred is the slowest one; compared with the slowest
         # without a chunk.
-        promised = max(alone) / (1 - _SHARE)
+        promised = max(alone) / (1 - SHARE)
         slowest = max(took for took, _, _ in self._beside) / promised
-        ratio = self.taken / _SHARE
-        part = f"part of a batch's time beside live rows against the share of {_SHARE}"
+        ratio = self.taken / SHARE
+        part = f"part of a batch's time beside live rows against the share of {SHARE}"
         compared = "slowest batch while migrating against the slowest without, at the share"
         return [
             Result(f"{name}: backfill share", part, ratio, "within a tenth of", 1, figures),
@@ -164,7 +164,7 @@ def _measured(spark: Any, load: Load, batches: int) -> Measured:
         code = migrated(RenamedTotals(), migrations=folder / "migrations", checkpoint=at)
         with query.running(code):
             before = query.fed(load.live, batches // 3)[_WARMING:]
-        plan = backfill(query.checkpoint, migrations=folder / "migrations", share=_SHARE)
+        plan = backfill(query.checkpoint, migrations=folder / "migrations", share=SHARE)
         with query.running(code):
             found = query.fed(load.live, batches)[_WARMING:]
         assert any(keys for _, keys in found[-3:]), "the backfill has ended: more keys are needed"

@@ -27,6 +27,8 @@ from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.options import RewriteOptions
 
 _CORES = 2
+_OF_LONGER = ("aggregation-0.max", "aggregation-0:functions")
+"""What is asked where one column more is kept, and the old code is not given."""
 _SCHEMA = "customer STRING, amount BIGINT"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _SETTINGS = {
@@ -160,9 +162,7 @@ def _rate(folder: Path, spark: Any, name: str, rows: int, rounds: int) -> Result
             folder / "old",
             folder / "new",
             target=NewCode(like=folder / "longer") if way.is_longer else None,
-            answers=RewriteAnswers(
-                frozenset({"aggregation-0.max"} if way.is_longer else ()), by_name=True
-            ),
+            answers=RewriteAnswers(frozenset(_OF_LONGER if way.is_longer else ()), by_name=True),
             migrations=folder / name,
             options=way.options,
             apply=True,

@@ -12,11 +12,10 @@ from typing import Any
 from benchmarks.engines import session
 from benchmarks.measuring import Result
 from benchmarks.native import Query, write_script
-from benchmarks.pacing import Measured
+from benchmarks.pacing import SHARE, Measured
 from benchmarks.processor import OUTPUT, RenamedTotals, Totals
 from statemigrate import BackfillOptions, EmbeddedOptions, EmbeddedQuery, migrated
 
-_SHARE = 0.25
 _PARTITIONS, _WARMING = 4, 3
 
 
@@ -39,11 +38,11 @@ def _measured(spark: Any, folder: Path, keys: int, live: int, batches: int) -> M
     runs = []
     for enabled in (False, False, True, False, True, False):
         # What is left must not go in the batches without rows that come in between.
-        options = BackfillOptions(enabled=enabled, share=_SHARE, idle_milliseconds=1.0)
+        options = BackfillOptions(enabled=enabled, share=SHARE, idle_milliseconds=1.0)
         with query.embedded(code(), options) as started:
             for _ in range(batches + _WARMING):
                 query.feed(live, started)
-            progress = [each for each in started.progress if each.rows]
+            progress = _with_rows(started)
             assert progress[-1].left, "the backfill has ended: more keys are needed"
         runs.append([(each.batch_ms, each.backfilled) for each in progress[_WARMING:]])
     # The first of them warms up Java, and migrates the live keys.
@@ -76,9 +75,13 @@ class Live(Query):
 
     def feed(self, keys: int, started: Any) -> None:
         """One batch with a row for each of so many keys."""
-        before = len([each for each in started.progress if each.rows])
+        before = len(_with_rows(started))
         self.write(range(keys))
         # Spark's own way of waiting would wait for the batches of the backfill too, all of them.
-        while len([each for each in started.progress if each.rows]) == before:
+        while len(_with_rows(started)) == before:
             assert started.isActive, started.exception()
             time.sleep(0.01)
+
+
+def _with_rows(started: Any) -> list[Any]:
+    return [each for each in started.progress if each.rows]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         current,
         current_of_all,
     )
+    from statemigrate.commands.following.deployed import Behind
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
     from statemigrate.commands.following.log import Log, LogEntry, log
     from statemigrate.commands.following.page import status_page
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite_checkpoint
     from statemigrate.commands.rewriting.seed import Seeding, seed
     from statemigrate.commands.rewriting.verify import verify
+    from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.scripts import edit, heads, history, init, show
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from statemigrate.metrics.batches import EmbeddedMetrics
     from statemigrate.metrics.listener import NativeMetrics
     from statemigrate.metrics.sources import SourceMetrics
+    from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Adoption
     from statemigrate.native.backfill.plan import BackfillPlan
@@ -110,6 +113,7 @@ _NAMES = {
     "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
     "statemigrate.commands.writing.new": "NewScript new",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
+    "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
     "statemigrate.commands.rewriting.new_code": "NewCode",
@@ -123,6 +127,8 @@ _NAMES = {
     "statemigrate.commands.following.log": "Log LogEntry log",
     "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.following.page": "status_page",
+    "statemigrate.commands.following.deployed": "Behind",
+    "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.commands.following.status": "Status status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
     "statemigrate.commands.view": "ExportError Exported export get",
@@ -173,6 +179,7 @@ __all__ = [
     "BackfillPlan",
     "BackfillStatus",
     "BatchProgress",
+    "Behind",
     "CheckReport",
     "CheckpointError",
     "CheckpointInUseError",
@@ -218,6 +225,8 @@ __all__ = [
     "RewritePlan",
     "RewriteReport",
     "Rewriting",
+    "Rollback",
+    "RollbackStore",
     "RunningQuery",
     "ScriptError",
     "Seeding",
@@ -226,6 +235,7 @@ __all__ = [
     "StateReader",
     "StatemigrateError",
     "Status",
+    "StatusMetrics",
     "StoppedBackfill",
     "StorageError",
     "StoreStatus",
@@ -266,6 +276,7 @@ __all__ = [
     "record_applied",
     "retire",
     "rewrite_checkpoint",
+    "rollback",
     "seed",
     "show",
     "status",

@@ -104,21 +104,14 @@ class DualAccess(Generic[V]):
         if self.sources:
             self._leave_unsettled(key)
 
-    def putting_encoded(self) -> Callable[[Key, bytes], None]:
-        """`put` of a value of which there are the bytes in the target format, for every key.
+    def put_encoded(self, key: Key, data: bytes) -> None:
+        """`put` of a value of which there are the bytes in the target format.
 
         Only with a target that is an `EncodedFamily`.
         """
-        straight: Callable[[Key, bytes], None] = self.target.put_encoded  # type: ignore[attr-defined]
-        if not self._every:
-            return straight
-
-        def put(key: Key, data: bytes) -> None:
-            straight(key, data)
-            if self.sources:
-                self._leave_unsettled(key)
-
-        return put
+        self.target.put_encoded(key, data)  # type: ignore[attr-defined]
+        if self.sources:
+            self._leave_unsettled(key)
 
     def delete(self, key: Key) -> None:
         """Remove ``key`` from every live family."""

@@ -202,7 +202,7 @@ class StorageError(CheckpointError):
 
 
 class CheckpointInUseError(CheckpointError):
-    """Another query holds the checkpoint or its working directory."""
+    """Another query or command holds the checkpoint or its working directory."""
 
 
 class MissingPackageError(StatemigrateError, ImportError):

@@ -5,10 +5,12 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.parts import modules_of_part, part
 
 # The same examples on every run and every machine, however slow it is at the moment; a failure
 # prints the line that repeats it.
@@ -25,6 +27,22 @@ settings.load_profile("repeatable")
 quick_java = Path(sys.prefix, "java")
 if (quick_java / "bin" / "java").exists():
     os.environ["JAVA_HOME"] = str(quick_java)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run take a part of the tests; all parts together are all of them."""
+    parser.addoption("--part", type=part, metavar="N/PARTS", help="one of so many equal parts")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the part that was asked for, of the tests that the marks have left."""
+    if (chosen := config.getoption("--part")) is None:
+        return
+    chosen_modules = modules_of_part(Counter(str(item.path) for item in items), *chosen)
+    left_out = [item for item in items if str(item.path) not in chosen_modules]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if str(item.path) in chosen_modules]
 
 
 def pytest_configure(config: pytest.Config) -> None:

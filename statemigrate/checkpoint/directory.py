@@ -8,6 +8,12 @@ from statemigrate.files import Files, parse_json
 
 EMBEDDED = "statemigrate/versions"
 """Where the embedded engine keeps its state, below the checkpoint directory."""
+UNFINISHED = b"unfinished_checkpoint_of_statemigrate"
+"""How the file ``metadata`` begins while a new checkpoint is made.
+
+It is no JSON, so that every Spark refuses to start there, and shows this word. Without the file
+Spark before 4.3 takes what is there for a checkpoint, or begins a query without its state.
+"""
 
 
 class CheckpointDirectory:
@@ -39,11 +45,13 @@ class CheckpointDirectory:
     def query_id(self) -> str | None:
         """The id of the query, None before its first start.
 
-        Raises `CorruptFileError` for a file that does not say it.
+        Raises `CorruptFileError` for a file that does not say it, and `CheckpointError` for a
+        checkpoint that is not finished.
         """
         document = self.read("metadata")
         if document is None:
             return None
+        self.refuse_unfinished(document)
         try:
             return str(parse_json(document)["id"])
         except (ValueError, KeyError, TypeError) as error:
@@ -72,6 +80,12 @@ class CheckpointDirectory:
         return None if found is None else found.modified
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether it is a new checkpoint that is not finished."""
+        document = self.read("metadata")
+        return document is not None and document.startswith(UNFINISHED)
+
+    @property
     def is_embedded(self) -> bool:
         """Whether the embedded engine keeps its state here."""
         return self.has(EMBEDDED)
@@ -85,6 +99,18 @@ class CheckpointDirectory:
                 found=f"{EMBEDDED}, where the embedded engine keeps its state",
                 next_action="nothing is to be planned there: EmbeddedQuery backfills by itself, "
                 "as its BackfillOptions say",
+                path=self.checkpoint,
+            )
+
+    def refuse_unfinished(self, metadata: bytes) -> None:
+        """Raise `CheckpointError` where ``metadata`` is of a checkpoint that is not finished."""
+        if metadata.startswith(UNFINISHED):
+            raise CheckpointError(
+                f"{self.checkpoint} is not finished",
+                expected="a checkpoint that `statemigrate rewrite`, `seed` or `fork` has made",
+                found="a command that is not done yet, or was ended before",
+                next_action="let it finish; where it was ended, run the same `rewrite` or `seed` "
+                "again, which goes on there, or remove the directory and `fork` again",
                 path=self.checkpoint,
             )
 

@@ -32,6 +32,7 @@ VERBS = {
     "adopt": ("adopt", "Make room for the control source in an existing query."),
     "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
+    "rollback": ("rollback", "Take values back to an older revision, step by step."),
     "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
     "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
     "seed": ("seed", "Make a new checkpoint whose state comes from tables."),

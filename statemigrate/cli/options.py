@@ -39,6 +39,14 @@ def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str
     }
 
 
+stopped_option = click.option(
+    "--stopped",
+    is_flag=True,
+    help="Confirm that the query is stopped, when its newest batch was not committed.",
+)
+"""Of the verbs that change the checkpoint of a stopped query on Spark's own state."""
+
+
 def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
     """Give a command what every verb has; the function takes it as Settings.
 
@@ -73,6 +81,17 @@ def operator_option(command: Command) -> Command:
         expose_value=False,
         callback=_remember,
         help="Spark's number of the stateful operator, where a query has several.",
+    )
+    return option(command)
+
+
+def check_heads_option(command: Command) -> Command:
+    """Give a command --check-heads, as alembic's `current` has it."""
+    option = click.option(
+        "--check-heads",
+        is_flag=True,
+        help="Exit code 1 unless every store is known to be deployed at the head of its scripts, "
+        "or at the revision that --target names.",
     )
     return option(command)
 

@@ -14,7 +14,7 @@ import click
 
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
-from statemigrate.inspect.report.text import printable, printable_json
+from statemigrate.escapes import printable, printable_json, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,21 +57,21 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     click.echo(printable(text), err=stderr)
 
 
-def print_sentence(text: str, *, mark: str = "", style: str = "") -> None:
+def print_sentence(text: str, *, mark: str = "", style: str = "", lines: bool = False) -> None:
     """Print a sentence after a mark in a style of its own; on a screen it is broken between words.
 
     Further lines are indented below it. A word that is longer than the screen, such as a path, is
     left whole, so that it can be copied.
     """
-    console().print(sentence(text, mark=mark, style=style))
+    console().print(sentence(text, mark=mark, style=style, lines=lines))
 
 
-def sentence(text: str, *, mark: str = "", style: str = "") -> Text:
+def sentence(text: str, *, mark: str = "", style: str = "", lines: bool = False) -> Text:
     """What `print_sentence` prints."""
     from rich.text import Text
 
     screen = console()
-    line = printable(f"{mark}{text}")
+    line = f"{visible(mark)}{printable(text) if lines else visible(text)}"
     if screen.is_terminal:
         indent = " " * (len(line) - len(line.lstrip()) + 4)
         line = "\n".join(
@@ -85,24 +85,29 @@ def sentence(text: str, *, mark: str = "", style: str = "") -> Text:
             for each in line.split("\n")
         )
     shown = Text(line)
-    shown.stylize(style, 0, len(mark))
+    shown.stylize(style, 0, len(visible(mark)))
     return shown
 
 
-def print_rows(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Print a table; cells that do not fit the screen are folded, never cut."""
-    console().print(rows_of(columns, rows), soft_wrap=False)
+def print_rows(
+    columns: Iterable[str], rows: Iterable[Iterable[str]], *, lines: bool = False
+) -> None:
+    """Print a table; cells that do not fit the screen are folded, never cut.
+
+    A line break in a cell is shown as an escape, unless cells have ``lines``.
+    """
+    console().print(rows_of(columns, rows, lines=lines), soft_wrap=False)
 
 
-def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]], *, lines: bool = False) -> Table:
     """What `print_rows` prints."""
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column if lines else visible(column), overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(row if lines else map(visible, row)))
     return table
 
 
@@ -131,7 +136,7 @@ def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:
         return
     screen = console(stderr=True)
     parts = _document(error)
-    screen.print(f"Error: {parts['summary']}", style="bold red")
+    screen.print(f"Error: {visible(parts['summary'])}", style="bold red")
     for name in ("expected", "found", "next"):
         if parts[name] is not None:
             screen.print(f"  {name}: ", style="bold", end="")

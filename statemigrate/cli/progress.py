@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from statemigrate.cli.output import console
+from statemigrate.escapes import visible
 
 
 @contextmanager
@@ -22,13 +23,13 @@ def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | Non
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,.0f}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(visible(what), total=None)
 
         def move(done: int, total: int | None) -> None:
             bar.update(task, completed=done, total=total)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from statemigrate.inspect.report.text import printable
+from statemigrate.escapes import printable
 
 
 class Screen(Console):

@@ -50,7 +50,7 @@ def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
     return Looks(
         look,
         Watched().after,
-        lambda found: not found.left,
+        lambda found: found.is_done,
         parts_of,
         parts_of,
         lambda f: [line_of(f)],
@@ -62,7 +62,7 @@ def looks_at_all(look: Callable[[], Fleet]) -> Looks[Fleet]:
     return Looks(
         look,
         WatchedFleet().after,
-        lambda found: found.is_whole and not found.left,
+        lambda found: found.is_done,
         fleet_parts,
         watched_parts,
         fleet_lines,
@@ -82,7 +82,7 @@ def show_once(looks: Looks[Found], *, as_json: bool) -> Found:
 def watch(
     looks: Looks[Found], interval: float, note: Callable[[Found], None], *, as_json: bool
 ) -> Found:
-    """Look every ``interval`` seconds until nothing is left, or Ctrl-C; the last look.
+    """Look every ``interval`` seconds until all is deployed and migrated, or Ctrl-C; the last look.
 
     ``note`` is told each of them.
     """

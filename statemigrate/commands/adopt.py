@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.files.opening import Place, open_files
@@ -13,6 +15,10 @@ from statemigrate.logbook.noting import Note
 from statemigrate.native import adoption
 from statemigrate.native.adoption import Adoption
 from statemigrate.native.adoption.activity import WATCHED
+from statemigrate.native.adoption.older_code import counting
+
+if TYPE_CHECKING:
+    from statemigrate.native.spark_state.session import Spark
 
 __all__ = ["adopt", "undo_adoption"]
 _VERBS: dict[str, Verb] = {"adopted": "adopt", "undone": "undo adopt", "relocated": "relocate"}
@@ -26,14 +32,32 @@ def adopt(
     return _told(checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait))
 
 
-@wraps(adoption.undo_adoption)
 def undo_adoption(
-    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: Place,
+    *,
+    apply: bool = False,
+    stopped: bool = False,
+    wait: float = WATCHED,
+    declared: Collection[str] = (),
+    spark: Spark = None,
 ) -> Adoption:
-    """See `statemigrate.native.adoption.undo_adoption`; what was done is told to the log."""
-    return _told(
-        checkpoint, adoption.undo_adoption(checkpoint, apply=apply, stopped=stopped, wait=wait)
-    )
+    """Take the control source out again, so that code without it starts.
+
+    Such code mostly declares the oldest family of each store alone, and Spark would forget all
+    others. So they are read, as of the last committed batch and also without ``apply``; where one
+    has values this is refused, unless it is among the families that are ``declared`` by the code
+    that starts next. ``spark`` is the session to read with, the active one unless given, or a
+    function that makes one; where Spark lists no newer family none is needed. `rollback` takes the
+    values back first, step by step.
+
+    Files that no batch has followed become what they were. The directory of the removed source goes
+    to the backup, so that a later adoption starts afresh. The checkpoint's log is told of what was
+    done. Other arguments and errors as of `adopt`.
+    """
+    count = counting(open_files(checkpoint).location, spark)
+    options: dict[str, Any] = {"apply": apply, "stopped": stopped, "wait": wait}
+    done = adoption.undo_adoption(checkpoint, declared=declared, count=count, **options)
+    return _told(checkpoint, done)
 
 
 def _told(checkpoint: Place, found: Adoption) -> Adoption:

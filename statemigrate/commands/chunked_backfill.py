@@ -20,8 +20,8 @@ from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.backfill.progress import BackfillStatus
 from statemigrate.native.backfill.progress import backfill_status as status_of
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.spark_state.retrying import retried
 from statemigrate.native.spark_state.session import session_of
-from statemigrate.pages.record import is_paged
 from statemigrate.pages.startup.leftovers import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.opening import open_state, require_own_state
@@ -62,7 +62,9 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     require_control_source(files)
     scripts = ScriptFolder(migrations).survey()
     session = session_of(spark, path)
-    _check_start(path, scripts.every(), targets, accept_edited, operator, session)
+    retried(
+        lambda: _check_start(path, scripts.every(), targets, accept_edited, operator, session), path
+    )
     most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
     # What is in pages is compared with the scripts where it is looked for.
     find = partial(older, accept_edited=accept_edited)
@@ -148,8 +150,8 @@ def _check_start(
     spark: SparkSession,
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
-    reader = SparkCheckpoint(path, spark)
-    if reader.last_batch() is None or is_paged(reader.files):
+    reader = SparkCheckpoint(path, spark, operator=operator)
+    if reader.last_batch() is None or reader.is_paged:
         return
     opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
     with closing(opened) as state:

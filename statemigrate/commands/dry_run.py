@@ -12,6 +12,7 @@ from statemigrate.inspect.report.dry_run import DryRunReport
 from statemigrate.inspect.trial.estimate import Pace
 from statemigrate.inspect.trial.file import dry_run_file
 from statemigrate.inspect.trial.run import check_sample, read_lineages, tried
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.state.opening import is_embedded, open_state, require_store
 from statemigrate.state.protocol import planned
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["dry_run", "dry_run_file"]
 
 
+@looks_again
 def dry_run(  # noqa: PLR0913 - all but two by name
     store: str,
     checkpoint: str | Path,

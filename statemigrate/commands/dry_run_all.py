@@ -14,6 +14,7 @@ from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report.dry_run import DryRunReport
 from statemigrate.inspect.trial.estimate import Pace
+from statemigrate.native.spark_state.retrying import retried
 from statemigrate.state.scripted import Scripts
 
 if TYPE_CHECKING:
@@ -119,5 +120,9 @@ def _scripted(
     if scripts.survey is None:
         return ()
     place: dict[str, Any] = {"operator": named.operator, "stores": stores, "spark": spark}
-    with scripts.opened(named.path, **place) as state:
-        return tuple(name for name in scripts.told(state) if name in scripts.stores)
+
+    def scripted() -> tuple[str, ...]:
+        with scripts.opened(named.path, **place) as state:
+            return tuple(name for name in scripts.told(state) if name in scripts.stores)
+
+    return retried(scripted, named.path)

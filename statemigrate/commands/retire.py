@@ -16,6 +16,7 @@ from statemigrate.embedded.storage.layout import Layout
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.opening import engine_of, open_state
@@ -68,6 +69,7 @@ def retire(
     return Retirement(dropped, (), kept)
 
 
+@looks_again
 def _later(
     checkpoint: str,
     migrations: str | Path,

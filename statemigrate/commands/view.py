@@ -11,6 +11,7 @@ from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.forms import SUFFIXES, form_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.documents.whole import replacing
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.state.keys import key_from_texts
 from statemigrate.state.opening import require_store
 from statemigrate.state.reader import StateReader
@@ -33,6 +34,7 @@ class Exported:
     path: str
 
 
+@looks_again
 def export(  # noqa: PLR0913 - all but three by name
     store: str,
     checkpoint: str | Path,
@@ -75,6 +77,7 @@ def export(  # noqa: PLR0913 - all but three by name
     return Exported(store, counted.number, reader.batch, str(path))
 
 
+@looks_again
 def get(
     store: str,
     checkpoint: str | Path,
@@ -113,6 +116,7 @@ class Found:
     is_one: bool
 
 
+@looks_again
 def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: Any) -> Found:
     """All keys of ``store`` that begin with ``words``, texts as one types them.
 

@@ -9,9 +9,11 @@ from statemigrate.deployment.facts import StoreFacts
 from statemigrate.deployment.names import is_family_of, revision_in
 from statemigrate.deployment.stored import StoredFamily, StoredStore
 from statemigrate.errors import StartupError
-from statemigrate.formats import Struct, compare
+from statemigrate.formats import Struct
+from statemigrate.formats.comparison import differences
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
+from statemigrate.shell import argument
 
 
 def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
@@ -72,17 +74,20 @@ def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> 
     wanted = target.format.struct_type()
     if shape_of(wanted) == shape_of(declared.schema):
         return
-    differences = compare(target.format, Struct(declared.schema))
+    # The code may declare as nullable what is not.
+    found = differences(target.format, Struct(declared.schema), nullable=True)
     raise StartupError(
         f"store {declared.store}: the code's schema is not the one of its target revision "
         f"{target.revision}",
         expected=wanted.simpleString(),
-        found=f"{declared.schema.simpleString()}\n{differences}",
-        next_action=f"`statemigrate show {declared.store}@head` shows the format; declare it in "
+        found="\n".join([*found, declared.schema.simpleString()]),
+        next_action=f"`statemigrate show {argument(declared.store)}@head` shows the format; "
+        "declare it in "
         "init, or set targets to the revision the code is written for, or run "
-        f"`statemigrate new {declared.store} -m MESSAGE`",
+        f"`statemigrate new {argument(declared.store)} -m MESSAGE`",
         store=declared.store,
         head=lineage.head,
+        differences=found,
     )
 
 
@@ -110,7 +115,7 @@ def check_families(lineage: Lineage, stored: StoredStore) -> None:
                 expected=f"one of {', '.join(lineage.revisions)}",
                 found=f"{family.revision} (family {family.name})",
                 next_action="check out the scripts this checkpoint was last run with; "
-                f"`statemigrate history {lineage.store}` lists those that are here",
+                f"`statemigrate history {argument(lineage.store)}` lists those that are here",
                 store=lineage.store,
                 revision=family.revision,
             )
@@ -120,15 +125,17 @@ def check_families(lineage: Lineage, stored: StoredStore) -> None:
 def _check_format(lineage: Lineage, family: StoredFamily) -> None:
     scripted = lineage.format_of(family.revision)
     if scripted.fingerprint != family.format.fingerprint:
+        found = differences(family.format, scripted)
         raise StartupError(
             f"store {lineage.store}: the format stored for revision {family.revision} is not the "
             "script's",
             expected=f"as stored, {family.format!r}",
-            found=f"in the script, {scripted!r}\n{compare(family.format, scripted)}",
+            found="\n".join([*found, f"in the script, {scripted!r}"]),
             next_action="restore the script's format and make the change in a new migration: "
-            f"`statemigrate new {lineage.store} -m MESSAGE`",
+            f"`statemigrate new {argument(lineage.store)} -m MESSAGE`",
             store=lineage.store,
             revision=family.revision,
+            differences=found,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from statemigrate.deployment.declared import Kind
+from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.migration import BASE, Lineage
 
@@ -42,7 +43,15 @@ class StoredStore:
 
     @property
     def target(self) -> StoredFamily:
-        """The family that was written to last."""
+        """The family that was written to last. Raises `CheckpointError` where there is none."""
+        if not self.families:
+            raise CheckpointError(
+                "A store of the checkpoint has no families.",
+                expected="the family that was written to last, and perhaps older ones",
+                found=f"a {self.kind} store without any",
+                next_action="restore the checkpoint directory from a copy; no deployment has "
+                "written this",
+            )
         return self.families[0]
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from statemigrate.errors import ForeignFileError
+from statemigrate.errors import ForeignFileError, StorageError
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -83,9 +83,26 @@ def with_path(error: OSError, path: Path) -> OSError:
     return type(error)(error.errno, error.strerror, str(path))
 
 
+def pointing_nowhere(path: Path) -> StorageError:
+    """The error for a link in whose place there is no directory."""
+    return StorageError(
+        f"{path} is a link that points to nothing",
+        expected="a directory, a link to one, or a name that nothing has",
+        found=f"a link to {os.readlink(path)}",  # noqa: PTH115 - as it is written
+        next_action="make the directory that it points to, or name another one",
+        path=str(path),
+    )
+
+
 def _make(directory: Path) -> None:
-    """Make a directory and those above it, each with its name on disk."""
+    """Make a directory and those above it, each with its name on disk.
+
+    Raises `StorageError` for a link that points to nothing.
+    """
     missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        if each.is_symlink():
+            raise pointing_nowhere(each)
     directory.mkdir(parents=True, exist_ok=True)
     for each in reversed(missing):
         descriptor = os.open(each.parent, _DIRECTORY)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import io
 import os
-import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,15 +42,18 @@ class LocalFiles:
         with reading(self._at(name)):
             return self._at(name).read_bytes(most)
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
         """As `Files.fetch`."""
         source = self._at(name)
         with reading(source):
-            if source.stat().st_size > most:
+            is_longer = source.stat().st_size > most
+            if is_longer and not cut:
                 raise foreign(source.path, f"more than {most:,} bytes")
-            if not (shared and _linked(source, _outside(target))):
+            if is_longer or not (shared and _linked(source, _outside(target))):
                 with source.open() as content, _outside(target).open("xb") as file:
-                    _copied(content, file)
+                    _copied(content, file, most)
 
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""
@@ -156,8 +159,11 @@ def _opened(data: bytes | Path) -> IO[bytes]:
     return _outside(data).open() if isinstance(data, Path) else io.BytesIO(data)
 
 
-def _copied(source: IO[bytes], target: IO[bytes]) -> None:
-    shutil.copyfileobj(source, target, _BLOCK)
+def _copied(source: IO[bytes], target: IO[bytes], most: int | None = None) -> None:
+    left = sys.maxsize if most is None else most
+    while left and (block := source.read(min(left, _BLOCK))):
+        target.write(block)
+        left -= len(block)
     target.flush()
     os.fsync(target.fileno())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.errors import StorageError
 from statemigrate.files.local import LocalFiles
-from statemigrate.files.places import local_path
+from statemigrate.files.places import hadoop_path, local_path
 from statemigrate.files.protocol import Files
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def open_files(place: Place, spark: SparkSession | None = None) -> Files:
 
     default = default_file_system(spark)
     if default.partition(":")[0] == "file":
-        return LocalFiles(Path(text).absolute())
+        return LocalFiles(hadoop_path(Path(text)))
     return _remote(text, spark, default)
 
 

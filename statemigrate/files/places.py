@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -20,9 +21,20 @@ def local_path(place: str) -> Path | None:
     """
     uri = _URI.fullmatch(place)
     if uri is None:
-        return Path(place).absolute()
+        return hadoop_path(Path(place))
     is_local = uri["scheme"].lower() == "file" and uri["host"] in (None, "", "localhost")
-    return Path(unquote(uri["path"])) if is_local and uri["path"].startswith("/") else None
+    is_path = is_local and uri["path"].startswith("/")
+    return hadoop_path(Path(unquote(uri["path"]))) if is_path else None
+
+
+def hadoop_path(path: Path) -> Path:
+    """The absolute path that Hadoop, and so Spark, makes of one: ``..`` goes by the text.
+
+    Behind a link the system would go to another directory than Spark does.
+    """
+    normal = os.path.normpath(path.absolute())
+    # Two slashes in front are one to all but POSIX.
+    return Path(f"/{normal.lstrip('/')}") if normal.startswith("//") else Path(normal)
 
 
 def is_within(place: str, folder: str) -> bool:

@@ -61,11 +61,14 @@ class Files(Protocol):
         Raises `FileNotFoundError`.
         """
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
         """Write what is in a file to ``target``, a new local file, which is on disk then.
 
-        With ``shared`` it may be a second name of the file: for what is only read. Raises
-        `FileNotFoundError`, and `ForeignFileError` for a file of more than ``most`` bytes.
+        With ``shared`` it may be a second name of the file: for what is only read. With ``cut``
+        only the first ``most`` bytes of a longer file are read. Raises `FileNotFoundError`, and
+        without ``cut`` `ForeignFileError` for a file of more than ``most`` bytes.
         """
 
     def put(self, name: str, data: bytes | Path) -> None:

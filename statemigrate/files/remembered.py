@@ -57,9 +57,11 @@ class Remembered:
             self._found[name] = self.now.find(name)
         return self._found[name]
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
         """As `Files.fetch`."""
-        self.now.fetch(name, target, most=most, shared=shared)
+        self.now.fetch(name, target, most=most, shared=shared, cut=cut)
 
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""

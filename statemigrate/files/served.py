@@ -45,9 +45,11 @@ class ServedFiles:
         content: bytes = self._ask("get", name, most=most)[1]
         return content
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
         """As `Files.fetch`: the driver writes the file, which is of the same machine."""
-        self._ask("fetch", name, target=str(target), most=most, shared=shared)
+        self._ask("fetch", name, target=str(target), most=most, shared=shared, cut=cut)
 
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""

@@ -1,19 +1,59 @@
-"""Arrow's values as plain ones, maps as dictionaries, on every release of pyarrow there is here."""
+"""Arrow's values as plain ones and back, on every release of pyarrow there is here.
+
+Maps are dictionaries, and text that is not UTF-8 is a str as `escaped_text` has it: Arrow's columns
+of text carry any bytes, and only a Python str cannot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from statemigrate.formats.escaped_text import bytes_of, text_of
 
 _GIVES_DICTIONARIES = 20
 """The first release of pyarrow that makes dictionaries of maps itself."""
 
 
 def plain_values(array: Any) -> list[Any]:
-    """The values of an Arrow array; a map is a dictionary.
+    """The values of an Arrow array; a map is a dictionary, and text that is not UTF-8 is escaped.
 
     Raises KeyError for a map that has a key twice, as pyarrow does when it is strict.
     """
+    try:
+        return _plain_values(array)
+    except UnicodeDecodeError:
+        found = _plain_values(array.cast(binary_type(array.type)))
+        return [_as_text(each, array.type) for each in found]
+
+
+def is_utf8(array: Any) -> bool:
+    """Whether all text in an Arrow array, at any depth, is UTF-8."""
+    import pyarrow as pa
+
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def array_of(values: list[Any], kind: Any) -> Any:
+    """Plain values as an array of ``kind``, maps as lists of pairs, text as `plain_values` has it.
+
+    Raises as `pyarrow.array`.
+    """
+    import pyarrow as pa
+
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:
+        found = pa.array([_as_bytes(each, kind) for each in values], binary_type(kind))
+        # Not safe: the bytes are not UTF-8, which is why they are here.
+        return found.cast(kind, safe=False)
+
+
+def _plain_values(array: Any) -> list[Any]:
     import pyarrow as pa
 
     # Asking for maps costs three times as much, whether there are any or not.
@@ -39,6 +79,58 @@ def with_dictionaries(value: Any, kind: Any) -> Any:
         return {field.name: with_dictionaries(value[field.name], field.type) for field in kind}
     if types.is_list(kind) or types.is_large_list(kind):
         return [with_dictionaries(each, kind.value_type) for each in value]
+    return value
+
+
+def binary_type(kind: Any) -> Any:
+    """The type with binaries for texts, and with all that may be null."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_string(kind):
+        return pa.binary()
+    if types.is_large_string(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([_binary(each).with_nullable(True) for each in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(_binary(kind.value_field).with_nullable(True))
+    if types.is_map(kind):
+        return pa.map_(_binary(kind.key_field), _binary(kind.item_field).with_nullable(True))
+    return kind
+
+
+def _binary(field: Any) -> Any:
+    return field.with_type(binary_type(field.type))
+
+
+def _as_text(value: Any, kind: Any) -> Any:
+    return _converted(value, kind, text_of)
+
+
+def _as_bytes(value: Any, kind: Any) -> Any:
+    return _converted(value, kind, bytes_of)
+
+
+def _converted(value: Any, kind: Any, convert: Callable[[Any], Any]) -> Any:
+    """A plain value of ``kind`` with every text, or the bytes of one, converted."""
+    from pyarrow import types
+
+    if value is None:
+        return None
+    if types.is_string(kind) or types.is_large_string(kind):
+        return convert(value)
+    if types.is_struct(kind):
+        return {each.name: _converted(value[each.name], each.type, convert) for each in kind}
+    if types.is_list(kind) or types.is_large_list(kind):
+        return [_converted(each, kind.value_type, convert) for each in value]
+    if types.is_map(kind):
+        pairs = [
+            (_converted(k, kind.key_type, convert), _converted(v, kind.item_type, convert))
+            for k, v in (value.items() if isinstance(value, dict) else value)
+        ]
+        return dict(pairs) if isinstance(value, dict) else pairs
     return value
 
 

@@ -66,5 +66,34 @@ def compare(old: Format, new: Format) -> Comparison:
     return Comparison(old, new, worst(change.verdict for change in changes), changes)
 
 
+def differences(expected: Format, found: Format, *, nullable: bool = False) -> list[str]:
+    """A text for each field in which the format that is found is not the one expected.
+
+    With ``nullable`` a field that may be null and need not counts only where nothing else differs.
+    """
+    changes = compare(expected, found).changes
+    if nullable:
+        of_types = [e for e in changes if e.source or _bare(e.old) != _bare(e.new)]
+        changes = tuple(of_types) or changes
+    return [_difference(each) for each in changes]
+
+
+def _bare(type_name: str | None) -> str | None:
+    return None if type_name is None else type_name.removesuffix(" NOT NULL")
+
+
+def _difference(change: FieldChange) -> str:
+    path, expected, found = change.path, change.old, change.new
+    if change.source is not None and change.source != path:
+        return f"{path}: found {found}, expected {change.source} {expected}"
+    if expected is None:
+        return f"{path}: found {found}, expected no such field"
+    if found is None:
+        return f"{path}: missing, expected {expected}"
+    if found == expected:
+        return f"{path}: {found}, {change.note}"
+    return f"{path}: found {found}, expected {expected}"
+
+
 def _named(format: Format, side: Node | str | None) -> str | None:
     return side if side is None or isinstance(side, str) else words(format.kind, side)

@@ -124,6 +124,29 @@ class SourceInstruments:
         )
 
 
+class StatusInstruments:
+    """What a look from outside sees; every point has ``query``, the checkpoint's name.
+
+    Those of values and scripts have ``engine`` and ``store`` too.
+    """
+
+    def __init__(self, meter: Meter) -> None:
+        self.readable = meter.create_gauge(
+            "statemigrate.status.readable", "1", "1 if the checkpoint could be read, else 0."
+        )
+        self.left = meter.create_gauge(
+            "statemigrate.status.left", "{value}", "Values not in the deployed target's format."
+        )
+        self.behind = meter.create_gauge(
+            "statemigrate.status.behind", "{script}", "Newer scripts that no code has deployed."
+        )
+        self.unknown = meter.create_gauge(
+            "statemigrate.status.unknown",
+            "1",
+            "1 if the store's scripts are broken or lack the deployed revision, else 0.",
+        )
+
+
 def seconds(meter: Meter, what: str, description: str) -> Histogram:
     """The histogram ``statemigrate.<what>.duration``."""
     return meter.create_histogram(

@@ -6,9 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from statemigrate.errors import LineageError
-from statemigrate.formats import Format, compare
+from statemigrate.formats import Format
+from statemigrate.formats.comparison import differences
 from statemigrate.migration.migration import BASE, Migration
 from statemigrate.migration.names import check_revision
+from statemigrate.shell import argument
 
 Children = dict[str | None, list[Migration]]
 
@@ -173,13 +175,15 @@ def _open_joints(migrations: Sequence[Migration]) -> Iterator[LineageError]:
 
 
 def _open_joint(before: Migration, after: Migration, old: Format) -> LineageError:
+    found = differences(before.new, old)
     return LineageError(
         f"`old` of {after.where} is not the `new` of {before.where}.",
         expected=repr(before.new),
-        found=f"{old!r}\n{compare(before.new, old)}",
+        found="\n".join([*found, repr(old)]),
         next_action=f"copy `new` of revision {before.revision} to `old` of {after.revision}; "
         "a further change needs a script of its own: "
-        f"`statemigrate new {after.store} -m MESSAGE`",
+        f"`statemigrate new {argument(after.store)} -m MESSAGE`",
         store=after.store,
         revision=after.revision,
+        differences=found,
     )

@@ -13,6 +13,7 @@ from statemigrate.migration.migration import BASE, Direction, Migration
 from statemigrate.migration.names import check_store_name
 from statemigrate.migration.path import Path
 from statemigrate.migration.step import Step, step_of
+from statemigrate.shell import argument
 
 _RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
 
@@ -43,7 +44,7 @@ class Lineage:
             raise LineageError(
                 f"Store '{store}' has no migration script.",
                 expected="at least one script",
-                next_action=f"`statemigrate new {store} -m MESSAGE`",
+                next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
                 store=store,
             )
         revisions = tuple(migration.revision for migration in chain)
@@ -173,7 +174,7 @@ class Lineage:
             f"Store '{self.store}' has no revision {revision!r}.",
             expected=f"one of {', '.join(self.revisions)}",
             found=repr(revision),
-            next_action=f"`statemigrate history {self.store}` lists them",
+            next_action=f"`statemigrate history {argument(self.store)}` lists them",
             store=self.store,
             revision=revision,
         )

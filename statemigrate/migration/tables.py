@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.errors import TransformError
+from statemigrate.formats.arrow_values import plain_values
 from statemigrate.migration.step import Step
 
 COLUMNS = ["key", "value"]
@@ -64,7 +65,11 @@ def _has_same_keys(before: Any, after: Any) -> bool:
     if len(one) != len(other) or one.type != other.type:
         return False
     # A NaN equals nothing, in Arrow either; as text it does.
-    return one.equals(other) or repr(one.to_pylist()) == repr(other.to_pylist())
+    return one.equals(other) or repr(_plain(one)) == repr(_plain(other))
+
+
+def _plain(column: Any) -> list[Any]:
+    return [each for chunk in column.chunks for each in plain_values(chunk)]
 
 
 def _wrong(step: Step, problem: str, expected: str, found: str) -> TransformError:

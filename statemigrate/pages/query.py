@@ -62,6 +62,9 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     more of a page, and a page stays below some hundred kilobytes: 200 pages for 50,000 keys. The
     logger ``statemigrate.pages`` warns at a start where they turn out to be too few or too many.
 
+    A query has one `paged`, with one checkpoint: a second is refused when the query starts. Other
+    stateful operators may be beside it, a ``transformWithState`` too.
+
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
     given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``;
     `backfill` touches the others, a chunk of pages a batch, by a second source that the query has

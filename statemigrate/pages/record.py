@@ -13,10 +13,11 @@ from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
+from statemigrate.native.spark_state.operators import PAGES
 
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint."""
-VARIABLE = "statemigrate_pages"
+VARIABLE = PAGES
 """The state variable that has the pages."""
 SCHEMA = "page BINARY"
 """Its type, as text that is read in Python: of Java it would have to be asked in every task."""

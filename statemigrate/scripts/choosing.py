@@ -8,6 +8,7 @@ from statemigrate.errors import LineageError
 from statemigrate.migration import BASE, Lineage
 from statemigrate.scripts.listing import Entry, entries
 from statemigrate.scripts.survey import Survey
+from statemigrate.shell import argument
 
 
 def chosen(found: Survey, target: str) -> Entry:
@@ -61,7 +62,7 @@ def _among(store: str, mine: Sequence[Entry], name: str) -> Entry:
         "no chain.",
         expected=f"one of {', '.join(str(entry.revision) for entry in mine)}",
         found=", ".join(str(entry.revision) for entry in matching) or repr(name),
-        next_action=f"`statemigrate history {store}` shows what is wrong with them",
+        next_action=f"`statemigrate history {argument(store)}` shows what is wrong with them",
         store=store,
         revision=name,
     )
@@ -72,6 +73,6 @@ def _before_the_first(lineage: Lineage, target: str) -> LineageError:
         f"No script made {target}: it is the state before the first one.",
         expected=f"one of {', '.join(m.revision for m in lineage.migrations)}",
         found=target,
-        next_action=f"`statemigrate show {lineage.store}@base+1` shows the first script",
+        next_action=f"`statemigrate show {argument(lineage.store)}@base+1` shows the first script",
         store=lineage.store,
     )

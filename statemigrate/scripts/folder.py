@@ -15,6 +15,7 @@ from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.inference.keys import KeyChange, infer_rekeying
 from statemigrate.scripts.listing import Details, Entry, details, entries
 from statemigrate.scripts.survey import Survey, survey
+from statemigrate.shell import argument
 
 DEFAULT = "migrations"
 """The folder of scripts where none is named."""
@@ -36,7 +37,7 @@ class ScriptFolder:
                 f"{self.directory} is not a folder of migration scripts.",
                 expected=f"a folder with {_TEMPLATE} and versions/",
                 found=f"no {_TEMPLATE}" if self.directory.is_dir() else "no such folder",
-                next_action=f"`statemigrate --migrations {self.directory} init`, "
+                next_action=f"`statemigrate --migrations {argument(self.directory)} init`, "
                 "or name the right folder with --migrations",
                 path=str(self.directory),
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from statemigrate.errors import LineageError
 from statemigrate.scripts.loading import Script
+from statemigrate.shell import argument
 
 
 def faults_across_stores(scripts: Iterable[Script]) -> Iterator[LineageError]:
@@ -43,7 +44,7 @@ def _another_store(parent: Script, script: Script) -> LineageError:
         expected=f"store = {above!r}, as in {parent.path}",
         found=f"store = {here!r}",
         next_action="correct `store`, or write a first script for the other store: "
-        f"`statemigrate new {here} -m MESSAGE`",
+        f"`statemigrate new {argument(here)} -m MESSAGE`",
         store=here,
         revision=script.get("revision"),
         path=str(script.path),

@@ -14,6 +14,7 @@ from statemigrate.migration.chain import chain_faults
 from statemigrate.scripts.grouping import faults_across_stores
 from statemigrate.scripts.loading import Script, load, script_files
 from statemigrate.scripts.reading.script import faults_in, read
+from statemigrate.shell import argument
 
 Place = tuple[str | None, str | None]
 """The store and the revision that a script names, None where it names none."""
@@ -86,7 +87,7 @@ class Survey:
             f"No migration script in {self.versions} is for store '{store}'.",
             expected=f"one of {', '.join(stores)}" if stores else "at least one script",
             found=repr(store),
-            next_action=f"`statemigrate new {store} -m MESSAGE`",
+            next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
             store=store,
         )
 

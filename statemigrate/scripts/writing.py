@@ -6,22 +6,34 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from alembic import __version__ as alembic_version
 from alembic.config import Config
 from alembic.script import Script as AlembicScript
 from alembic.script import ScriptDirectory
 from alembic.script.revision import RevisionMap
 from alembic.util import rev_id
+from mako.template import Template
 
 from statemigrate.configuration import configured
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
 from statemigrate.scripts.inference import Transforms
 from statemigrate.scripts.loading import Script
+from statemigrate.scripts.proof import (
+    PLACEHOLDER,
+    Formats,
+    prove_formats,
+    prove_functions,
+    prove_script,
+)
 from statemigrate.scripts.source.formats import assignment, imported_names
+from statemigrate.scripts.source.literals import in_docstring
 
 
 def write_script(  # noqa: PLR0913 - all but four by name
@@ -43,34 +55,53 @@ def write_script(  # noqa: PLR0913 - all but four by name
     if the template fails, or leaves out the ``transforms`` that it is given.
     """
     summary, details = _docstring(message)
-    shown = (*((new,) if baseline else (old, new)), *((new_key,) if new_key else ()))
-    keys = f"\n{assignment('new_key', new_key)}" if new_key else ""
+    formats = {**({} if baseline else {"old": old}), "new": new}
+    if new_key:
+        formats["new_key"] = new_key
     if transforms:
         _check_complete(directory, transforms)
+        prove_functions(transforms.source)
     revision = rev_id()
+    known: dict[str, Any] = {
+        "details": "\n\n".join(filter(None, (details, in_docstring(notes)))),
+        "store": store,
+        "baseline": baseline,
+        "imports": ", ".join(imported_names(formats.values(), functions=not baseline)),
+    }
+    assigned = {name: assignment(name, format) for name, format in formats.items()}
+    parts: dict[str, Any] = {
+        "old": assigned.get("old", ""),
+        "new": "\n".join(text for name, text in assigned.items() if name != "old"),
+        "transforms": transforms.source if transforms else "",
+        "library_imports": transforms.imports if transforms else "",
+    }
     try:
         with _no_bytecode(), _output_aside():
-            written = _alembic(directory, scripts, store).generate_revision(
+            written = _alembic(directory, scripts, store, formats).generate_revision(
                 revision,
                 summary,
                 head=f"{store}@head" if scripts else "base",
                 branch_labels=None if scripts else [store],
-                details="\n\n".join(filter(None, (details, _escaped(notes)))),
-                store=store,
-                baseline=baseline,
-                imports=", ".join(imported_names(shown, functions=not baseline)),
-                old=assignment("old", old),
-                new=assignment("new", new) + keys,
-                transforms=transforms.source if transforms else "",
-                library_imports=transforms.imports if transforms else "",
+                **known,
+                **parts,
             )
+    except ScriptError:
+        _remove(directory / "versions", revision)
+        raise
     except Exception as cause:
         _remove(directory / "versions", revision)
         raise _not_written(directory, cause) from cause
     assert written is not None, "alembic names the file after the revision"  # noqa: S101
-    return directory / "versions" / Path(written.path).name
+    path = directory / "versions" / Path(written.path).name
+    # Once more: the team's tools have been at it.
+    prove_formats(path.read_bytes(), formats)
+    return path
 
 
+_PARTS = ("old", "new", "transforms", "library_imports")
+"""What of a template's data is Python; the rest is text within literals and comments."""
+_WRITES = "_generate_template"
+"""The method of alembic that renders the template into a file."""
 _STORE = "%%(store)s"
 """What stands for the store in a template of file names."""
 _NAMES = f"%%(rev)s_{_STORE}_%%(slug)s"
@@ -82,7 +113,22 @@ def _named(template: str | None, store: str) -> str:
     return (template or _NAMES).replace(_STORE, re.sub(r"[^\w-]+", "_", store))
 
 
-def _alembic(directory: Path, scripts: Sequence[Script], store: str) -> ScriptDirectory:
+def _generate(
+    write: Callable[..., None], formats: Formats, src: Path, dest: Path, **data: Any
+) -> None:
+    """What alembic does to write a script, and the proof of it before anything else sees it."""
+    write(src, dest, **data)
+    parts = {name: data[name] for name in _PARTS}
+    plain = {name: part and PLACEHOLDER for name, part in parts.items()}
+    details = {"details": data["details"] and "Details."}
+    template = Template(filename=str(src))  # noqa: S702  # Python, which is proven below
+    text = template.render_unicode(**{**data, **details, **plain})
+    prove_script(Path(dest).read_bytes(), text, formats, parts.values())
+
+
+def _alembic(
+    directory: Path, scripts: Sequence[Script], store: str, formats: Formats
+) -> ScriptDirectory:
     # An absolute path, because alembic takes a colon in any other for a package's resource.
     versions = directory.absolute() / "versions"
     versions.mkdir(exist_ok=True)
@@ -96,6 +142,11 @@ def _alembic(directory: Path, scripts: Sequence[Script], store: str) -> ScriptDi
         "version_locations": [str(versions).replace("%", "%%")],
     }
     alembic = ScriptDirectory.from_config(config)
+    # Alembic has no public name for this step, between which and its import nothing else comes.
+    write = getattr(alembic, _WRITES, None)
+    if write is None:
+        raise _unknown_alembic()
+    setattr(alembic, _WRITES, partial(_generate, write, formats))
     alembic.messaging_opts = {"quiet": True}
     # Scripts that alembic alone would not get past: broken ones of this store are said before.
     alembic.revision_map = RevisionMap(
@@ -113,7 +164,7 @@ def _remove(versions: Path, revision: str) -> None:
 
 def _docstring(message: str) -> tuple[str, str]:
     # One line ends with a full stop, as linters want it; what is too long for it goes below.
-    text = _escaped(" ".join(message.split()).rstrip("."))
+    text = in_docstring(" ".join(message.split()).rstrip("."))
     if not text:
         raise ScriptError(
             "A migration needs a message.",
@@ -124,10 +175,6 @@ def _docstring(message: str) -> tuple[str, str]:
     if len(text) <= 90:
         return f"{text}.", ""
     return textwrap.shorten(text, 90, placeholder=" ..."), textwrap.fill(f"{text}.", 96)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _check_complete(directory: Path, transforms: Transforms) -> None:
@@ -170,6 +217,15 @@ def _output_aside() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+def _unknown_alembic() -> ScriptError:
+    return ScriptError(
+        "No script was written: this alembic is not known.",
+        expected="an alembic in which the text of a script can be proven before it is imported",
+        found=f"alembic {alembic_version}",
+        next_action="install the newest statemigrate, or an older alembic such as 1.16",
+    )
 
 
 def _not_written(directory: Path, cause: Exception) -> ScriptError:

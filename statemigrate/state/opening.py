@@ -9,6 +9,7 @@ from statemigrate.deployment import is_family_of, store_of
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
+from statemigrate.shell import argument
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.protocol import State, no_such_store
 
@@ -105,13 +106,14 @@ def require_store(checkpoint: str, store: str) -> None:
     if engine_of(checkpoint) == "embedded":
         return
     from statemigrate.checkpoint.operators.metadata import known_variables
-    from statemigrate.pages.record import VARIABLE, read_record
+    from statemigrate.pages.record import LARGE, VARIABLE, read_record
 
     files = directory_of(checkpoint).files
     variables = known_variables(files)
     if variables is not None and VARIABLE in variables:
         record = read_record(files)
-        variables = None if record is None else frozenset(record.stores)
+        # Another operator of the query may have variables of its own.
+        variables = None if record is None else (variables - {VARIABLE, LARGE}) | {*record.stores}
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.
@@ -134,7 +136,8 @@ def require_own_state(checkpoint: str) -> None:
             f"no running query migrates the state in {checkpoint}: it is that of Spark's operators",
             expected="state of a processor or function of yours",
             found=", ".join(sorted(names)),
-            next_action=f"stop the query and `statemigrate rewrite {checkpoint} NEW --code "
+            next_action=f"stop the query and `statemigrate rewrite {argument(checkpoint)} NEW "
+            "--code "
             "MODULE:FUNCTION`, which makes a new checkpoint from it",
             path=checkpoint,
         )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.user_stores import OperatorStore, operator_stores
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment import store_of
 from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.operators import several
 from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.pages.record import VARIABLE
 from statemigrate.state.native.envelopes import Envelopes
 from statemigrate.state.native.operators import OperatorRows
 from statemigrate.state.native.state import Kept, SparkState, Together
@@ -34,7 +35,8 @@ def open_spark_state(
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, operator, stores)
     operators = OperatorRows(reader, found, lineages)
-    if _is_paged(reader, operator):
+    if reader.is_paged:
+        _check_alone(reader, operator, lineages)
         from statemigrate.state.paged.state import PagedState, Pages
 
         pages = Pages(reader, batch, lineages)
@@ -44,9 +46,19 @@ def open_spark_state(
     return SparkState(checkpoint, batch, kept, found)
 
 
-def _is_paged(reader: SparkCheckpoint, operator: int | None) -> bool:
-    meant = [each for each in reader.operators() if operator in (None, each.id)]
-    return any(VARIABLE in each.variables for each in meant if each.is_processor)
+def _check_alone(
+    reader: SparkCheckpoint, operator: int | None, lineages: Mapping[str, Lineage]
+) -> None:
+    """Raise `CheckpointError` where a processor without pages could be meant: it has scripts."""
+    if operator is None:
+        processors = [each for each in reader.operators() if each.is_processor]
+        scripted = [
+            each
+            for each in processors
+            if not each.is_paged and {*map(store_of, each.variables)} & lineages.keys()
+        ]
+        if scripted:
+            raise several(reader.path, [each for each in processors if each.is_paged] + scripted)
 
 
 def _operator_stores(

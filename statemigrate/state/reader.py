@@ -28,7 +28,8 @@ class StateReader:
     store, the revision to read in, the head unless said otherwise; ``accept_edited`` names applied
     scripts that were corrected since. What is read is the last batch that was committed when the
     reader was made, on either engine; the query may be running, and the checkpoint is never written
-    to. Spark's own state is read with ``spark``, the active session unless given, or a function
+    to. Spark keeps that batch for a while only: `get` and `export` begin anew where it has gone.
+    Spark's own state is read with ``spark``, the active session unless given, or a function
     that makes one; ``operator`` is Spark's number of the stateful operator, where several could be
     meant, and ``stores`` has the names that operators' stores get, as in
     ``{"orders": "aggregation-0"}``. Use it as a context manager, or call `close`.

@@ -53,7 +53,11 @@ class Scripts:
         return told_stores(state, self.stores)
 
     def is_broken(self, store: str) -> bool:
-        """Whether a store has scripts, and something is wrong with them."""
+        """Whether something is wrong with its scripts, or with one that may be of any store."""
+        if self.survey is None:
+            return False
+        if any(fault.store is None for fault in self.survey.found_faults):
+            return True
         return store in self.stores and store not in self.lineages
 
     @contextmanager

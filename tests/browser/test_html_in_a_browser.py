@@ -2,7 +2,7 @@
 
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
-from support.fleets import FINISHED, FLEET, NASTY_FLEET
+from support.fleets import BEHIND, FINISHED, FLEET, NASTY_FLEET
 
 from statemigrate import DryRunReport, status_page
 from statemigrate.inspect.report.html import html_page
@@ -17,6 +17,7 @@ REPORTS = {
     "fleet": FLEET,
     "nasty fleet": NASTY_FLEET,
     "finished": FINISHED,
+    "behind": BEHIND,
 }
 VIEWS = {
     "phone": ({"width": 360, "height": 740}, {}),

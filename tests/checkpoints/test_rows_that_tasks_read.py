@@ -27,6 +27,7 @@ OPERATORS = [
     "limit",
     "groups",
 ]
+CHECKED = {"stateStore.rowChecksum.enabled": "true"}
 CASES = [
     *((name, "hdfs", {}) for name in OPERATORS),
     *((name, "rocksdb", {}) for name in OPERATORS),
@@ -34,8 +35,10 @@ CASES = [
     ("join", "changelogs with ids", {}),
     ("join", "rocksdb with ids", {}),
     ("join", "rocksdb", {"join.stateFormatVersion": "3"}),
-    ("windows", "hdfs", {"stateStore.rowChecksum.enabled": "true"}),
-    ("windows", "rocksdb", {"stateStore.rowChecksum.enabled": "true"}),
+    ("windows", "hdfs", CHECKED),
+    ("windows", "rocksdb", CHECKED),
+    *(("windows", way, CHECKED) for way in ("changelogs", "changelogs with ids")),
+    ("join", "changelogs", CHECKED | {"join.stateFormatVersion": "3"}),
 ]
 
 

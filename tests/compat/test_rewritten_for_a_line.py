@@ -122,7 +122,7 @@ def test_an_aggregation_has_one_column_more(spark, other, line, tmp_path, way):
     before, after = way.split()
     deployed = Deployed(other, tmp_path, code.totals, "update", before)
     start = accepting(start={"aggregation-0.max": -1})
-    deployed.rewrite(spark, after, code.totals_and_largest, answers=start)
+    deployed.rewrite(spark, after, code.totals_and_largest, before=code.totals, answers=start)
     largest = {}
     for batches in (2, 1):
         first = deployed.fed + 1

@@ -14,7 +14,12 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.object_store import ObjectStore, Request
 
-LIVES = ["support.histories.lives", "support.crash.adopting", "support.crash.forking"]
+LIVES = [
+    "support.histories.lives",
+    "support.crash.adopting",
+    "support.crash.forking",
+    "support.crash.publishing",
+]
 
 
 @pytest.fixture(scope="session")

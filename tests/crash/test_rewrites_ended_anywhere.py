@@ -9,6 +9,7 @@ from support.crash.armed_daemon import ORDER
 from support.crash.journal import operations, stopped_at
 from support.crash.library import Point, compiler
 from support.crash.nursery import Nursery
+from support.new_checkpoints import is_published, is_shut
 
 LIVES = "support.crash.rewriting"
 FORMS = ("before", "torn", "after")
@@ -67,7 +68,8 @@ class Rewritten:
     def check(self, *, goes_on):
         """None or a whole one; where there is none, the same again makes it."""
         told = stopped_at(self.journal)
-        if not (self.root / "new" / "metadata").exists():
+        if not is_published(self.root / "new"):
+            assert is_shut(self.root / "new"), told
             # It reads back and compares every row before it publishes them.
             self.live("rewriting")
             assert self.names() == self.whole, told
@@ -121,7 +123,7 @@ def test_where_workers_are_killed_anywhere_the_same_again_goes_on(rewritten, man
         rewritten.tell_workers(rewritten.point(number, FORMS[place % 3]), again=True)
         life = rewritten.nursery.run(f"{LIVES}:rewriting", str(rewritten.root))
         assert life.ended == "raised"
-        assert not (rewritten.root / "new" / "metadata").exists()
+        assert not is_published(rewritten.root / "new")
         rewritten.order.unlink()
         rewritten.check(goes_on=place == len(points) - 1)
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.partitions import COUNTS, batches
 
+from statemigrate.embedded.storage.changelog import runs_of
 from statemigrate.embedded.storage.database import Database
 from statemigrate.embedded.working import last_writes as module
 from statemigrate.embedded.working.last_writes import LastWrites
@@ -53,6 +54,14 @@ def test_blocks_of_any_families_leave_the_keys_of_a_plain_model(
         }
         database.close()
     assert found == applied(many)
+
+
+def test_a_block_without_records_is_no_run():
+    assert [*runs_of(([], [], []))] == []
+    assert [*runs_of((["a", "a", ""], [b"1", b"2", b"a"], [b"", None, None]))] == [
+        ("a", [b"1", b"2"], [b"", None]),
+        ("", [b"a"], [None]),
+    ]
 
 
 def test_the_keys_of_a_state_are_those_that_its_files_restore(place, tmp_path):

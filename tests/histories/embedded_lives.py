@@ -23,12 +23,13 @@ class EmbeddedLives(NativeLives):
         """Never: the engine knows all of its families."""
         return False
 
-    def prepare(self, life: Life, number: int, action: list[Any]) -> None:
+    def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
         """See `NativeLives.prepare`; what makes room for a control source is left out."""
         if action == ["lose", "working"]:
             shutil.rmtree(self.root / "working", ignore_errors=True)
         elif action[0] not in ("plan", "pause", "adopt", "undo"):
             super().prepare(life, number, action)
+        return False
 
     def processor(self, life: Life, number: int) -> Any:
         """The life's code; what it is checked against comes with the query."""

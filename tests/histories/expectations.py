@@ -22,7 +22,8 @@ class Ledger:
 
     ``is_tainted`` after code that could not know of them has forgotten values; ``is_rerun`` where
     the last run that committed anything began with a batch that another had begun. ``targets`` are
-    the families that the last migrated code to commit a batch has written to.
+    the families that the last migrated code to commit a batch has written to. ``may_be_plain``
+    where a command has read the state since, and said that plain code may start.
     """
 
     newest: dict[str, int] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class Ledger:
     is_tainted: bool = False
     is_rerun: bool = False
     targets: frozenset[str] = frozenset()
+    may_be_plain: bool = False
 
     @property
     def is_migrated(self) -> bool:
@@ -48,6 +50,7 @@ class Ledger:
         """A life committed a batch; its first one had been begun by another with ``is_rerun``."""
         self.is_rerun = is_rerun
         if life.code == "migrated":
+            self.may_be_plain = False
             at = {store: revision for store, revision in life.revisions.items() if revision}
             self.targets = frozenset(family(s, at[s]) for s in at if life.scripts[s])
 

@@ -40,17 +40,43 @@ def _in_pandas(key: tuple[Any, ...]) -> bool:
     )
 
 
+def native_history(seed: int) -> History:
+    """A history of Spark's own state, in three of ten of which somebody goes back to plain code."""
+    return _with_way_back(history(seed, processes=True), Random(f"ways back of {seed}"))
+
+
+def _with_way_back(made: History, random: Random) -> History:
+    """With the lives of a way back somewhere: older code, and plain code, in this or that order."""
+    if random.random() > 0.3:
+        return made
+    at = random.randrange(1, len(made.lives))
+    keys, scripts = keys_for(made), made.lives[at - 1].scripts
+    for _ in range(random.randint(2, 4)):
+        feed = [[[key, [["look"]]] for key in random.sample(keys, min(2, len(keys)))]]
+        life = Life(dict.fromkeys(scripts, 0), dict(scripts), feed, backfill=random.random() < 0.7)
+        life.before = [["rollback", random.random() < 0.7] for _ in range(random.randint(1, 2))]
+        life.before += [["undo"]] if random.random() < 0.3 else []
+        if random.random() < 0.5:
+            life.code, life.backfill = "plain", False
+        made.lives.insert(at, life)
+        at += 1
+    return made
+
+
 def embedded_history(seed: int) -> History:
     """The same for the embedded engine, which does not need all that Spark's own state does."""
     seeds = count(seed, _STRIDE)
     made = next(each for each in (history(s, processes=True) for s in seeds) if _is_avro(each))
     made.in_pandas = made.named = False
+    back = Random(f"ways back of {seed}")
     for life in made.lives:
         lost = Random(seed).choice(["working", "commits"])
         replaced = [["lose", lost] if action[0] == "lose" else action for action in life.before]
         life.before = [
             each for each in replaced if each[0] in ("lose", "backup", "restore", "copy")
         ]
+        if back.random() < 0.1:
+            life.before.append(["rollback", False])
         life.checkpoint, life.early = "right", False
     return made
 

@@ -17,9 +17,17 @@ from native_pipeline import NativePipeline
 from processors import Doer, DoerInPandas, PlannedKill
 from session import Session
 
-from statemigrate import backfill, migrated, pause_backfill, with_backfill
+from statemigrate import (
+    Rollback,
+    adopt,
+    backfill,
+    migrated,
+    pause_backfill,
+    rollback,
+    undo_adoption,
+    with_backfill,
+)
 from statemigrate.errors import StatemigrateError
-from statemigrate.native.adoption.commands import adopt, undo_adoption
 
 OUTPUT = "id BIGINT, files STRING, seen STRING"
 _TOO_LONG = 120  # seconds
@@ -113,8 +121,11 @@ class NativeLives:
                 ]
             )
 
-    def prepare(self, life: Life, number: int, action: list[Any]) -> None:
-        """What is done to the checkpoint before a life. Raises statemigrate's own errors."""
+    def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
+        """What is done to the checkpoint before a life. Raises statemigrate's own errors.
+
+        True where it has taken the control source out, and so said that plain code may start.
+        """
         name, *given = action
         doing: dict[str, Callable[[], Any]] = {
             "plan": lambda: backfill(
@@ -123,12 +134,19 @@ class NativeLives:
             ),
             "pause": lambda: pause_backfill(self.checkpoint),
             "adopt": lambda: adopt(str(self.checkpoint), apply=True, stopped=True, wait=0),
-            "undo": lambda: undo_adoption(str(self.checkpoint), apply=True, stopped=True, wait=0),
+            "undo": lambda: undo_adoption(
+                self.checkpoint, apply=True, stopped=True, wait=0, spark=self.spark
+            ),
+            "rollback": lambda: rollback(
+                self.checkpoint, "base", undo=given[0], apply=True, stopped=True, wait=0,
+                migrations=self.scripts(life, number), spark=self.spark,
+            ),
             "copy": lambda: self._copied(self.root / f"checkpoint{number}"),
             "backup": self._backed_up,
             "lose": lambda: _remove(self.checkpoint / _LOST[given[0]]),
         }  # fmt: skip
-        doing[name]()
+        done = doing[name]()
+        return name == "undo" or (isinstance(done, Rollback) and done.is_done and given[0])
 
     def restore(self) -> bool:
         """Put the backup in the place of the checkpoint, if there is one."""

@@ -23,10 +23,11 @@ class PagedLives(NativeLives):
         """Never: a page has all that its keys hold."""
         return False
 
-    def prepare(self, life: Life, number: int, action: list[Any]) -> None:
+    def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
         """See `NativeLives.prepare`; what makes room for a control source is left out."""
         if action[0] not in ("adopt", "undo"):
             super().prepare(life, number, action)
+        return False
 
     def processor(self, life: Life, number: int) -> Any:
         """The life's code; what it is checked against comes with the query."""

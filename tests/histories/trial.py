@@ -90,6 +90,7 @@ class Trial:
     def _action(self, life: Life, number: int, action: list[Any]) -> None:
         self.story.append(f"life {number}: {action}")
         if action[0] == "restore":
+            self.ledger.may_be_plain = False
             if self.lives.restore():
                 self.model.forget(self.lives.planned())
                 self.ledger.excuses.add("restored")
@@ -100,7 +101,7 @@ class Trial:
         if action[0] != "plan" and not self.lives.checkpoint.exists():
             return
         try:
-            self.lives.prepare(life, number, action)
+            self.ledger.may_be_plain |= self.lives.prepare(life, number, action)
         except Exception as error:
             if not is_named(error):
                 raise self._wrong(f"{action} ended in {type(error).__name__}: {error}") from error
@@ -142,6 +143,8 @@ class Trial:
         if self.lives.planned() > planned or self.lives.handed:
             self.ledger.started(life)
         if self.lives.committed() > was_committed:
+            if forgets and self.ledger.may_be_plain and life.code == "plain":
+                raise self._wrong("plain code forgets values, and was let")
             self.ledger.committed(life, is_rerun=planned > was_committed)
             self.ledger.is_tainted |= forgets or _is_other(life)
         if not self.ledger.is_tainted:

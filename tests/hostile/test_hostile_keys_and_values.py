@@ -17,10 +17,10 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapped.checksums import checked_deletions
+from statemigrate.checkpoint.rows.wrapped.checksums import summed_deletions
 from statemigrate.errors import CorruptFileError
 from tests.support.arrow_rows import arrow
-from tests.support.hostile import bounded, fuzzed, refused_or_read
+from tests.support.hostile import bounded, check_whole, fuzzed, refused_or_read
 from tests.support.unsafe_rows import field, schema_of
 
 SCHEMA = schema_of(field("name", "string"), field("n", "integer"), field("at", "long", False))
@@ -63,9 +63,9 @@ def damaged(draw, genuine):
 def test_damaged_keys_are_refused_or_read(encoder, layout, data):
     codec = KeyCodec(SCHEMA, encoder, layout, family=3)
     keys = data.draw(damaged(codec.encode(arrow(SCHEMA, ROWS)).to_list()))
-    read(lambda: codec.decode(Rows.from_list(keys)).validate(full=True))
+    read(lambda: check_whole(codec.decode(Rows.from_list(keys))))
     read(lambda: families_of(Rows.from_list(keys)))
-    read(lambda: checked_deletions(Rows.from_list(keys)))
+    read(lambda: summed_deletions(Rows.from_list(keys)))
 
 
 @pytest.mark.parametrize("is_list", [False, True])
@@ -80,4 +80,4 @@ def test_damaged_values_are_refused_or_read(layout, is_list, data):
         genuine = [layout.delimiter.join([genuine[0]] * 3), genuine[1]]
     values = Rows.from_list(data.draw(damaged(genuine)))
     under = Rows.from_list([b"key"] * len(values))
-    read(lambda: codec.decode(values, under)[0].validate(full=True))
+    read(lambda: check_whole(codec.decode(values, under)[0]))

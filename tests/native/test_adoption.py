@@ -10,7 +10,7 @@ from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import migrated
-from statemigrate.errors import CheckpointInUseError
+from statemigrate.errors import CheckpointError, CheckpointInUseError
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.live.control import MARKER
 
@@ -95,7 +95,12 @@ def test_a_query_is_adopted_undone_and_adopted_again(story):
     story.check()
     with pytest.raises(StreamingQueryException, match=r"There are \[2\] sources in the checkpoint"):
         story.amounts(control=False)
-    assert do(undo_adoption, story).moved == "sources/1"
+    # Code that is migrated too declares the family; plain code does not.
+    declared = {"declared": ["tally@aaaa11112222"]}
+    with pytest.raises(CheckpointError) as refused:
+        do(undo_adoption, story)
+    assert refused.value.data["families"] == {"tally@aaaa11112222": 8}
+    assert do(undo_adoption, story, **declared).moved == "sources/1"
     story.feed("third", range(6, 10), AMOUNTS)
     assert inputs(story.amounts(control=False)) == [[4]]
     story.check()
@@ -127,7 +132,7 @@ def test_a_killed_batch_runs_again_after_adopting_and_after_undoing(story):
     story.kill_last_batch()
     with pytest.raises(CheckpointInUseError, match=r"batch 3 in .* was not committed"):
         do(undo_adoption, story)
-    do(undo_adoption, story, stopped=True)
+    do(undo_adoption, story, stopped=True, declared=["tally@aaaa11112222"])
     story.expected = before
     story.expected.process(batch("third", [1, 13]), AMOUNTS)
     assert inputs(story.amounts(control=False)) == [[2]]

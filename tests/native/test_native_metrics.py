@@ -7,7 +7,7 @@ from control_pipeline import ControlPipeline, StrictAmounts
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support.metric_points import RaisingProvider, page_code, points
-from support.monitoring import LAG, Scraped, unknown, used
+from support.monitoring import LAG, LOOKS, Scraped, unknown, used
 from support.waiting import eventually
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, CentsTally, Expected, batch
 
@@ -16,8 +16,9 @@ from statemigrate import NativeMetrics, backfill, migrated
 pytestmark = pytest.mark.spark
 
 FAILING = range(35, 40)
-EMBEDDED_ALONE = {
+NOT_NATIVE = {
     LAG,
+    *LOOKS,
     "statemigrate_values_left",
     "statemigrate_values_quarantined",
     "statemigrate_families_older",
@@ -107,7 +108,7 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     assert committed_at == pytest.approx(last.stat().st_mtime, abs=30)
     # What the example's alerts and dashboard ask for is there, but for the other engine's.
     assert unknown(scraped.labels()) == {}
-    assert used().keys() - scraped.labels().keys() == EMBEDDED_ALONE
+    assert used().keys() - scraped.labels().keys() == NOT_NATIVE
     provider.shutdown()
 
 

@@ -7,6 +7,7 @@ from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline, StoredAsGiven
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
+from support.new_checkpoints import is_shut
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
 from timed_sums import TIMED_ROWS
 from watermarked import LIVES, Paged, Plain, Watching
@@ -259,4 +260,4 @@ def test_a_rewrite_of_damaged_pages_writes_nothing(spark, tmp_path):
     result = CliRunner().invoke(main, words)
     output = " ".join(result.output.split())
     assert (result.exit_code, "is in the place of another" in output) == (1, True), output
-    assert not (new / "metadata").exists()
+    assert is_shut(new)

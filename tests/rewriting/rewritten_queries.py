@@ -44,13 +44,26 @@ def session_with(spark, provider, **conf):
 
 
 def rewritten(
-    spark, old, new, code=None, *, answers=None, apply=True, inputs=None, migrations=None, **options
+    spark,
+    old,
+    new,
+    code=None,
+    *,
+    before=None,
+    answers=None,
+    apply=True,
+    inputs=None,
+    migrations=None,
+    **options,
 ):
-    """Rewrite for a function of the tests, whose stream has rows of `DDL` unless said."""
+    """Rewrite for a function of the tests, whose stream has rows of `DDL` unless said.
+
+    ``before`` is the function of the old code, where its aggregate functions go on.
+    """
     target = NewCode()
     if code is not None:
-        named = f"{code.__module__}:{code.__qualname__}"
-        target = NewCode(named, inputs or {"events": DDL})
+        was = None if before is None else _named(before)
+        target = NewCode(_named(code), inputs or {"events": DDL}, old_code=was)
     return rewrite_checkpoint(
         old,
         new,
@@ -61,6 +74,10 @@ def rewritten(
         apply=apply,
         spark=spark,
     )
+
+
+def _named(code):
+    return f"{code.__module__}:{code.__qualname__}"
 
 
 def accepting(*names, **answers):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import rewritten_code as code
 from rewritten_queries import Feed, rewritten, rows_of, run, session_with
+from support.new_checkpoints import is_shut
 
 from statemigrate.cli import main
 from statemigrate.commands.rewriting.verify import verify
@@ -57,7 +58,7 @@ def test_wherever_it_ends_there_is_none_or_a_whole_checkpoint(spark, old, tmp_pa
             try:
                 made = rewritten(spark, old, new, partitions=3)
             except EndedError:
-                assert not (new / "metadata").exists()
+                assert is_shut(new)
                 continue
         assert names[-1] == "metadata"
         break
@@ -83,7 +84,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(spark, old, tmp_path):
     (tmp_path / "new" / "state" / "mine").touch()
     with pytest.raises(RewriteError, match="has other things in it"):
         rewritten(spark, old, tmp_path / "new")
-    with pytest.raises(RewriteError, match="is a checkpoint already"):
+    with pytest.raises(RewriteError, match="is the old checkpoint"):
         rewritten(spark, old, old)
 
 
@@ -106,6 +107,7 @@ def test_what_no_rewrite_has_made_is_not_compared(spark, old):
 def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, capsys):
     new = str(tmp_path / "new")
     arguments = [str(old), new, "--code", "rewritten_code:windows_alone"]
+    arguments += ["--old-code", "rewritten_code:distinct_then_windows"]
     arguments += ["--input", "events=k STRING, region STRING, v BIGINT, at TIMESTAMP"]
 
     def called(*words):
@@ -134,3 +136,26 @@ def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, c
     assert (status, "Rewritten from" in said.out) == (0, True)
     status, said = called("rewrite", *arguments, "--start", "x=[")
     assert (status, "is no JSON" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize("way", ["gone", "altered"])
+def test_state_that_cannot_be_loaded_is_a_problem_with_its_file(spark, old, tmp_path, way):
+    new = tmp_path / "new"
+    rewritten(spark, old, new, partitions=3)
+    (path,) = (new / "state" / "1" / "1").glob("*.changelog")
+    data = path.read_bytes()
+    path.unlink()
+    if way == "altered":
+        path.write_bytes(data[: len(data) // 2])
+    problems = verify(old, new, spark=spark).problems
+    assert len(problems) == 1
+    assert "new deduplicate-1: partition 1 of store default" in problems[0]
+    assert str(path) in problems[0]
+
+
+def test_logs_that_were_altered_afterwards_are_found(spark, old, tmp_path):
+    new = tmp_path / "new"
+    rewritten(spark, old, new, partitions=3)
+    (log,) = (new / "sources" / "0").iterdir()
+    log.unlink()
+    assert any(f"sources/0/{log.name}" in each for each in verify(old, new, spark=spark).problems)

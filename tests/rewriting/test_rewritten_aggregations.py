@@ -49,6 +49,7 @@ def test_one_more_column_and_other_partitions(spark, feed, tmp_path, provider):
         old,
         new,
         totals_and_largest,
+        before=totals,
         answers=accepting("aggregation-0.max"),
         partitions=3,
     )

@@ -3,6 +3,7 @@
 import pytest
 import rewritten_code as code
 from rewritten_queries import PROVIDER, rewritten, rows_of, run, session_with
+from support.new_checkpoints import is_shut
 
 from statemigrate.errors import RewriteError, TransformError
 from statemigrate.rewrite.plan.options import PROVIDERS
@@ -180,7 +181,7 @@ def test_what_meets_without_a_rule_stops_it_and_leaves_no_checkpoint(
     with pytest.raises(TransformError, match="brings two entries to one key") as caught:
         rewritten(spark, old, new, code.totals_of_initials, migrations=folder)
     assert "write `merge`" in caught.value.next_action
-    assert not (new / "metadata").exists()
+    assert is_shut(new)
     assert not (new / "offsets").exists()
     (folder / "versions" / "aaaa00000001.py").unlink()
     folder = scripts(INITIALS + MERGE)

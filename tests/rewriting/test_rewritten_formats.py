@@ -48,7 +48,8 @@ def test_a_session_window_has_one_more_function(spark, feed, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     run(session, feed, code.sessions, old, "append")
     answers = accepting("session-window-0.max")
-    rewritten(spark, old, new, code.sessions_with_largest, answers=answers, partitions=3)
+    largest, before = code.sessions_with_largest, code.sessions
+    rewritten(spark, old, new, largest, before=before, answers=answers, partitions=3)
     feed.add(rows_of(("a", 1, 120), ("c", 9, 300)))
     feed.add(rows_of(("c", 9, 400)))
     given = run(session, feed, code.sessions_with_largest, new, "append")
@@ -112,7 +113,8 @@ def test_an_operator_is_taken_out_and_the_other_one_goes_on(spark, feed, tmp_pat
     feed.add(rows_of(("a", 5, 100), ("a", 5, 100), ("b", 6, 101)))
     old, new = tmp_path / "old", tmp_path / "new"
     run(session, feed, code.distinct_then_windows, old, "update")
-    made = rewritten(spark, old, new, code.windows_alone, answers=accepting("deduplicate-1"))
+    said = {"before": code.distinct_then_windows, "answers": accepting("deduplicate-1")}
+    made = rewritten(spark, old, new, code.windows_alone, **said)
     assert made.report.gone["deduplicate-1"].count == 2
     assert verify(old, new, spark=spark).problems == ()
     feed.add(rows_of(("a", 5, 100)))

@@ -6,6 +6,7 @@ import pytest
 import rewritten_code as code
 from pyspark.sql.streaming import DataStreamReader
 from rewritten_queries import DDL, Feed, accepting, rewritten, rows_of, run, session_with
+from support.new_checkpoints import is_shut
 
 from statemigrate.commands.rewriting.new_code import NewCode
 from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
@@ -108,10 +109,9 @@ def test_sources_that_have_names_go_on_by_them(spark, feed, tmp_path):
     run(session, [Named("b"), Named("d")], code.totals_of_both, probe)
     like = {"target": NewCode(like=probe), "migrations": None, "spark": spark}
     asked = rewrite_checkpoint(old, new, **like)
-    assert [each.name for each in asked.plan.questions] == ["source-c", "source-d"]
-    made = rewrite_checkpoint(
-        old, new, **like, answers=accepting("source-c", "source-d"), apply=True
-    )
+    names = ["aggregation-0:functions", "source-c", "source-d"]
+    assert [each.name for each in asked.plan.questions] == names
+    made = rewrite_checkpoint(old, new, **like, answers=accepting(*names), apply=True)
     assert made.report is not None
     feeds["b"].add(rows_of(("a", 10)))
     given = run(session, [Named("b"), Named("d")], code.totals_of_both, new)
@@ -137,4 +137,4 @@ def test_what_does_not_fit_the_sources_is_refused(spark, feed, tmp_path):
     (tmp_path / "empty").mkdir()
     taken = {"others": str(tmp_path / "empty")}
     refused("there is no file in", sources={"0": "events"}, taken=taken)
-    assert not (new / "metadata").exists()
+    assert is_shut(new)

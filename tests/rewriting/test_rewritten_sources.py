@@ -3,6 +3,7 @@
 import pytest
 import rewritten_code as code
 from rewritten_queries import accepting, rewritten, rows_of, run, session_with
+from support.new_checkpoints import is_published
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import RewriteError
@@ -57,4 +58,4 @@ def test_a_query_of_this_very_spark_that_waits_for_rows_is_seen(spark, feed, tmp
         query.stop()
     assert not new.exists()
     rewritten(spark, old, new)
-    assert (new / "metadata").exists()
+    assert is_published(new)

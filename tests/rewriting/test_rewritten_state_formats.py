@@ -32,9 +32,10 @@ def test_an_aggregation_goes_to_format_2_and_back(spark, feed, tmp_path):
     run(session, feed, code.totals, old)
     with pytest.raises(RewriteError, match="another format"):
         rewritten(spark, old, new, conf={AGGREGATION: "2"})
-    made = rewritten(spark, old, new, code.totals, conf={AGGREGATION: "2"}, partitions=3)
+    same = {"before": code.totals}
+    made = rewritten(spark, old, new, code.totals, conf={AGGREGATION: "2"}, partitions=3, **same)
     assert [each.change for each in made.plan.operators] == ["kept"]
-    rewritten(spark, new, back, code.totals, conf={AGGREGATION: "1"})
+    rewritten(spark, new, back, code.totals, conf={AGGREGATION: "1"}, **same)
     for place, before in ((new, old), (back, new)):
         assert verify(before, place, spark=spark).problems == ()
     for number in (1, 2):

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from rewritten_queries import session_with
 from seeding_code import write_json
+from support.new_checkpoints import is_shut
 
 from statemigrate.commands.rewriting.new_code import NewCode
 from statemigrate.commands.rewriting.seed import seed
@@ -85,7 +86,7 @@ def test_a_seeding_that_was_ended_goes_on_unless_its_table_has_changed(
             patched.setattr(LocalFiles, "replace", replace)
             with pytest.raises(EndedError):
                 seeded(spark, new, table, "source-0")
-        assert not (new / "metadata").exists()
+        assert is_shut(new)
 
     ended("offsets/")
     done = (new / folder / "0.json").stat().st_mtime_ns

@@ -146,6 +146,7 @@ def test_starts_and_sources_of_fields_are_those_that_were_said(spark, made, tmp_
         top / "old",
         tmp_path / "new",
         code.totals_and_largest,
+        before=code.totals,
         answers=accepting(start={"aggregation-0.max": 7}),
     )
     found = verify(top / "old", tmp_path / "new", migrations=None, spark=spark)

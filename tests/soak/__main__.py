@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soak.runner import soak
 
-ENGINES = ("embedded", "native", "paged", "embedded_queries")
+ENGINES = ("embedded", "native", "paged", "embedded_queries", "ways_back")
 
 
 def main() -> int:

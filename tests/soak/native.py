@@ -54,7 +54,7 @@ class NativeSoak:
         if line:
             return History.of(line)
         if self._state == "native":
-            return generate.history(seed, processes=True)
+            return generate.native_history(seed)
         made = generate.embedded_history if self._state == "embedded" else generate.paged_history
         return made(seed)
 

@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics.export import (
     PeriodicExportingMetricReader,
 )
 from support.metric_points import RaisingProvider, points
-from support.monitoring import LAG, Scraped, unknown, used
+from support.monitoring import LAG, LOOKS, Scraped, unknown, used
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, EmbeddedMetrics, migrated
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 FIRST = batch("first", range(40), 2)
 FAILING = range(35, 40)
-NATIVE_ALONE = {LAG, "statemigrate_backfill_left", "statemigrate_state_records"}
+NOT_EMBEDDED = {LAG, *LOOKS, "statemigrate_backfill_left", "statemigrate_state_records"}
 QUARANTINE = BackfillOptions(initial_rows=5, maximum_rows=5, on_error="quarantine")
 QUERY = (("engine", "embedded"), ("query", "tally"))
 FAMILY = (("engine", "embedded"), ("family", "tally"), ("query", "tally"), ("store", "tally"))
@@ -81,7 +81,7 @@ def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
     assert found["families.older", *QUERY, ("store", "tally")] == 1
     # What the example's alerts and dashboard ask for is there, but for the other engine's.
     assert unknown(scraped.labels()) == {}
-    assert used().keys() - scraped.labels().keys() == NATIVE_ALONE
+    assert used().keys() - scraped.labels().keys() == NOT_EMBEDDED
     provider.shutdown()
 
 

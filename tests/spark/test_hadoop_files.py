@@ -6,10 +6,11 @@ import pytest
 from support.files_contract import FilesContract
 
 from statemigrate.errors import UnsupportedError
-from statemigrate.files import Files
+from statemigrate.files import Files, LocalFiles
 from statemigrate.files.conditional import ALLOW_RACES
 from statemigrate.files.hadoop.jvm import Java, java_of
 from statemigrate.files.hadoop.system import HadoopFiles
+from statemigrate.files.nesting import is_below, is_same
 
 pytestmark = pytest.mark.spark
 
@@ -36,3 +37,15 @@ def test_who_might_write_over_another_is_asked_first(java: Java, tmp_path: Path)
     with pytest.raises(UnsupportedError, match=ALLOW_RACES):
         HadoopFiles(java, f"file://{tmp_path}").create("epoch", b"mine")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_behind_a_mount_is_known_by_what_it_leads_to(java: Java, tmp_path: Path) -> None:
+    (tmp_path / "disk/old").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("disk")
+    java.configuration.set("fs.viewfs.mounttable.t.link./data", f"file://{tmp_path}/link")
+    mounted = HadoopFiles(java, "viewfs://t/data/old/state/new")
+    assert mounted.real_location == f"file:{tmp_path}/link/old/state/new"
+    old = LocalFiles(tmp_path / "disk/old")
+    assert is_below(mounted, old)
+    assert is_same(HadoopFiles(java, "viewfs://t/data/x/../old"), old)
+    assert not is_below(HadoopFiles(java, "viewfs://t/data/other"), old)

@@ -65,7 +65,8 @@ def test_code_that_is_not_written_for_the_target(old, scripts):
     error = refused_untouched(
         old, StartupError, migrated(CentsTally(), migrations=scripts.write()),
         f"store tally: the code's schema is not the one of its target revision {AMOUNTS}",
-        "expected: struct<n:bigint,amount:decimal(18,2)", "found: struct<n:bigint,cents:bigint",
+        "expected: struct<n:bigint,amount:decimal(18,2)", "amount: missing, expected DECIMAL(18,2)",
+        "cents: found BIGINT, expected no such field", "struct<n:bigint,cents:bigint",
         "statemigrate show tally@head",
     )  # fmt: skip
     assert error.data["store"] == "tally"

@@ -165,6 +165,16 @@ class FilesContract:
         assert not (tmp_path / "target").exists()
         assert files.get("a/large", most=1280) == CONTENT
 
+    def test_the_start_of_a_longer_file_is_all_that_is_read(
+        self, files: Files, tmp_path: Path
+    ) -> None:
+        files.put("a/large", CONTENT)
+        for most in (0, 1279, 1280, 5000):
+            for shared in (False, True):
+                target = tmp_path / f"target-{most}-{shared}"
+                files.fetch("a/large", target, most=most, shared=shared, cut=True)
+                assert target.read_bytes() == CONTENT[:most]
+
     @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "../a", "a/./b", "a/..", "a\0"])
     def test_a_name_cannot_lead_elsewhere(self, files: Files, tmp_path: Path, name: str) -> None:
         acts = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate import CheckpointError, FamilyStatus, Fleet, Look, Status, StoreStatus
+from statemigrate import Behind, CheckpointError, FamilyStatus, Fleet, Look, Status, StoreStatus
 from statemigrate.configuration import NamedCheckpoint
 
 from .dry_runs import CONTROL, LONG_KEY, MAKO, QUOTES, RIGHT_TO_LEFT, TAG
@@ -63,6 +63,27 @@ FLEET = Fleet(
     )
 )
 FINISHED = Status("embedded", "/data/sessions", 3, NOW, (DONE,), None, NOW)
+BEHIND = Status(
+    "native",
+    "/data/bids",
+    77,
+    NOW,
+    (
+        StoreStatus(
+            "bids",
+            "value",
+            "base",
+            "77aa00bb11cc",
+            1_000,
+            (),
+            "statemigrate dry-run bids --checkpoint /data/bids, then deploy the code for it",
+            behind=Behind("77aa00bb11cc", "base", ("0a0b0c0d0e0f", "77aa00bb11cc"), 1_000),
+            wanted="77aa00bb11cc",
+        ),
+    ),
+    None,
+    NOW - 3,
+)
 NASTY_STORE = StoreStatus(
     f"store {TAG}",
     "value",
@@ -73,6 +94,8 @@ NASTY_STORE = StoreStatus(
     f"next {TAG} {CONTROL} {MAKO}",
     1e9,
     1e12,
+    behind=Behind(f"head {TAG}", f"target {QUOTES}", (MAKO, f"head {TAG}"), None),
+    wanted=f"head {TAG}",
 )
 NASTY_FLEET = Fleet(
     (

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import settings
 
 from statemigrate.errors import StatemigrateError
+from statemigrate.formats.arrow_values import binary_type
 
 EXAMPLES = int(os.environ.get("STATEMIGRATE_FUZZ", "40"))
 """Examples of each parser's input: a sample in the suite, as many as asked for by `make fuzz`."""
@@ -57,3 +59,12 @@ def _address_space() -> int:
 
 def _overdue(_: int, __: FrameType | None) -> None:
     raise TimeoutError(f"more than {SECONDS} s")
+
+
+def check_whole(array: pa.Array) -> None:
+    """Raise `pyarrow.ArrowInvalid` for an array of which a part is not there.
+
+    Text may be any bytes.
+    """
+    array.validate()
+    array.cast(binary_type(array.type)).validate(full=True)

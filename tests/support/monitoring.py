@@ -19,6 +19,8 @@ DASHBOARD = json.loads((EXAMPLE / "dashboard.json").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 LAG = "statemigrate_source_lag"
 """Only a source that tells its newest offsets has it, as Kafka does."""
+LOOKS = {"statemigrate_status_behind", "statemigrate_status_unknown"}
+"""`StatusMetrics` has them, of a look from outside: no query says them of itself."""
 
 Used = dict[str, set[str]]
 _OF_GRAFANA = {"$__rate_interval": "5m", "$__interval": "1m", "$query": ".*"}

@@ -138,8 +138,10 @@ class MemoryFiles:
             raise foreign(self._key(name), f"more than {most:,} bytes")
         return data
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
-        data = self.get(name, most=most)
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
+        data = self.get(name)[:most] if cut else self.get(name, most=most)
         with target.open("xb") as file:
             file.write(data)
 

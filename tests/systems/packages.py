@@ -17,7 +17,7 @@ import pyspark
 
 FOLDER = Path(sys.prefix, "systems")
 PYSPARK_JARS = Path(pyspark.__file__).parent / "jars"
-_SETS = ("broker", "connector", "hdfs", "s3a")
+_SETS = ("broker", "connector", "golden", "hdfs", "s3a")
 _MODULE = Path(__file__).with_name("ivy.xml")
 _REQUIREMENTS = Path(__file__).with_name("moto.txt")
 _PATIENCE = 1200  # seconds
@@ -76,7 +76,8 @@ def _fetch_jars() -> None:
     shutil.rmtree(target, ignore_errors=True)
     cache = FOLDER / "ivy"
     command = [java(), f"-Divy.default.ivy.user.dir={cache}", "-cp", f"{PYSPARK_JARS}/*"]
-    command += ["org.apache.ivy.Main", "-warn", "-ivy", str(_MODULE), "-types", "jar", "bundle"]
+    command += ["org.apache.ivy.Main", "-warn", "-ivy", str(_MODULE)]
+    command += ["-types", "jar", "bundle", "test-jar"]
     if "IVY_SETTINGS" in os.environ:
         command += ["-settings", os.environ["IVY_SETTINGS"]]
     command += ["-confs", *_SETS]

@@ -207,8 +207,9 @@ def test_code_written_for_another_revision_than_its_target():
         "store notes: the code's schema is not the one of its target revision r2"
     )
     assert error.expected == FORMATS[NEW].struct_type().simpleString()
-    assert error.found.startswith(FORMATS[MIDDLE].struct_type().simpleString() + "\n")
-    assert "title" in error.found
+    assert error.found.startswith("label: found STRING, expected title STRING\n")
+    assert error.found.endswith("\n" + FORMATS[MIDDLE].struct_type().simpleString())
+    assert error.data["differences"] == error.found.splitlines()[:-1]
     assert "`statemigrate show notes@head`" in error.next_action
     assert "`statemigrate new notes -m MESSAGE`" in error.next_action
     assert error.data["head"] == NEW

@@ -33,6 +33,15 @@ _LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
 _ATTEMPTS = 5
 
 
+@dataclass(frozen=True, order=True)
+class TakenFile:
+    """A line of a file source's log; ``timestamp`` is in milliseconds since 1970."""
+
+    offset: int
+    timestamp: int
+    path: str
+
+
 @dataclass(frozen=True)
 class SourceLog:
     """``taken`` has the log offset of each file by its path below the source's directory.
@@ -103,6 +112,42 @@ def taken_of(files: Files, source: str, newest: Offsets | None) -> dict[str, int
             # A running query removes what it has made compact; the next listing has the newer file.
             continue
     return dict(_entries(files, folder, is_certain=text is not None))
+
+
+def taken_until(files: Files, source: str, offset: int) -> frozenset[TakenFile]:
+    """What a file source's log says it had taken up to an ``offset``, from all of its files.
+
+    What a compact file repeats is one line. Raises `CorruptFileError` for a line that is not one.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return frozenset(_taken_until(files, source, offset))
+        except FileNotFoundError:
+            # As in `taken_of`.
+            continue
+    return frozenset(_taken_until(files, source, offset))
+
+
+def _taken_until(files: Files, source: str, offset: int) -> Iterator[TakenFile]:
+    for name in names_in(files, f"sources/{source}"):
+        path, match = f"sources/{source}/{name}", _LOG_FILE.fullmatch(name)
+        # One that is not compact has lines of its own offset alone.
+        if match and (match[2] or int(match[1]) <= offset):
+            for line in _lines(files, path):
+                found = _taken_file(line)
+                if found is None:
+                    raise _corrupt(f"{files.location}/{path}", line)
+                if found.offset <= offset:
+                    yield found
+
+
+def _taken_file(line: str) -> TakenFile | None:
+    try:
+        entry = parse_json(line)
+        check_shape(entry, {"path": str, "timestamp": int, "batchId": int})
+    except ValueError:
+        return None
+    return TakenFile(entry["batchId"], entry["timestamp"], unquote(entry["path"]))
 
 
 def _file_sources(files: Files) -> list[str]:

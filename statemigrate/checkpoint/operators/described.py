@@ -33,7 +33,7 @@ from statemigrate.checkpoint.operators.shapes import (
     PrefixScan,
     StoreShape,
 )
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
 from statemigrate.files import Files
 
 
@@ -107,7 +107,7 @@ def read_schema_files(
     Raises `CheckpointError` where a file is missing or not understood.
     """
     return [
-        parse_schemas(_content(files, path), f"{files.location}/{path}")
+        parse_schemas(_content(files, path, entry), f"{files.location}/{path}")
         for path in schema_files(entry, store)
     ]
 
@@ -120,10 +120,12 @@ def schema_files(entry: OperatorEntry, store: StoreEntry) -> list[str]:
     return [f"state/{entry.number}/0/{inner}_metadata/schema"]
 
 
-def _content(files: Files, path: str) -> bytes:
+def _content(files: Files, path: str, entry: OperatorEntry) -> bytes:
     try:
         return files.get(path, most=LARGEST)
     except FileNotFoundError as error:
+        if not entry.noted and not _has_schemas(files):
+            raise _before_schemas(files) from error
         raise CorruptFileError(
             f"{files.location}/{path} is missing",
             expected="the schema of the state's rows, which Spark writes since 3.1",
@@ -132,6 +134,26 @@ def _content(files: Files, path: str) -> bytes:
             "or restore the file from a copy of the checkpoint",
             path=f"{files.location}/{path}",
         ) from error
+
+
+def _has_schemas(files: Files) -> bool:
+    """Whether any operator of the query has a schema file of Spark 3.1 to 3.5."""
+    stores = ["", *(f"{name}/" for name in JOIN_STORES)]
+    return any(
+        files.find(f"state/{number}/0/{store}_metadata/schema") is not None
+        for number in batches_in(names_in(files, "state"))
+        for store in stores
+    )
+
+
+def _before_schemas(files: Files) -> UnsupportedError:
+    return UnsupportedError(
+        f"{files.location} is of a Spark before 3.1, which does not say what its state is",
+        expected="a checkpoint of Spark 3.1 or newer, with a schema for each store",
+        found="state without any schema",
+        next_action="start the query on a Spark from 3.1 on for one batch, which writes them",
+        path=files.location,
+    )
 
 
 def _family(

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.files.documents.shapes import check_shape
 
@@ -28,6 +28,10 @@ _SHAPES: dict[int, dict[str, Any]] = {
         "operatorPropertiesJson": str,
     },
 }
+
+
+_VERSION_2 = 2
+_OF_PREVIEWS = "stateSchemaFilePath"
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def parse_operator(data: bytes, path: str) -> OperatorEntry:
         raise _unknown(path, "v1 or v2 in the first line", repr(first[:60]))
     try:
         document = parse_json(text)
+        if version == _VERSION_2 and _is_of_a_preview(document):
+            raise _preview(path)
         check_shape(document, _SHAPES[version])
         _check_keys(document, version)
     except ValueError as error:
@@ -120,6 +126,24 @@ def parse_properties(entry: OperatorEntry, path: str) -> Mapping[str, Any] | Non
         raise _unknown(path, "operatorPropertiesJson with an object", str(error)) from error
     properties: Mapping[str, Any] = found
     return properties
+
+
+def _is_of_a_preview(document: Any) -> bool:
+    """Whether it has the one path for each store that previews of Spark 4.0 had."""
+    stores = document.get("stateStoreInfo") if isinstance(document, dict) else None
+    return isinstance(stores, list) and any(
+        isinstance(each, dict) and _OF_PREVIEWS in each for each in stores
+    )
+
+
+def _preview(path: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{path} was written by a preview of Spark 4.0, whose state no release reads",
+        expected="stateSchemaFilePaths, as Spark 4.0.0 and newer write",
+        found=_OF_PREVIEWS,
+        next_action="start the query anew on a release of Spark, with a new checkpoint",
+        path=path,
+    )
 
 
 def _store_entry(document: Mapping[str, Any]) -> StoreEntry:

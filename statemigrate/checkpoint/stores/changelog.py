@@ -69,7 +69,7 @@ def read_changelog(source: BinaryIO, codec: str, path: str) -> Changelog:
     try:
         start = _start(pieces)
         version = version_of(start)
-        if version > 4:
+        if not 1 <= version <= 4:
             raise _unknown(path, version)
         lineage, size = _header(start, version)
     except ValueError as error:

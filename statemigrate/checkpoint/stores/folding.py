@@ -16,20 +16,15 @@ from statemigrate.checkpoint.rows.buffers import Rows, joined, within
 from statemigrate.checkpoint.stores.records import DELETE, MERGE, Changes
 
 Indices = npt.NDArray[np.int64]
-CHECKSUM = 4
-"""Bytes of the checksum in front of a key that is deleted, where rows have one."""
 
 
-def fold(
-    changes: Iterable[Changes], *, checksums: bool = False, separator: bytes = b""
-) -> tuple[Rows, Rows]:
+def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, Rows]:
     """The keys that are there after all ``changes``, in no order, and the value of each.
 
-    With ``checksums`` a deleted key has four bytes in front that are not part of it. Values that
-    were merged stand after each other with ``separator`` between, as RocksDB's own operator of the
-    pinned version has them. Raises ValueError for a deleted key that is too short for a checksum.
+    Values that were merged stand after each other with ``separator`` between, as RocksDB's own
+    operator of the pinned version has them.
     """
-    parts = [_without_checksums(each) if checksums else each for each in changes]
+    parts = list(changes)
     if not parts:
         return Rows.from_list([]), Rows.from_list([])
     whole = Changes(
@@ -75,16 +70,3 @@ def _together(values: Rows, starts: Indices, separator: bytes) -> Rows:
 def _cut(rows: Rows, starts: Indices, ends: Indices) -> Rows:
 
     return within(rows.data, starts, ends - starts)
-
-
-def _without_checksums(changes: Changes) -> Changes:
-    deleted = changes.kinds == DELETE
-    if not deleted.any():
-        return changes
-    lengths = changes.keys.lengths
-    if int(lengths[deleted].min()) < CHECKSUM:
-        raise ValueError("a deleted key without a checksum")
-
-    cut = np.where(deleted, CHECKSUM, 0)
-    keys = within(changes.keys.data, changes.keys.starts + cut, lengths - cut)
-    return Changes(changes.kinds, keys, changes.values)

@@ -14,10 +14,12 @@ from typing import BinaryIO
 
 from statemigrate.checkpoint.logs.pinned import MERGE_OPERATOR, codec_of, has_checksums, pinned
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.stores.changelog import read_changelog
 from statemigrate.checkpoint.stores.folding import fold
 from statemigrate.checkpoint.stores.hdfs_files import read_state_file
-from statemigrate.checkpoint.stores.records import Changes, corrupt
+from statemigrate.checkpoint.stores.integrity import verified
+from statemigrate.checkpoint.stores.records import Changes
 from statemigrate.checkpoint.stores.rocksdb_files import Snapshot, read_snapshot
 from statemigrate.checkpoint.stores.versions import StoreVersion
 from statemigrate.errors import UnsupportedError
@@ -40,7 +42,7 @@ def read_hdfs_state(
             yield each.keys, each.values
         return
     changes = _state_files(files, [*filter(None, [version.snapshot]), *version.changes], conf)
-    yield fold_state(files, version, changes, conf)
+    yield fold_state(changes, conf)
 
 
 def read_changelog_state(
@@ -59,15 +61,18 @@ def read_changelog_state(
             next_action="read it through Spark's state reader, or with RocksDB",
             path=f"{files.location}/{version.snapshot}",
         )
-    return fold_state(files, version, read_changes(files, version, conf), conf)
+    return fold_state(read_changes(files, version, conf), conf)
 
 
 def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -> Iterator[Changes]:
-    """What the changelogs of a version have, in their order. Raises `CorruptFileError`."""
+    """What the changelogs of a version have, in their order, deleted keys without checksums.
+
+    Raises `CorruptFileError` for a damaged file, also where a row has another checksum.
+    """
     for name in version.changes:
         with _opened(files, name) as source:
             path = f"{files.location}/{name}"
-            yield from read_changelog(source, codec_of(conf), path).changes
+            yield from _verified(read_changelog(source, codec_of(conf), path).changes, conf, path)
 
 
 def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:
@@ -81,18 +86,17 @@ def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:
 def _state_files(files: Files, names: list[str], conf: Mapping[str, str]) -> Iterator[Changes]:
     for name in names:
         with _opened(files, name) as source:
-            yield from read_state_file(source, codec_of(conf), f"{files.location}/{name}")
+            path = f"{files.location}/{name}"
+            yield from _verified(read_state_file(source, codec_of(conf), path), conf, path)
 
 
-def fold_state(
-    files: Files, version: StoreVersion, changes: Iterator[Changes], conf: Mapping[str, str]
-) -> tuple[Rows, Rows]:
-    """What is left of all ``changes`` of a version. Raises `CorruptFileError`."""
-    separator = b"," if pinned(conf, MERGE_OPERATOR) == "1" else b""
-    try:
-        return fold(changes, checksums=has_checksums(conf), separator=separator)
-    except ValueError as error:
-        raise corrupt(f"{files.location}/{version.folder}", error) from error
+def _verified(changes: Iterator[Changes], conf: Mapping[str, str], path: str) -> Iterator[Changes]:
+    return verified(changes, RowLayout.of(conf), path) if has_checksums(conf) else changes
+
+
+def fold_state(changes: Iterator[Changes], conf: Mapping[str, str]) -> tuple[Rows, Rows]:
+    """What is left of all ``changes`` of a version."""
+    return fold(changes, separator=b"," if pinned(conf, MERGE_OPERATOR) == "1" else b"")
 
 
 @contextmanager

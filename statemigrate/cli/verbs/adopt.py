@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from statemigrate.cli.checkpoints import checkpoint_named
-from statemigrate.cli.options import Settings, shared_options
+from statemigrate.cli.options import Settings, shared_options, stopped_option
 from statemigrate.cli.output import console, print_json
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.native.adoption import Adoption, FileChange
@@ -27,10 +28,12 @@ _CHECKSUMS = {
 @click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
 @click.option("--undo", is_flag=True, help="Take the control source out again.")
 @click.option(
-    "--stopped",
-    is_flag=True,
-    help="Confirm that the query is stopped, when its newest batch was not committed.",
+    "--declared",
+    multiple=True,
+    metavar="FAMILY",
+    help="With --undo: a newer family that the code which starts next declares; may be repeated.",
 )
+@stopped_option
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
@@ -42,7 +45,14 @@ _CHECKSUMS = {
 @shared_options()
 @click.pass_obj
 def adopt(
-    settings: Settings, checkpoint: str, apply: bool, undo: bool, stopped: bool, wait: float
+    settings: Settings,
+    checkpoint: str,
+    *,
+    apply: bool,
+    undo: bool,
+    declared: tuple[str, ...],
+    stopped: bool,
+    wait: float,
 ) -> None:
     """Make room for the control source in the query of CHECKPOINT.
 
@@ -54,16 +64,18 @@ def adopt(
     Spark notes absolute paths in a checkpoint. In one that was moved or copied here they are made
     its own, without which the query would not start, or read another checkpoint's files.
 
+    --undo is refused while a family that is not its store's oldest has values: code without the
+    control source mostly declares the oldest alone, and Spark would forget the others.
+    `statemigrate rollback` takes values back first.
+
     Stop the query first. Spark keeps no lock, and a query that only waits for input cannot be told
     from a stopped one. Without --apply nothing is changed.
     """
-    from statemigrate.commands.adopt import adopt as adopt_query
-    from statemigrate.commands.adopt import undo_adoption
-
-    command = undo_adoption if undo else adopt_query
+    if declared and not undo:
+        raise click.UsageError("--declared is for --undo.")
     if apply and wait > 1 and not settings.json:
         console(stderr=True).print(f"Watching {checkpoint} for {wait:g} seconds")
-    done = command(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    done = _done(checkpoint, undo, declared, apply=apply, stopped=stopped, wait=wait)
     if settings.json:
         print_json(asdict(done))
         return
@@ -72,10 +84,24 @@ def adopt(
         screen.print(line)
 
 
+def _done(checkpoint: str, undo: bool, declared: tuple[str, ...], **options: Any) -> Adoption:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.adopt import adopt as adopt_query
+    from statemigrate.commands.adopt import undo_adoption
+
+    if not undo:
+        return adopt_query(checkpoint, **options)
+    with spark_when_needed() as spark:
+        return undo_adoption(checkpoint, declared=declared, spark=spark, **options)
+
+
 def _lines(done: Adoption) -> Iterator[str]:
     if done.state == "nothing needed":
         yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
-        yield "Next: start the query with the control source, or without it"
+        yield (
+            "Next: start the query with the control source; without it only while `statemigrate "
+            f"adopt {argument(done.checkpoint)} --undo` does not refuse that"
+        )
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
     if done.state not in ("would relocate", "relocated"):
@@ -91,17 +117,19 @@ def _lines(done: Adoption) -> Iterator[str]:
     if done.state == "adopted":
         yield (
             "An older release, which has no control source, starts again only after "
-            f"`statemigrate adopt {done.checkpoint} --undo --apply`"
+            f"`statemigrate adopt {argument(done.checkpoint)} --undo --apply`; once values are "
+            f"migrated, after `statemigrate rollback {argument(done.checkpoint)} --to base --undo`"
         )
 
 
 def _next(done: Adoption) -> str:
     if not done.uncommitted:
-        return _NEXT[done.state].format(done.checkpoint)
+        return _NEXT[done.state].format(argument(done.checkpoint))
     undo = " --undo" if done.state == "would undo" else ""
     return (
         "stop the query, and wait until its process has ended; then "
-        f"`statemigrate adopt {done.checkpoint}{undo} --apply --stopped`, as its newest batch is "
+        f"`statemigrate adopt {argument(done.checkpoint)}{undo} --apply --stopped`, as its "
+        "newest batch is "
         "not committed"
     )
 

@@ -17,6 +17,7 @@ from statemigrate.cli.options import (
     target_option,
 )
 from statemigrate.cli.output import console, print_json, print_line, print_rows
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
@@ -86,7 +87,8 @@ def backfill(
 
     if (pause or status) and is_embedded(checkpoint):
         raise click.UsageError(
-            f"See `statemigrate status --checkpoint {checkpoint}`: on the embedded engine there is "
+            f"See `statemigrate status --checkpoint {argument(checkpoint)}`: on the embedded "
+            "engine there is "
             "no plan to pause or to follow."
         )
     if pause:
@@ -125,7 +127,7 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
         print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
-        print_line(f"Next: statemigrate quarantine STORE --checkpoint {checkpoint}")
+        print_line(f"Next: statemigrate quarantine STORE --checkpoint {argument(checkpoint)}")
     else:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
@@ -142,7 +144,7 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {RUNNING}; statemigrate backfill {checkpoint} --status follows")
+    screen.print(f"Next: {RUNNING}; statemigrate backfill {argument(checkpoint)} --status follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
@@ -153,7 +155,7 @@ def _pause(settings: Settings, checkpoint: str) -> None:
         print_json({"withdrawn": withdrawn})
         return
     console().print(f"Withdrew {_chunks(withdrawn)}; live rows go on migrating what they touch.")
-    console().print(f"Next: statemigrate backfill {checkpoint} resumes.")
+    console().print(f"Next: statemigrate backfill {argument(checkpoint)} resumes.")
 
 
 def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
@@ -195,13 +197,14 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
     if status.quarantined:
         screen.print(f"{status.quarantined:,} {name} are quarantined: their transforms failed.")
         screen.print(
-            f"Next: statemigrate quarantine STORE --checkpoint {checkpoint} shows why; correct the "
+            f"Next: statemigrate quarantine STORE --checkpoint {argument(checkpoint)} shows "
+            "why; correct the "
             "scripts, deploy with accept_edited, and plan again."
         )
     elif status.keys_left and not status.is_under_way:
         if status.chunks:
             screen.print(f"{', '.join(status.unplanned)}: not in that plan.")
-        screen.print(f"Next: statemigrate backfill {checkpoint}")
+        screen.print(f"Next: statemigrate backfill {argument(checkpoint)}")
     elif status.keys_left:
         screen.print(f"Next: {RUNNING}.")
     elif status.families:

@@ -7,6 +7,7 @@ import click
 from statemigrate.cli.checkpoints import all_option, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
+    check_heads_option,
     configuration,
     looking,
     operator_option,
@@ -19,16 +20,25 @@ from statemigrate.cli.output import print_json
 @click.command(epilog="Example: statemigrate current /data/checkpoint")
 @checkpoint_named
 @all_option
+@check_heads_option
 @target_option
 @operator_option
 @shared_options()
 @click.pass_obj
-def current(settings: Settings, checkpoint: str, targets: dict[str, str], *, every: bool) -> None:
+def current(
+    settings: Settings,
+    checkpoint: str,
+    targets: dict[str, str],
+    *,
+    every: bool,
+    check_heads: bool,
+) -> None:
     """Show the revision of each store, since when it has it, and by which code.
 
     The revision is read from the committed state, and so are the older ones whose values are still
     to migrate; time and code are the log's. The query may be running. --all has every checkpoint
-    that has a name, and exit code 1 if one of them cannot be read.
+    that has a name, and exit code 1 if one of them cannot be read. With --check-heads the exit code
+    is 1 as well if a store's revision is not known to be the head of its scripts.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.cli.views.log import print_current, print_currents
@@ -45,13 +55,16 @@ def current(settings: Settings, checkpoint: str, targets: dict[str, str], *, eve
                 print_json(found.to_json())
             else:
                 print_current(found)
+            if check_heads and not found.is_current:
+                click.get_current_context().exit(1)
             return
         all_found = current_of_all(configuration().checkpoints.values(), **shared)
     if settings.json:
         print_json([each.to_json() for each in all_found])
     else:
         print_currents(all_found)
-    if any(each.error for each in all_found):
+    is_current = all(each.current is not None and each.current.is_current for each in all_found)
+    if any(each.error for each in all_found) or (check_heads and not is_current):
         click.get_current_context().exit(1)
 
 

@@ -11,6 +11,7 @@ import click
 
 from statemigrate.cli.options import Settings, configuration, operator_option, shared_options
 from statemigrate.cli.output import console, print_json
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.commands.writing.new import NewScript
@@ -121,7 +122,7 @@ def _from_checkpoint(
         screen.print("Nothing to record: every store of the checkpoint has scripts")
     for script in written:
         screen.print(f"Wrote {script.path}")
-        screen.print(f"Next: statemigrate show {script.store}")
+        screen.print(f"Next: statemigrate show {argument(script.store)}")
 
 
 def _write(
@@ -198,7 +199,7 @@ def _remarks(script: NewScript) -> list[str]:
     count = len(script.questions)
     questions = "1 question" if count == 1 else f"{count} questions"
     answer = [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
-    return [*(answer if count else []), f"Next: statemigrate show {script.store}"]
+    return [*(answer if count else []), f"Next: statemigrate show {argument(script.store)}"]
 
 
 def _format(text: str | None) -> Format | None:
@@ -212,4 +213,4 @@ def _format(text: str | None) -> Format | None:
 def _next_steps(store: str, baseline: bool, has_new: bool) -> list[str]:
     formats = [] if has_new else ["write the format in `new`, and check `old`"]
     functions = [] if baseline else ["write `upgrade`, and `downgrade` if there is a way back"]
-    return [*formats, *functions, f"statemigrate show {store}"]
+    return [*formats, *functions, f"statemigrate show {argument(store)}"]

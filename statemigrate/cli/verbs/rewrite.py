@@ -99,6 +99,16 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("new", callback=places_named)
 @new_code_options
 @click.option(
+    "--old-code",
+    metavar="MODULE:FUNCTION",
+    help="The code of OLD: which aggregate functions its state is of.",
+)
+@click.option(
+    "--accept-new",
+    is_flag=True,
+    help="Let every new aggregate function begin as in an empty group.",
+)
+@click.option(
     "--source",
     "sources",
     metavar="OLD=NEW",
@@ -134,7 +144,8 @@ def rewrite(
 
     What the new code keeps is seen by running it on empty streams (--code), or in a checkpoint that
     it made elsewhere (--like). Without either it keeps what the old code did, as for another number
-    of partitions, pages (--pages, --no-pages) or another state store.
+    of partitions, pages (--pages, --no-pages) or another state store. Which aggregate function the
+    old state is of, only the old code says (--old-code), or you.
     """
     from statemigrate.cli.views.rewrite import print_rewriting
     from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
@@ -213,7 +224,9 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
         conf[PROVIDER] = PROVIDERS[given["provider"]]
     inputs = _pairs("--input", given["inputs"])
     return {
-        "target": NewCode(given["code"], inputs, given["mode"], given["like"]),
+        "target": NewCode(
+            given["code"], inputs, given["mode"], given["like"], given.get("old_code")
+        ),
         "options": RewriteOptions(
             given["partitions"],
             conf,
@@ -228,6 +241,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
             _json("--start", given["start"]),
             _pairs("--take", given["take"]),
             _operators(given.get("operators", ())),
+            accept_new=given.get("accept_new", False),
         ),
     }
 

@@ -13,7 +13,7 @@ import click
 from statemigrate.cli.checkpoints import as_configured
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json, print_rows
-from statemigrate.inspect.report.text import visible, visible_lines
+from statemigrate.escapes import visible, visible_lines
 
 if TYPE_CHECKING:
     from statemigrate.scripts import Details, Entry

@@ -11,6 +11,7 @@ import click
 from statemigrate.cli.checkpoints import all_option, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
+    check_heads_option,
     configuration,
     file_to_write,
     looking,
@@ -31,7 +32,12 @@ Found = TypeVar("Found", bound="Told")
 @click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
 @checkpoint_named
 @all_option
-@click.option("--watch", is_flag=True, help="Look again and again until nothing is left.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Look again and again until nothing is left, nor any store behind its scripts.",
+)
+@check_heads_option
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.1),
@@ -57,12 +63,17 @@ def status(
     *,
     html: str | None,
     watch: bool,
+    check_heads: bool,
     every: bool,
 ) -> None:
     """Show what is left to migrate, where, how fast it goes, and what to do next.
 
     Counts are exact, as of the last committed batch; the query may be running. --all has a line
     for each store of all checkpoints, and exit code 1 if one of them cannot be read.
+
+    A store is behind while newer scripts exist than those that code was deployed for: nothing is
+    left to migrate to what is deployed, and still every value may be in an old format.
+    --check-heads makes the exit code 1 then.
 
     With --watch it is drawn again and again in its place; elsewhere than on a terminal lines are
     added for each look. Rate and time left are reckoned from what was seen within the last minute,
@@ -77,10 +88,15 @@ def status(
         follow = partial(
             _follow, interval=interval if watch else None, html=html, as_json=settings.json
         )
-        if not every:
-            follow(_at_one(settings, checkpoint, **shared))
-        elif not follow(_at_all(**shared)).is_whole:
-            click.get_current_context().exit(1)
+        found: Status | Fleet
+        if every:
+            found = fleet = follow(_at_all(**shared))
+            is_whole = fleet.is_whole
+        else:
+            found = follow(_at_one(settings, checkpoint, **shared))
+            is_whole = True
+    if not is_whole or (check_heads and not found.is_current):
+        click.get_current_context().exit(1)
 
 
 def _follow(

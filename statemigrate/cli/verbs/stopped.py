@@ -21,6 +21,8 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import console, print_json, print_json_text, print_line, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
+from statemigrate.escapes import visible
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.commands.quarantine import Quarantined
@@ -123,13 +125,15 @@ def quarantine(
 
 def _print_retirement(found: Retirement, checkpoint: str) -> None:
     for name in found.dropped:
-        print_line(f"Dropped {name}: it was empty")
+        print_line(f"Dropped {visible(name)}: it was empty")
     for name in found.later:
-        print_line(f"{name} is empty: the first batch after the query's next start drops it")
+        print_line(
+            f"{visible(name)} is empty: the first batch after the query's next start drops it"
+        )
     for name, values in found.kept.items():
-        print_line(f"Kept {name}: it holds {values:,} values")
+        print_line(f"Kept {visible(name)}: it holds {values:,} values")
     if found.kept:
-        print_line(f"Next: statemigrate status --checkpoint {checkpoint}")
+        print_line(f"Next: statemigrate status --checkpoint {argument(checkpoint)}")
     elif not (found.dropped or found.later):
         print_line("Nothing to drop: every store has one family")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statemigrate.cli.output import console, print_rows, print_sentence
 from statemigrate.commands.dry_run_all import Trials
 from statemigrate.errors import values_hidden
+from statemigrate.escapes import visible, visible_lines
 from statemigrate.inspect.report.dry_run import DryRunReport, Example, Failure, FamilyTrial
 from statemigrate.inspect.report.sentences import (
     already,
@@ -17,7 +18,7 @@ from statemigrate.inspect.report.sentences import (
     round_trips,
     sample,
 )
-from statemigrate.inspect.report.text import counted, duration, visible, visible_lines
+from statemigrate.inspect.report.text import counted, duration
 from statemigrate.inspect.report.verdict import verdict
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
@@ -38,7 +39,7 @@ def print_report(report: DryRunReport) -> None:
             _say(sentence)
     if report.families:
         _say()
-        print_rows(_FAMILIES, [_row(family) for family in report.families])
+        print_rows(_FAMILIES, [_row(family) for family in report.families], lines=True)
     if values_hidden():
         _say("Keys and values are not shown.")
     for family in report.families:
@@ -54,7 +55,7 @@ def print_trials(found: Trials) -> None:
         if isinstance(trial.found, DryRunReport):
             print_report(trial.found)
         else:
-            print_sentence(str(trial.found), mark="Error: ", style="bold red")
+            print_sentence(str(trial.found), mark="Error: ", style="bold red", lines=True)
         _say()
     if not found.trials:
         _say("No store of any checkpoint has scripts.")
@@ -74,7 +75,7 @@ def _print_family(family: FamilyTrial) -> None:
     _print_differences(family)
     if family.fields:
         _say(f"Fields, compared in {counted(family.looked_at, 'value')}:")
-        print_rows(_FIELDS, _effects(family))
+        print_rows(_FIELDS, _effects(family), lines=True)
     if family.passed:
         _say(f"Size as Avro: {growth(family.bytes_before, family.bytes_after)}.")
 
@@ -148,9 +149,9 @@ def _sides(example: Example) -> tuple[str, str, str]:
 
 
 def _say(text: str = "", style: str | None = None) -> None:
-    console().print(text, style=style, soft_wrap=False)
+    console().print(visible(text), style=style, soft_wrap=False)
 
 
 def _data(line: str) -> None:
     # Not folded here, so that a key can be copied whole.
-    console().print(line)
+    console().print(visible(line))

@@ -8,12 +8,13 @@ from rich.console import RenderableType
 
 from statemigrate.cli.output import rows_of, sentence
 from statemigrate.cli.views.pace import UNKNOWN, ago, clock, rate, time_left
-from statemigrate.cli.views.status import line_of
+from statemigrate.cli.views.status import behind_of, line_of
 from statemigrate.commands.following.fleet import Fleet, Look
 from statemigrate.commands.following.store_status import StoreStatus
-from statemigrate.inspect.report.text import visible
+from statemigrate.escapes import visible
 
-_ONCE = ("checkpoint", "engine", "batch", "committed", "store", "target", "left", "quarantined")
+_OF_STORE = ("store", "target", "state", "left", "quarantined")
+_ONCE = ("checkpoint", "engine", "batch", "committed", *_OF_STORE)
 _WATCHED = ("checkpoint", "batch", "committed", "store", "left", "a second", "time left")
 _MARKED = "quarantined"
 
@@ -21,6 +22,8 @@ _MARKED = "quarantined"
 def fleet_parts(fleet: Fleet) -> Iterator[RenderableType]:
     """A table of all stores, what comes next where something is left, and every error."""
     yield rows_of(_ONCE, [row for each in fleet.looks for row in _rows(each)])
+    behind = behind_of(fleet.behind, len(fleet.looks), "checkpoint")
+    yield sentence(f"{fleet.left:,} left to migrate{behind}", style="bold")
     yield from _told(fleet)
 
 
@@ -34,7 +37,8 @@ def watched_parts(fleet: Fleet) -> Iterator[RenderableType]:
     yield rows_of(columns, rows)
     times = [look.status.taken_at for look in fleet.looks if look.status is not None]
     at = f"; looked at {clock(max(times))}" if times else ""
-    yield sentence(f"{fleet.left:,} left to migrate{at}", style="bold")
+    behind = behind_of(fleet.behind, len(fleet.looks), "checkpoint")
+    yield sentence(f"{fleet.left:,} left to migrate{behind}{at}", style="bold")
     yield from _told(fleet)
 
 
@@ -60,13 +64,14 @@ def _told(fleet: Fleet) -> Iterator[RenderableType]:
 def _rows(look: Look) -> Iterator[tuple[str, ...]]:
     name, found = look.checkpoint.name, look.status
     if found is None:
-        yield name, "cannot be read", *[""] * 6
+        yield name, "cannot be read", *[""] * 7
         return
     place = (name, found.engine, str(found.batch), ago(found))
     for store in found.stores:
-        yield *place, store.store, _target(store), f"{store.left:,}", _quarantined(store)
+        cells = (_target(store), store.state, f"{store.left:,}", _quarantined(store))
+        yield *place, store.store, *cells
     if not found.stores:
-        yield *place, "none", "", "0", UNKNOWN
+        yield *place, "none", "", "", "0", UNKNOWN
 
 
 def _watched_rows(look: Look) -> Iterator[tuple[str, ...]]:
@@ -76,7 +81,7 @@ def _watched_rows(look: Look) -> Iterator[tuple[str, ...]]:
         return
     place = (name, str(found.batch), ago(found))
     for store in found.stores:
-        left = f"{store.left:,}"
+        left = f"{store.left:,}" + (" behind" if store.behind is not None else "")
         yield *place, store.store, left, rate(store), time_left(store), _quarantined(store)
     if not found.stores:
         yield *place, "none", "0", UNKNOWN, UNKNOWN, UNKNOWN
@@ -93,13 +98,9 @@ def _quarantined(store: StoreStatus) -> str:
 
 def _next_steps(look: Look) -> Iterator[str]:
     for store in look.status.stores if look.status is not None else ():
-        if store.left or _is_behind(store):
+        if store.left or store.behind is not None or store.state == "unknown":
             yield f", {store.store}: {store.next_action}"
 
 
 def _target(store: StoreStatus) -> str:
-    return f"{store.target}, head {store.head}" if _is_behind(store) else store.target
-
-
-def _is_behind(store: StoreStatus) -> bool:
-    return store.head is not None and store.head != store.target
+    return store.target if store.wanted is None else f"{store.target}, head {store.head}"

@@ -27,7 +27,9 @@ def print_currents(found: Iterable[CurrentOf]) -> None:
         if number:
             console().print()
         if each.current is None:
-            print_sentence(f": {each.error}", mark=each.checkpoint.name, style="bold red")
+            print_sentence(
+                f": {each.error}", mark=each.checkpoint.name, style="bold red", lines=True
+            )
             continue
         said = f": {each.current.engine}, batch {each.current.batch}"
         print_sentence(said, mark=each.checkpoint.name, style="bold cyan")
@@ -74,7 +76,7 @@ def print_log(found: Log) -> None:
 
 def _print_damaged(found: Log) -> None:
     for error in found.damaged:
-        print_sentence(f" {error}", mark="Damaged:", style="bold red")
+        print_sentence(f" {error}", mark="Damaged:", style="bold red", lines=True)
 
 
 def _entry(entry: LogEntry) -> tuple[str, ...]:

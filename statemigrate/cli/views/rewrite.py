@@ -156,9 +156,16 @@ def _print_operator(operator: dict[str, Any]) -> None:
     moved = operator["old"] != operator["new"] and None not in (operator["old"], operator["new"])
     screen.print(f"  {_CHANGES[operator['change']]}", end="")
     screen.print(f"; it was number {operator['old']}" if moved else "")
+    functions = [row for each in operator["families"] for row in _function_rows(each)]
+    if functions:
+        print_rows(("  state", "function", "kept in", "goes on with"), functions)
     rows = list(_rows(operator))
     if rows:
         print_rows(("  state", "field", "becomes"), rows)
+    for each in operator["windows"]:
+        column = f"{each['store']}.{each['column']}"
+        by = ", by a script" if each["is_scripted"] else ""
+        print_sentence(f"  {column}: {each['old_text']}; the new code: {each['new_text']}{by}")
 
 
 def _seeded(
@@ -187,7 +194,7 @@ def _seeded(
 
 def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for family in operator["families"]:
-        for part in ("key", "value"):
+        for part in ("key",) if family.get("functions") else ("key", "value"):
             for field in family[part]:
                 if family["change"] != "kept" and field["field"] != _NOTHING:
                     name = f"  {family['name']}" + (" (key)" if part == "key" else "")
@@ -197,13 +204,39 @@ def _rows(operator: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield f"  {name}", "", "gone"
 
 
+def _function_rows(family: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Each aggregate function with the old one that it goes on with."""
+    for each in family.get("functions", ()):
+        kept = each["field"] + (
+            f" and {each['fields'] - 1} more" if each.get("fields", 1) > 1 else ""
+        )
+        yield f"  {family['name']}", each["function"], kept, _goes_on(each)
+
+
+def _goes_on(function: dict[str, Any]) -> str:
+    words = {
+        "open": "not known",
+        "gone": "gone",
+        "empty": "nothing: it is new",
+        "begun": "nothing: it is new",
+        "same": "itself",
+        "derived": f"{function.get('from')}, from which it is computed",
+    }
+    return words.get(function["how"], f"the old {function.get('at')}")
+
+
 def _becomes(field: dict[str, Any]) -> str:
     if field["change"] == "new":
         return f"new, starts at {json_text(field['start'])}" if "start" in field else "new"
     if field["change"] == "gone":
         return "gone"
     source = "" if field["from"] == field["field"] else f", from {field['from']}"
-    words = {"kept": "kept", "widened": "kept, in a wider type", "nested": "changed within"}
+    words = {
+        "derived": "computed",
+        "kept": "kept",
+        "widened": "kept, in a wider type",
+        "nested": "changed within",
+    }
     return words[field["change"]] + source
 
 
@@ -211,4 +244,6 @@ def _print_questions(questions: list[dict[str, Any]]) -> None:
     console().print()
     for each in questions:
         print_sentence(each["text"], mark="? ", style="bold yellow")
+        if each["facts"]:
+            print_sentence(f"    {each['facts']}")
         print_sentence(f"    {each['answer']}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
@@ -11,7 +11,8 @@ from statemigrate.cli.views.pace import ago, clock, committed, pace
 from statemigrate.cli.views.rewrite import report_parts
 from statemigrate.commands.following.status import Status
 from statemigrate.commands.following.store_status import StoreStatus
-from statemigrate.inspect.report.text import visible
+from statemigrate.escapes import visible
+from statemigrate.inspect.report.text import counted
 
 
 def parts_of(found: Status) -> Iterator[RenderableType]:
@@ -25,16 +26,28 @@ def parts_of(found: Status) -> Iterator[RenderableType]:
         yield from _store(store, found.over)
 
 
+def behind_of(names: Sequence[str], number: int, noun: str) -> str:
+    """How many are behind their scripts, as a part of a sentence; nothing where none is."""
+    if not names:
+        return ""
+    return f", {len(names):,} of {counted(number, noun)} behind"
+
+
 def line_of(found: Status) -> str:
     """A later look in one line: what changes from one to the next."""
     stores = (
-        visible(f"{each.store} {each.left:,} left{pace(each, found.over)}") for each in found.stores
+        visible(f"{each.store} {each.left:,} left{_behind(each)}{pace(each, found.over)}")
+        for each in found.stores
     )
     return " | ".join((f"{clock(found.taken_at)} batch {found.batch}, {ago(found)}", *stores))
 
 
+def _behind(store: StoreStatus) -> str:
+    return "" if store.behind is None else f", behind {store.behind.head}"
+
+
 def _totals(found: Status) -> str:
-    left = f"{found.left:,} left to migrate"
+    left = f"{found.left:,} left to migrate{behind_of(found.behind, len(found.stores), 'store')}"
     held = [each.in_target for each in found.stores if each.in_target is not None]
     if not held:
         return left
@@ -58,5 +71,7 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
                 for each in store.families
             ],
         )
+    if store.behind is not None:
+        yield sentence(f" {store.behind}", mark="  behind:", style="bold yellow")
     yield sentence(f"  dual access: {'on' if store.is_dual else 'off'}{pace(store, over)}")
     yield sentence(f"  Next: {store.next_action}")

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.commands.following.deployed import scripted_revision
 from statemigrate.commands.following.log import Log, LogEntry, read_log
 from statemigrate.commands.following.named import look_at_each
 from statemigrate.configuration import NamedCheckpoint
@@ -14,6 +15,7 @@ from statemigrate.deployment import StoredStore
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.state.scripted import Scripts
 
 if TYPE_CHECKING:
@@ -25,16 +27,18 @@ class CurrentStore:
     """The revision that a store is written at, as the committed state says.
 
     ``message`` is its script's, None without one, and ``is_head`` whether it is the newest; None
-    for a store without scripts. ``older`` are the other live families' revisions, whose values are
-    still to migrate. ``since``, ``code`` and ``by`` are the log's: when it came to that revision,
-    and the code that writes it now; None where the log does not say. ``noted`` is the revision that
-    the log has for it, which is another one after a release that keeps no log.
+    for a store without scripts. ``is_current`` is whether it is known to be the head, or what was
+    asked for, which it is without scripts. ``older`` are the other live families' revisions, whose
+    values are still to migrate. ``since``, ``code`` and ``by`` are the log's: when it came to that
+    revision, and the code that writes it now; None where the log does not say. ``noted`` is the
+    revision that the log has for it, which is another one after a release that keeps no log.
     """
 
     store: str
     revision: str
     message: str | None
     is_head: bool | None
+    is_current: bool
     older: tuple[str, ...]
     since: str | None
     code: str | None
@@ -57,12 +61,18 @@ class Current:
     stores: tuple[CurrentStore, ...]
     log: Log
 
+    @property
+    def is_current(self) -> bool:
+        """Whether every store is known to be at its head, or at what was asked for."""
+        return all(each.is_current for each in self.stores)
+
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines; of the log, when it begins and what is damaged of it."""
         return {
             "checkpoint": self.checkpoint,
             "engine": self.engine,
             "batch": self.batch,
+            "is_current": self.is_current,
             "stores": [
                 {**asdict(each), "older": list(each.older), "differs": each.differs}
                 for each in self.stores
@@ -90,6 +100,7 @@ class CurrentOf:
         }
 
 
+@looks_again
 def current(
     checkpoint: str | Path,
     *,
@@ -107,8 +118,7 @@ def current(
     with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         noted = read_log(open_files(state.checkpoint), state.batch)
         made = tuple(
-            _store(name, stored, scripts.lineages.get(name), noted)
-            for name, stored in scripts.told(state).items()
+            _store(name, stored, scripts, noted) for name, stored in scripts.told(state).items()
         )
         return Current(state.checkpoint, state.engine, state.batch, made, noted)
 
@@ -127,8 +137,9 @@ def current_of_all(
     return tuple(CurrentOf(*each) for each in looks)
 
 
-def _store(store: str, stored: StoredStore, lineage: Lineage | None, noted: Log) -> CurrentStore:
-    revision = stored.target.revision
+def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> CurrentStore:
+    revision, lineage = stored.target.revision, scripts.lineages.get(store)
+    scripted = None if lineage is None else scripted_revision(lineage, revision)
     mine = [each for each in noted.entries if each.store == store and each.took_place]
     last = mine[0] if mine else None
     is_its = last is not None and last.revision == revision
@@ -137,7 +148,10 @@ def _store(store: str, stored: StoredStore, lineage: Lineage | None, noted: Log)
         store,
         revision,
         _message(lineage, revision),
-        None if lineage is None else revision == lineage.head,
+        None if lineage is None else scripted == lineage.head,
+        not scripts.is_broken(store)
+        if lineage is None
+        else scripted == lineage.resolve(scripts.targets.get(store, "head")),
         tuple(each.revision for each in stored.others),
         _since(mine, revision) if is_its else None,
         None if started is None else started.code,

@@ -50,10 +50,31 @@ class Fleet:
         """Whether every checkpoint could be read."""
         return all(each.error is None for each in self.looks)
 
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The checkpoints with a store for which newer scripts exist than what is deployed."""
+        statuses = [(each.checkpoint.name, each.status) for each in self.looks]
+        return tuple(name for name, found in statuses if found is not None and found.behind)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every checkpoint could be read, and `Status.is_current` holds for each."""
+        return all(each.status is not None and each.status.is_current for each in self.looks)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every checkpoint could be read, and nothing is left to deploy or to migrate."""
+        return all(each.status is not None and each.status.is_done for each in self.looks)
+
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
-        checkpoints = [each.to_json() for each in self.looks]
-        return {"checkpoints": checkpoints, "left": self.left, "is_whole": self.is_whole}
+        return {
+            "checkpoints": [each.to_json() for each in self.looks],
+            "left": self.left,
+            "behind": list(self.behind),
+            "is_current": self.is_current,
+            "is_whole": self.is_whole,
+        }
 
 
 def status_of_all(

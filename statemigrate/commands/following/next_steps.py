@@ -8,6 +8,7 @@ from statemigrate.commands.following.store_status import StoreStatus
 from statemigrate.files.remembered import Remembered
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import is_untold, lacks_control_source, untold_advice
+from statemigrate.shell import argument
 
 _ENDS = " (one run with availableNow takes all chunks)"
 _RUN = f"run the query{_ENDS}, with "
@@ -19,7 +20,7 @@ _RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 def next_step(store: StoreStatus, engine: str, checkpoint: str) -> str:
     """What to do next, in one sentence."""
     steps: tuple[Callable[[StoreStatus, str, str], str | None], ...]
-    steps = (_scripts, _quarantined, _left, _empty, _behind)
+    steps = (_scripts, _unscripted, _quarantined, _back, _left, _behind, _empty)
     found = (step(store, engine, checkpoint) for step in steps)
     done = "nothing: every value has the target's format"
     return next((each for each in found if each is not None), done)
@@ -28,15 +29,24 @@ def next_step(store: StoreStatus, engine: str, checkpoint: str) -> str:
 def _scripts(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
     if not store.is_broken:
         return None
-    return f"statemigrate history {store.store} shows what is wrong with its scripts"
+    return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
+
+
+def _unscripted(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+    if not store.is_unscripted:
+        return None
+    return (
+        f"bring back the script of {store.target}, or name the folder that has it with "
+        f"--migrations; statemigrate history {argument(store.store)} lists those that are here"
+    )
 
 
 def _quarantined(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
     if not store.quarantined:
         return None
     return (
-        f"statemigrate dry-run {store.store} --checkpoint {checkpoint} shows why "
-        f"{store.quarantined:,} fail"
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)} "
+        f"shows why {store.quarantined:,} fail"
     )
 
 
@@ -47,9 +57,22 @@ def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
         return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
     return (
         "run the query: its backfill goes on (to the end of it in one run with availableNow and "
-        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint} while it is "
-        "stopped"
+        f"BackfillOptions(drain=True)); or run statemigrate backfill {argument(checkpoint)} "
+        "while it is stopped"
     )
+
+
+def _back(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
+    """The way back, which is planned for another target than the scripts' head."""
+    if not store.goes_back:
+        return None
+    step = (
+        f"statemigrate rollback {argument(checkpoint)} "
+        f"--to {argument(f'{store.store}={store.target}')} says how the values go back"
+    )
+    if engine != "native":
+        return step
+    return step + "; until then code without migrated would forget them"
 
 
 def _native_backfill(checkpoint: str, running: str) -> str:
@@ -60,19 +83,22 @@ def _native_backfill(checkpoint: str, running: str) -> str:
         return untold_advice(checkpoint)
     if lacks_control_source(look):
         return (
-            f"stop the query, run statemigrate adopt {checkpoint} --apply, put with_backfill "
-            "around its stream and start it again"
+            f"stop the query, run statemigrate adopt {argument(checkpoint)} --apply, put "
+            "with_backfill around its stream and start it again"
         )
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
     if plan is None or not (waiting or files.uncut()):
-        return f"statemigrate backfill {checkpoint}"
+        return f"statemigrate backfill {argument(checkpoint)}"
     if not waiting:
-        return f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint} --status follows"
+        return (
+            f"{running.replace(_ENDS, '')}; statemigrate backfill {argument(checkpoint)} "
+            "--status follows"
+        )
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
-        f"statemigrate backfill {checkpoint} --status follows"
+        f"statemigrate backfill {argument(checkpoint)} --status follows"
     )
 
 
@@ -83,14 +109,15 @@ def _empty(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
 
 
 def _behind(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
-    if store.head is None or store.head == store.target:
+    wanted = store.wanted
+    if wanted is None:
         return None
     if store.rewrites:
         return (
-            f"statemigrate dry-run {store.store} --checkpoint {checkpoint}, then stop the query "
-            f"and statemigrate rewrite {checkpoint} NEW"
+            f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)}, "
+            f"then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
         )
     return (
-        f"statemigrate dry-run {store.store} --checkpoint {checkpoint}, then deploy the code for "
-        f"{store.head}, with @migrated on it"
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)}, "
+        f"then deploy the code for {wanted}, with @migrated on it"
     )

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from statemigrate.commands.following.deployed import Behind
 from statemigrate.commands.following.fleet import Fleet, Look
 from statemigrate.commands.following.status import Status
 from statemigrate.commands.following.store_status import StoreStatus
@@ -57,18 +58,44 @@ def _verdict(fleet: Fleet) -> Verdict:
     unread = sum(each.error is not None for each in fleet.looks)
     statuses = [each.status for each in fleet.looks if each.status is not None]
     left = sum(1 for each in statuses if each.left)
+    behind = _behind(fleet, len(statuses))
     if not fleet.left:
         headline = "No value that was seen is left to migrate." if unread else "Nothing is left."
     else:
         of = f" in {left:,} of {counted(len(statuses), 'checkpoint')}" if len(statuses) > 1 else ""
         headline = f"{counted(fleet.left, 'value')} left to migrate{of}."
+    if behind:
+        # Nothing left to migrate to what is deployed would read as if all were done.
+        headline = f"{behind} {headline}" if fleet.left or unread else behind
     if unread:
         return Verdict("bad", headline, f"{counted(unread, 'checkpoint')} cannot be read.")
     if any(store.quarantined for each in statuses for store in each.stores):
         return Verdict("doubtful", headline, "Some values do not migrate.")
+    if behind:
+        return Verdict("doubtful", headline, "Values stay in old formats until code is deployed.")
+    if any(store.state == "unknown" for each in statuses for store in each.stores):
+        return Verdict("doubtful", headline, "Some scripts are broken, or are not here.")
     if fleet.left:
         return Verdict("doubtful", headline, "Reads look into the older stores as well.")
     return Verdict("good", headline, "Every value has its target's format.")
+
+
+def _behind(fleet: Fleet, number: int) -> str:
+    """How many are behind, as a sentence; nothing where none is."""
+    found = len(fleet.behind)
+    if not found:
+        return ""
+    if number == 1:
+        return "Behind its scripts: the newest are not deployed."
+    verb = "is" if found == 1 else "are"
+    return f"{found:,} of {counted(number, 'checkpoint')} {verb} behind: newer scripts exist."
+
+
+def _bar_behind(store: StoreStatus, behind: Behind) -> Bar | None:
+    if behind.values is None or store.in_target is None:
+        return None
+    new = store.in_target + store.left - behind.values
+    return share_bar(store.store, {"migrated": new, "left": behind.values})
 
 
 class _Shown:
@@ -85,6 +112,10 @@ class _Shown:
             ("Looked at", moment(found.taken_at)),
         ]
 
+    def left(self, found: Status) -> str:
+        """What a checkpoint is, in the list of all."""
+        return f"{found.left:,} left{', behind' if found.behind else ''}"
+
     def pace(self, store: StoreStatus, found: Status) -> str:
         """How fast a store is migrated, as far as that was seen."""
         if store.rate is None or not (store.left or store.rate):
@@ -99,6 +130,9 @@ class _Shown:
         """How much of a store is migrated, where what the target holds is counted."""
         if store.in_target is None or not (store.left or store.in_target):
             return None
+        if store.behind is not None:
+            # What is in the deployed format is migrated only if that is where scripts lead.
+            return _bar_behind(store, store.behind)
         counts = {"migrated": store.in_target, "left": store.left}
         return share_bar(f"{store.store}", counts)
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.commands.following.deployed import behind, scripted_revision
 from statemigrate.commands.following.next_steps import next_step
 from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
-from statemigrate.deployment import StoredStore
+from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.files.opening import open_files
 from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.rewrite.run.report import RewriteReport, find_report
 from statemigrate.state.protocol import State
 from statemigrate.state.scripted import Scripts
@@ -57,13 +59,37 @@ class Status:
         """The values that are not in their target's format yet, of all stores."""
         return sum(each.left for each in self.stores)
 
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The stores for which newer scripts exist than what is deployed."""
+        return tuple(each.store for each in self.stores if each.behind is not None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is deployed is known to be the head, or what was asked for, of all stores.
+
+        A store without scripts has no other revision.
+        """
+        return all(each.is_current for each in self.stores)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to deploy, nor to migrate."""
+        return all(each.is_done for each in self.stores)
+
     def to_json(self) -> dict[str, Any]:
         """The status as JSON holds it, with its sums."""
         document = asdict(self)
         document["rewritten"] = None if self.rewritten is None else self.rewritten.to_json()
         for each, store in zip(document["stores"], self.stores, strict=True):
-            each |= {"left": store.left, "quarantined": store.quarantined, "dual": store.is_dual}
-        return {**document, "left": self.left}
+            each |= {
+                "left": store.left,
+                "quarantined": store.quarantined,
+                "dual": store.is_dual,
+                "state": store.state,
+            }
+        summed = {"left": self.left, "behind": list(self.behind), "is_current": self.is_current}
+        return {**document, **summed}
 
     def since(self, before: Status) -> Status:
         """The same with rates, reckoned from an earlier status of the same checkpoint.
@@ -86,6 +112,7 @@ class Status:
         return replace(self, stores=stores, over=None)
 
 
+@looks_again
 def status(
     checkpoint: str | Path,
     *,
@@ -102,7 +129,9 @@ def status(
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
     or a function that makes one. ``operator`` is Spark's number of the stateful operator that is
     meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
-    variables and envelopes, other operators' state is counted where it has scripts.
+    variables and envelopes, other operators' state is counted where it has scripts. A store is
+    behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
+    what is deployed.
 
     Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
     scripts; a store with broken scripts is counted too, and says so.
@@ -126,10 +155,34 @@ def status(
         )
 
 
-def _only_by_rewriting(lineage: Lineage | None, revision: str) -> bool:
-    if lineage is None or revision not in lineage:
+def _against(
+    lineage: Lineage,
+    target: str,
+    stored: StoredStore,
+    values: Mapping[str, int | None],
+    found: StoreStatus,
+) -> StoreStatus:
+    """The same with what it is to the revision that its scripts lead to, or that was asked for."""
+    wanted = lineage.resolve(target)
+    deployed = scripted_revision(lineage, stored.target.revision)
+    return replace(
+        found,
+        behind=behind(lineage, wanted, stored, values),
+        wanted=None if deployed == wanted else wanted,
+        is_unscripted=deployed is None,
+    )
+
+
+def _only_by_rewriting(lineage: Lineage | None, revision: str | None) -> bool:
+    if lineage is None or revision is None:
         return False
     return lineage.path(revision, lineage.head).only_by_rewriting is not None
+
+
+def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamily) -> bool:
+    if lineage is None or not {family.revision, target.revision} <= {*lineage.revisions}:
+        return False
+    return lineage.position(family.revision) > lineage.position(target.revision)
 
 
 def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:
@@ -147,17 +200,23 @@ def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> S
         )
         for each in stored.others
     )
+    in_target = sum(counts[target.name].values()) if target.name in counts else None
+    deployed = None if lineage is None else scripted_revision(lineage, target.revision)
     found = StoreStatus(
         store,
         stored.kind,
-        target.revision,
+        deployed or target.revision,
         None if lineage is None else lineage.head,
-        sum(counts[target.name].values()) if target.name in counts else None,
+        in_target,
         families,
         "",
         is_broken=scripts.is_broken(store),
-        rewrites=store in state.operator_stores or _only_by_rewriting(lineage, target.revision),
+        rewrites=store in state.operator_stores or _only_by_rewriting(lineage, deployed),
+        goes_back=any(each.values and _is_newer(lineage, each, target) for each in families),
     )
+    if lineage is not None:
+        values = {target.name: in_target, **{each.name: each.values for each in families}}
+        found = _against(lineage, scripts.targets.get(store, "head"), stored, values, found)
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None and before[1] > found.left:
         found = found.paced(before[1] - found.left, before[0])

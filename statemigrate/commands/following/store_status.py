@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from statemigrate.commands.following.deployed import Behind
 from statemigrate.deployment import Kind
+
+Progress = Literal["migrated", "migrating", "behind", "ahead", "unknown"]
+"""What a store is to its scripts: see `StoreStatus.state`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,10 @@ class StoreStatus:
     without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
     second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
     both None while unknown, and ``seconds`` where nothing moves. ``rewrites`` says that only a
-    rewrite leads on: no query migrates it.
+    rewrite leads on: no query migrates it. ``goes_back`` says that values of a newer revision than
+    the target are left. ``behind`` is None unless newer scripts exist than what is deployed;
+    ``wanted`` is the head, or the revision that was asked for, where another one is deployed;
+    ``is_unscripted`` says that there are scripts, and the target's is not among them.
     """
 
     store: str
@@ -45,6 +53,40 @@ class StoreStatus:
     seconds: float | None = None
     is_broken: bool = False
     rewrites: bool = False
+    goes_back: bool = False
+    behind: Behind | None = None
+    wanted: str | None = None
+    is_unscripted: bool = False
+
+    @property
+    def state(self) -> Progress:
+        """What the store is to its scripts.
+
+        "behind" while newer scripts exist than what is deployed, whatever is left; "ahead" where an
+        older revision was asked for than the deployed one; "unknown" with broken scripts, or where
+        the deployed revision's is not among them. Else "migrating" while values are left, and
+        "migrated" when none is.
+        """
+        if self.is_broken or self.is_unscripted:
+            return "unknown"
+        if self.behind is not None:
+            return "behind"
+        if self.wanted is not None:
+            return "ahead"
+        return "migrating" if self.left else "migrated"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is deployed is the head, or what was asked for, as far as there are scripts.
+
+        Not known to be so is not so.
+        """
+        return self.state in ("migrated", "migrating")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to deploy, nor to migrate. Broken scripts have no say in it."""
+        return not self.left and self.behind is None
 
     @property
     def head_in_words(self) -> str:
@@ -53,6 +95,8 @@ class StoreStatus:
             return "its scripts are broken"
         if self.head is None:
             return "no scripts"
+        if self.is_unscripted:
+            return "which no script here has"
         return "the head" if self.head == self.target else f"the head is {self.head}"
 
     @property

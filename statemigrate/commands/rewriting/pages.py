@@ -93,7 +93,8 @@ def _new_paging(
 
 
 def _processor(shape: CheckpointShape) -> OperatorShape:
-    found = [each for each in shape.operators if kind_of(each.name) is VARIABLES]
+    processors = [each for each in shape.operators if kind_of(each.name) is VARIABLES]
+    found = [each for each in processors if VARIABLE in user_stores(each)] or processors
     if len(found) != 1:
         raise UnsupportedError(
             f"the query has {len(found)} transformWithState, and pages are for one",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import user_stores
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.new_code import NewCode, probed
+from statemigrate.commands.rewriting.new_code import NewCode, Probed, probed, probed_before
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
@@ -19,18 +21,28 @@ from statemigrate.native.seen.record import read_record
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.native.spark_state.versions import REWRITING, check_spark_version
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
+from statemigrate.rewrite.plan.asking.windows import key_questions, window_questions
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.lineages import StoreScripts
 from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.plan.pairing.aggregates import KnownFunctions
+from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
 from statemigrate.rewrite.plan.scripts import Scripts
+from statemigrate.rewrite.plan.window_columns import NewWindows, changed_keys, find_windows
+from statemigrate.rewrite.rows.reading import StateReader
+from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.rewrite.rows.windows import observe_windows
 from statemigrate.rewrite.run.origin import OldCheckpoint
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.running import check_stopped, doubts
 from statemigrate.rewrite.run.source_logs import check_offsets
 from statemigrate.rewrite.run.target import Target
+from statemigrate.rewrite.windows.comparing import ObservedWindows
+from statemigrate.rewrite.windows.findings import WindowFinding
 from statemigrate.scripts.folder import survey_of
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -38,12 +50,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A plan as a ``document``, and the ``report`` of what was done, None where nothing was."""
+    """A plan as a ``document``, and the ``report`` of what was done, None where nothing was.
+
+    ``uncommitted`` is a batch that has begun since the one that the plan is of, if one has.
+    """
 
     old: str
     new: str
     plan: RewritePlan
     report: RewriteReport | None = None
+    uncommitted: int | None = None
 
     @property
     def document(self) -> dict[str, Any]:
@@ -58,13 +74,18 @@ class Rewriting:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is to be made sure of before it is done; nothing once it is."""
-        return () if self.report is not None else doubts(self.begun)
+        if self.report is not None:
+            return ()
+        return (*_unfinished(self.uncommitted, self.plan.old.batch), *doubts(self.begun))
 
     @property
     def next_action(self) -> str:
         """What to do next."""
         if self.report is not None:
-            return f"`statemigrate verify {self.old} {self.new}`, then start the new code on it"
+            return (
+                f"`statemigrate verify {argument(self.old)} {argument(self.new)}`, then "
+                "start the new code on it"
+            )
         if self.plan.questions:
             return f"answer {counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply, while the query is stopped"
@@ -100,11 +121,16 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
     `CodeError` for the new code, `RewriteError` for what cannot be done, and for open questions
-    with ``apply``, also where this Spark itself runs a query on the old checkpoint.
+    with ``apply``, also where this Spark itself runs a query on the old checkpoint;
+    `CheckpointInUseError` where another command makes a checkpoint in the new place.
     """
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
-    shape = describe(old_files)
+    directory = CheckpointDirectory(old_files)
+    committed, begun = directory.last_commit(), directory.last_begun()
+    # A plan is a look: it is of what is committed. What is begun would be missing in a rewrite.
+    is_unfinished = not apply and 0 <= committed < begun
+    shape = describe(old_files, committed if is_unfinished else None)
     if options.pages is None:
         reading = _Reading(migrations, targets or {}, stores or {}, spark)
         plan = _plan(old_files, shape, wanted, options, answers, reading)
@@ -115,9 +141,11 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
         lineages = _lineages(migrations, shape, stores or {}, {})
         plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
     check_offsets(plan, old_files)
-    place = Target(new_files, plan.fingerprint, old_files.location)
+    origins = (("the old checkpoint", old_files),)
+    place = Target(new_files, plan.fingerprint, old_files.location, origins)
     place.check()
-    rewriting = Rewriting(str(old), str(new), plan)
+    uncommitted = begun if is_unfinished else None
+    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted)
     if not apply:
         return rewriting
     require_answers(plan)
@@ -127,6 +155,15 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     origin = OldCheckpoint(old_files, shape.query_id)
     report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
+
+
+def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:
+    if begun is None:
+        return ()
+    return (
+        f"batch {begun} is begun and not committed, and the plan is of batch {committed}: start "
+        "the query with the code that it had, let it finish the batch, and stop it",
+    )
 
 
 @dataclass(frozen=True)
@@ -152,8 +189,61 @@ def _plan(
     lineages = _lineages(reading.migrations, shape, names, take)
     told = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
     scripts = Scripts(told.of_old(), told.of_new(take))
-    kept, read = (found.shape.operators, found.sources) if found else (None, None)
-    return make_plan(shape, kept, options, answers, scripts, read)
+    before = probed_before(wanted, shape, reading.spark, old.location)
+    if found is None:
+        return make_plan(shape, None, options, answers, scripts)
+    plan = partial(
+        make_plan,
+        shape,
+        found.shape.operators,
+        options,
+        scripts=scripts,
+        sources=found.sources,
+        functions=KnownFunctions(before.functions if before else {}, found.functions),
+    )
+    # Which columns are windows a plan says; what is accepted of it is asked once these are known.
+    first = plan(answers=replace(answers, accept=frozenset()) if answers else None)
+    new = new_windows(found, before, reading.spark)
+    windows = _windows(first, new, old, reading.spark)
+    further = [*window_questions(windows), *key_questions(changed_keys(first, new))]
+    return replace(plan(answers=answers, further=further), windows=windows)
+
+
+def new_windows(found: Probed, before: Probed | None, spark: Spark) -> NewWindows:
+    """What is known of the windows of the new code, and of the old one where it was given."""
+    like = found.like
+    keys = {} if before is None else before.keys
+    if like is None:
+        return NewWindows(found.keys, before=keys)
+
+    def in_like(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+        return _observed(like, found.shape, operator, place, column, spark)
+
+    return NewWindows(found.keys, in_like, keys)
+
+
+def _windows(
+    plan: RewritePlan, new: NewWindows, old: Files, spark: Spark
+) -> tuple[WindowFinding, ...]:
+    """What the old state has in window columns, held against what the new code makes."""
+
+    def in_old(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+        return _observed(old, plan.old, operator, place, column, spark)
+
+    return tuple(find_windows(plan, new, in_old))
+
+
+def _observed(
+    files: Files,
+    shape: CheckpointShape,
+    operator: OperatorShape,
+    place: Place,
+    column: tuple[str, str],
+    spark: Spark,
+) -> ObservedWindows:
+    check_spark_version(REWRITING, "rewrite a checkpoint")
+    session = rewriting_session(session_of(spark, files.location), shape)
+    return observe_windows(StateReader(files, shape.batch, session).rows(operator, place), column)
 
 
 def _lineages(

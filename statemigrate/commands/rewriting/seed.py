@@ -7,26 +7,31 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.commands.rewriting.new_code import NewCode, Probed, probed
-from statemigrate.commands.rewriting.rewrite import counted, require_answers
+from statemigrate.commands.rewriting.rewrite import counted, new_windows, require_answers
 from statemigrate.errors import RewriteError
+from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.native.spark_state.versions import REWRITING, check_spark_version
 from statemigrate.rewrite.plan.asking.ask import OF_TABLES
 from statemigrate.rewrite.plan.asking.expiring import EXPIRES
 from statemigrate.rewrite.plan.asking.questions import Question, RewriteAnswers
+from statemigrate.rewrite.plan.asking.windows import window_questions
 from statemigrate.rewrite.plan.document import plan_document
 from statemigrate.rewrite.plan.options import RewriteOptions
 from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
 from statemigrate.rewrite.plan.scripts import Scripted, Scripts
+from statemigrate.rewrite.plan.window_columns import find_windows
 from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.rewrite.rows.windows import observe_windows
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.target import Target
@@ -35,7 +40,10 @@ from statemigrate.rewrite.seeding.rows import check_tables
 from statemigrate.rewrite.seeding.scripted import seed_script
 from statemigrate.rewrite.seeding.seeds import Seed, find_seeds, only_store, seeded_stores
 from statemigrate.rewrite.seeding.tables import Table
+from statemigrate.rewrite.windows.comparing import ObservedWindows
+from statemigrate.rewrite.windows.findings import WindowFinding
 from statemigrate.scripts.folder import survey_of
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +70,7 @@ class Seeding:
     def next_action(self) -> str:
         """What to do next."""
         if self.report is not None:
-            return f"`statemigrate verify {self.new}`, then start the code on it"
+            return f"`statemigrate verify {argument(self.new)}`, then start the code on it"
         if self.plan.questions:
             return f"answer {counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply"
@@ -120,19 +128,22 @@ def seed(  # noqa: PLR0913 - all but two by name
         answers, take=_own(seeds), operators={each.number: each.number for each in shape.operators}
     )
     further += [*_unused(seeds), *_empty(found.shape.operators, seeds)]
-    plan = make_plan(
+    planned = partial(
+        make_plan,
         shape,
         found.shape.operators,
         options,
-        own,
-        Scripts(scripts),
+        scripts=Scripts(scripts),
         sources=found.sources,
-        further=further,
         rows=OF_TABLES,
     )
     origin = Tables(seeds, str(uuid.uuid4()))
-    new_files = open_files(new)
-    Target(new_files, "", origin.location).check()
+    place = Target(open_files(new), "", origin.location, _origins(origin), "seed")
+    place.check()
+    first = planned(answers=replace(own, accept=frozenset()), further=further)
+    windows = _windows(first, found, origin, session)
+    plan = planned(answers=own, further=[*further, *window_questions(windows, of_tables=True)])
+    plan = replace(plan, windows=windows)
     seeding = Seeding(str(new), origin.tables, {each.store: each.columns for each in seeds}, plan)
     if not apply:
         return seeding
@@ -140,8 +151,33 @@ def seed(  # noqa: PLR0913 - all but two by name
     # What was half written is gone on with only where the tables have not changed.
     sums = check_tables(found.shape.operators, seeds)
     mark = hashlib.sha256(f"{plan.fingerprint} {sums}".encode()).hexdigest()
-    report = run_plan(plan, origin, Target(new_files, mark, origin.location), session, progress)
+    report = run_plan(plan, origin, replace(place, fingerprint=mark), session, progress)
     return replace(seeding, report=report)
+
+
+def _windows(
+    plan: RewritePlan, found: Probed, origin: Tables, spark: SparkSession
+) -> tuple[WindowFinding, ...]:
+    """What tables have in window columns, held against what the code makes.
+
+    Of code that is known by a checkpoint alone its windows are those in that one.
+    """
+    reader = origin.reader(plan, spark)
+
+    def in_tables(
+        operator: OperatorShape, place: Place, column: tuple[str, str]
+    ) -> ObservedWindows:
+        return observe_windows(reader.rows(operator, place), column)
+
+    return tuple(find_windows(plan, new_windows(found, None, spark), in_tables))
+
+
+def _origins(origin: Tables) -> tuple[tuple[str, Files], ...]:
+    """The folders and files that the tables are in, but for patterns of them."""
+    places = {
+        store: place for store, place in origin.tables.items() if not set("*?[{") & set(place)
+    }
+    return tuple((f"the table of {store}", open_files(each)) for store, each in places.items())
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,12 @@ def verify(
     noted to have written, the partition of every key with Spark's hash of it, and of joins the
     counts with the rows. Then the new rows are made once more from the old ones, by the scripts of
     the folder ``migrations`` where some were run, and must be the same: a script that was edited
-    since, or gives another result each time, is seen. The new query may have gone on, as long as
-    the state of that batch is kept. Where ``old`` is None it is the one that the rewrite noted; a
-    checkpoint that was seeded from tables has none, and is looked at alone. Raises
-    `CheckpointError` where one of both cannot be read, or was not made by a rewrite, `RewriteError`
-    for an ``old`` that is not the one, and `ScriptError` for a folder that is none.
+    since, or gives another result each time, is seen. Spark's logs, what sources keep and
+    ``metadata`` must be what the rewrite wrote, and follow from the old logs. The new query may
+    have gone on, as long as the state of that batch is kept. Where ``old`` is None it is the one
+    that the rewrite noted; a checkpoint that was seeded from tables has none, and is looked at
+    alone. Raises `CheckpointError` where one of both cannot be read, or was not made by a rewrite,
+    `RewriteError` for an ``old`` that is not the one, and `ScriptError` for a folder that is none.
     """
     files = open_files(new)
     if old is None:

@@ -15,6 +15,7 @@ from statemigrate.deployment import StoredStore
 from statemigrate.errors import LineageError
 from statemigrate.formats import Format
 from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.native.spark_state.retrying import looks_again
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.survey import Survey
 from statemigrate.state.opening import open_state
@@ -59,10 +60,7 @@ def baseline(
     scripts = folder.survey()
     found = _in_files(checkpoint, scripts, store, operator, stores or {})
     if found is None:
-        with closing(
-            open_state(str(checkpoint), {}, operator=operator, stores=stores, spark=spark)
-        ) as state:
-            chosen = dict(_chosen(scripts, state, store))
+        chosen = _in_state(checkpoint, scripts, store, operator, stores, spark)
         found = {name: _Found(_only_format(name, each)) for name, each in chosen.items()}
     return tuple(_written(folder, scripts, name, each, message) for name, each in found.items())
 
@@ -83,6 +81,21 @@ def _in_files(
     else:
         return None
     return {name: _described(each) for name, each in there.items() if name in wanted}
+
+
+@looks_again
+def _in_state(
+    checkpoint: str | Path,
+    scripts: Survey,
+    store: str | None,
+    operator: int | None,
+    stores: Mapping[str, str] | None,
+    spark: Spark,
+) -> Mapping[str, StoredStore]:
+    with closing(
+        open_state(str(checkpoint), {}, operator=operator, stores=stores, spark=spark)
+    ) as state:
+        return dict(_chosen(scripts, state, store))
 
 
 def _described(store: OperatorStore) -> _Found:

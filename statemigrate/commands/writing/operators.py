@@ -26,7 +26,7 @@ def stores_in_files(
         return {}, False
     directory = directory_of(str(checkpoint))
     names_of_operators = operator_names(directory.files).values()
-    if all(name in VARIABLES.names for name in names_of_operators):
+    if names_of_operators and all(name in VARIABLES.names for name in names_of_operators):
         return {}, False
     shape = describe(directory.files, directory.last_commit())
     found = operator_stores(shape, names)

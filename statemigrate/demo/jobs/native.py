@@ -62,7 +62,9 @@ def state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     lineage = ScriptFolder(example_migrations()).lineage(STORE)
     auctions = checkpoint.frame(family_name(lineage, lineage.head))
     persons = checkpoint.frame("persons")
-    return spark.sql(_STATE, auctions=auctions, persons=persons).toArrow()
+    # The reader's session may be another one.
+    session = auctions.sparkSession
+    return session.sql(_STATE, auctions=auctions, persons=persons).toArrow()
 
 
 def partitions_written(checkpoint: Path, partitions: int, batch: int) -> int:

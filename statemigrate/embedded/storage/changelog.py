@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,6 +21,7 @@ from statemigrate.embedded.storage.arrow_messages import (
     messages,
 )
 from statemigrate.embedded.storage.confined import confined
+from statemigrate.embedded.storage.database import Run
 from statemigrate.embedded.storage.durable import (
     DurableFile,
     FileReference,
@@ -164,6 +166,19 @@ def column_of(values: Sequence[bytes | None], data_type: Any) -> Any:
     np.cumsum(np.fromiter(map(len, held), np.int32, len(held)), out=offsets[1:])
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(b"".join(held))]
     return pa.Array.from_buffers(data_type, len(values), buffers)
+
+
+def runs_of(block: Columns) -> Iterator[Run]:
+    """The records of a block, one family after the other, in their order."""
+    families, keys, values = block
+    if families and families.count(families[0]) == len(families):
+        yield families[0], keys, values
+        return
+    start = 0
+    for family, same in groupby(families):
+        end = start + sum(1 for _ in same)
+        yield family, keys[start:end], values[start:end]
+        start = end
 
 
 def read_changelog(

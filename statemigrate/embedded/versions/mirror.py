@@ -31,7 +31,6 @@ _AT_ONCE = 8
 """Requests that wait for the store at the same time."""
 _SPARE = 1 << 20
 """Bytes more than a file should have, with which it is still fetched and its checksum told."""
-_LARGEST_PACK = 1 << 40
 Jobs = list[Callable[[], Any]]
 States = Sequence[PartitionState]
 
@@ -197,16 +196,18 @@ class Mirror:
         try:
             with unwritable(local.parent):
                 confined(local).parent.mkdir()
-            self._fetch(name, local, _LARGEST_PACK)
+            # What the manifest does not know of may be behind it, of batches that it left behind.
+            known = max(offset + file.size for _, offset, file, _ in parts)
+            self._fetch(name, local, known, cut=True)
             for _, offset, file, directory in parts:
                 with self._appearing(file.within(directory), name, file) as unfinished:
                     take(local, offset, file, unfinished)
         finally:
             confined(local).unlink(missing_ok=True)
 
-    def _fetch(self, name: str, path: Path, most: int) -> None:
+    def _fetch(self, name: str, path: Path, most: int, *, cut: bool = False) -> None:
         try:
-            self._layout.files.fetch(name, path, most=most, shared=self._shared)
+            self._layout.files.fetch(name, path, most=most, shared=self._shared, cut=cut)
         except FileNotFoundError as error:
             place = self._layout.place(name)
             raise CorruptFileError(

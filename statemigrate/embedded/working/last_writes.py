@@ -5,9 +5,9 @@ Where every batch writes every key, that is one record of RocksDB's instead of o
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Sequence
 
-from statemigrate.embedded.storage.changelog import Columns
+from statemigrate.embedded.storage.changelog import Columns, runs_of
 from statemigrate.embedded.storage.database import Database
 
 _KEYS, _BYTES = 1 << 16, 16 << 20
@@ -24,15 +24,11 @@ class LastWrites:
 
     def add(self, block: Columns) -> None:
         """Apply the records of a block, in their order."""
-        families, keys, values = block
-        start = 0
-        for family, count in _runs(families):
-            end = start + count
+        for family, keys, values in runs_of(block):
             if family:
-                self._wait(family, keys[start:end], values[start:end])
+                self._wait(family, keys, values)
             else:
-                self._drop(keys[start:end])
-            start = end
+                self._drop(keys)
         if self._bytes >= _BYTES or sum(map(len, self._waiting.values())) >= _KEYS:
             self.write()
 
@@ -44,20 +40,13 @@ class LastWrites:
         self._waiting.clear()
         self._bytes = 0
 
-    def _wait(self, family: str, keys: list[bytes], values: list[bytes | None]) -> None:
+    def _wait(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         emptied = [None if value is None else b"" for value in values]
         self._waiting.setdefault(family, {}).update(zip(keys, emptied, strict=True))
         self._bytes += sum(map(len, keys))
 
-    def _drop(self, names: list[bytes]) -> None:
+    def _drop(self, names: Sequence[bytes]) -> None:
         # What was written before is dropped with it; what comes after is not.
         self.write()
         for name in names:
             self._database.drop(name.decode())
-
-
-def _runs(families: list[str]) -> list[tuple[str, int]]:
-    """Families one after the other, with the number of records of each."""
-    if families and families.count(families[0]) == len(families):
-        return [(families[0], len(families))]
-    return [(family, sum(1 for _ in same)) for family, same in groupby(families)]

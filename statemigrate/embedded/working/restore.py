@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from statemigrate.embedded.storage.changelog import read_blocks
+from statemigrate.embedded.storage.changelog import Columns, read_blocks, runs_of
 from statemigrate.embedded.storage.database import META, Database, Run, translated
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
@@ -171,29 +171,18 @@ def _replay(database: Database, changelog: ChangelogReference, directory: Path) 
     for families, keys, values in read_blocks(path, changelog.file):
         for start in range(0, len(keys), _AT_ONCE):
             end = start + _AT_ONCE
-            _repeat(database, families[start:end], keys[start:end], values[start:end])
+            _repeat(database, (families[start:end], keys[start:end], values[start:end]))
     meta.put(STATE, changelog.state.encode())
 
 
-def _repeat(
-    database: Database, families: list[str], keys: list[bytes], values: list[bytes | None]
-) -> None:
-    for is_write, runs in groupby(_runs(families, keys, values), key=_is_write):
+def _repeat(database: Database, block: Columns) -> None:
+    for is_write, runs in groupby(runs_of(block), key=_is_write):
         if is_write:
             database.write(runs)
         else:
             for _, names, _ in runs:
                 for name in names:
                     database.drop(name.decode())
-
-
-def _runs(families: list[str], keys: list[bytes], values: list[bytes | None]) -> Iterator[Run]:
-    """The records of one family after the other, in order."""
-    start = 0
-    for family, same in groupby(families):
-        end = start + len(list(same))
-        yield family, keys[start:end], values[start:end]
-        start = end
 
 
 def _is_write(run: Run) -> bool:

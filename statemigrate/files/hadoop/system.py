@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from statemigrate.errors import StorageError
@@ -33,6 +33,21 @@ class HadoopFiles:
     java: Java
     location: str
 
+    @property
+    def real_location(self) -> str:
+        """The place as its file system has it: with its whole name, and what a mount leads to.
+
+        Of a place that is not there, by the first folder above it that is.
+        """
+        below: list[str] = []
+        with translated("looking at", self.location):
+            path = self._system.makeQualified(self._root)
+            while path.getParent() is not None and not self._system.exists(path):
+                below.insert(0, path.getName())
+                path = path.getParent()
+            real = str(self._system.resolvePath(path).toString()).rstrip("/")
+        return "/".join([real, *below])
+
     def get(self, name: str, *, most: int = LARGEST) -> bytes:
         """As `Files.get`."""
         path = self._path(name)
@@ -46,23 +61,29 @@ class HadoopFiles:
             raise foreign(str(path), f"more than {most:,} bytes")
         return data
 
-    def fetch(self, name: str, target: Path, *, most: int, shared: bool = False) -> None:
+    def fetch(
+        self, name: str, target: Path, *, most: int, shared: bool = False, cut: bool = False
+    ) -> None:
         """As `Files.fetch`; nothing is ever shared."""
         del shared
         path = self._path(name)
         status = self._status(path)
         if status is None or not status.is_file:
             raise FileNotFoundError(str(path))
-        if status.size > most:
+        if status.size > most and not cut:
             raise foreign(str(path), f"more than {most:,} bytes")
         with target.open("xb") as file:
-            self._copy_to(path, target)
+            size = min(status.size, most)
+            if size < status.size:
+                self._copy_start(path, file, size)
+            else:
+                self._copy_to(path, target)
             os.fsync(file.fileno())
-        if target.stat().st_size != status.size:
+        if target.stat().st_size != size:
             found = target.stat().st_size
             raise StorageError(
                 f"reading {path} ended early",
-                expected=f"{status.size:,} bytes",
+                expected=f"{size:,} bytes",
                 found=f"{found:,}",
                 next_action="try again",
                 path=str(path),
@@ -150,6 +171,18 @@ class HadoopFiles:
             stream = self._system.open(path)
             out = self.java.jvm.java.io.FileOutputStream(str(target))
             self.java.hadoop.io.IOUtils.copyBytes(stream, out, _BLOCK, True)
+
+    def _copy_start(self, path: Any, target: IO[bytes], size: int) -> None:
+        """The first ``size`` bytes of a file."""
+        with translated("reading", str(path)):
+            stream = self._system.open(path)
+            try:
+                while size and (block := bytes(stream.readNBytes(min(size, _BLOCK)))):
+                    target.write(block)
+                    size -= len(block)
+                target.flush()
+            finally:
+                stream.close()
 
 
 def whole_uri(java: Java, place: str) -> str:

@@ -24,6 +24,10 @@ from statemigrate.formats.schema.nodes import (
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _NAMED = ("record", "error", "enum", "fixed")
+MOST_DIGITS = 1000
+"""The largest precision of a decimal; Spark's own limit is 38. Each value may take as much time."""
+MOST_FIXED = 1 << 24
+"""The most bytes of a fixed type, all of which each value has."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TIME = re.compile(r"time\([0-6]\)")
 _LOGICAL = {
@@ -174,8 +178,8 @@ def _primitive(document: dict[str, Any], place: str) -> Primitive:
 
 def _fixed(document: dict[str, Any], full: str, place: str) -> Fixed:
     size = document.get("size")
-    if type(size) is not int or size < 0:
-        _fail(place, 'a "size" in bytes', document)
+    if type(size) is not int or not 0 <= size <= MOST_FIXED:
+        _fail(place, f'a "size" of at most {MOST_FIXED:,} bytes', document)
     if document.get("logicalType") != "decimal":
         return Fixed(full, size)
     decimals = _decimals(document, place)
@@ -185,10 +189,15 @@ def _fixed(document: dict[str, Any], full: str, place: str) -> Fixed:
 
 
 def _decimals(document: dict[str, Any], place: str) -> Decimals:
-    precision, scale = document.get("precision"), document.get("scale", 0)
-    if type(precision) is int and type(scale) is int and 0 <= scale <= precision and precision:
-        return Decimals(precision, scale)
-    return _fail(place, "a decimal with 0 <= scale <= precision, precision at least 1", document)
+    match document.get("precision"), document.get("scale", 0):
+        case int(precision), int(scale) if (
+            not {bool} & {type(precision), type(scale)}
+            and 0 <= scale <= precision
+            and 0 < precision <= MOST_DIGITS
+        ):
+            return Decimals(precision, scale)
+    wanted = f"a decimal with 0 <= scale <= precision, precision from 1 to {MOST_DIGITS:,}"
+    return _fail(place, wanted, document)
 
 
 def _enum(document: dict[str, Any], full: str, place: str) -> Enum:

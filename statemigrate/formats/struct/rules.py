@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError
+from statemigrate.escapes import is_text
 from statemigrate.formats.schema.collations import COLLATED
 from statemigrate.formats.schema.nodes import (
     NULL,
@@ -38,8 +39,8 @@ from statemigrate.formats.schema.nodes import (
 from statemigrate.formats.schema.parsing import check_name
 
 MAX_PRECISION = 38
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_BOUNDED = re.compile(r"(?:var)?char\(\d+\)")
+_DECIMAL = re.compile(r"decimal\((\d{1,9}),\s*(\d{1,9})\)")
+_BOUNDED = re.compile(r"(?:var)?char\(\d{1,10}\)")
 _INTERVAL = re.compile(
     r"interval (?P<start>day|hour|minute|second|year|month)(?: to (?:hour|minute|second|month))?"
 )
@@ -81,6 +82,8 @@ def record_of(struct: dict[str, Any], name: str = "topLevelRecord", place: str =
     """Return the Avro record that Spark writes for a struct type. Raises FormatError."""
     fields: list[Field] = []
     for field in struct["fields"]:
+        if not is_text(field["name"]):
+            _refuse(place or "the struct", "names that have a UTF-8 form", ascii(field["name"]))
         inner = f"{place}.{field['name']}" if place else field["name"]
         if any(field["name"] == other.name for other in fields):
             _refuse(inner, "each field name once in a struct", field["name"])

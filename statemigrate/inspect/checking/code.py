@@ -13,6 +13,7 @@ from statemigrate.deployment.references import named_object
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.native.live.functions import MigratedFunction
 from statemigrate.processor.variables.handle import Listening, declared_variables
+from statemigrate.shell import argument
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ def declared_in(reference: str) -> tuple[Declared, ...]:
         "declares no format",
         expected="a StatefulProcessor, whose init declares the formats of its state",
         found="a function, whose state has the format of its target",
-        next_action=f"write its next script by hand: `statemigrate new {found.store} -m MESSAGE`",
+        next_action=f"write its next script by hand: `statemigrate new {argument(found.store)} "
+        "-m MESSAGE`",
     )
 
 

@@ -10,6 +10,7 @@ from statemigrate.deployment import Declared, Settings, plan_store
 from statemigrate.errors import LineageError, StatemigrateError
 from statemigrate.inspect.checking.report import Finding
 from statemigrate.scripts.survey import Survey
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.inspect.checking.code import Code
@@ -102,7 +103,7 @@ def _unscripted(found: Survey, reference: str, store: str) -> Finding:
     return Finding(
         "code",
         f"{reference}: its store {store} has no migration script",
-        f"`statemigrate new {store} -m MESSAGE`",
+        f"`statemigrate new {argument(store)} -m MESSAGE`",
         "at least a baseline, which says what format the state has today",
         f"scripts of {', '.join(found.stores)}" if found.stores else "no script",
         store,

@@ -79,7 +79,9 @@ def _tried(old: Format, there: Step, back: Step | None = None) -> Findings:
 
 def _lost(step: Step, found: Findings) -> tuple[Loss, ...]:
     fates = {(0, name.partition(" ")[2]): fate for name, fate in found.fates.items()}
-    return tuple(loss for loss in losses([step], fates) if not loss.meant)
+    # Made up values are beyond what a state has: that some of them lose a field says little.
+    lost = losses([step], fates)
+    return tuple(loss for loss in lost if not loss.meant and loss.values is None)
 
 
 def _failing(

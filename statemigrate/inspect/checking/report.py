@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 from statemigrate.errors import StatemigrateError
@@ -12,13 +13,17 @@ FindingKind = Literal[
 ]
 Severity = Literal["error", "note"]
 _WIDTH = 160
+_BEFORE = 40
+"""How much of what is equal stands before a difference."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, or a note on what may be: where, what, and what to do next.
 
-    ``expected`` and ``found`` may have several lines. ``str()`` gives all of it in one line.
+    ``expected`` and ``found`` may have several lines. ``differences`` are what they differ in, a
+    text a field, where that is known. ``str()`` gives all of it in one line, and then a line for
+    each of these.
     """
 
     kind: FindingKind
@@ -31,6 +36,7 @@ class Finding:
     path: str | None = None
     line: int | None = None
     severity: Severity = "error"
+    differences: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -52,16 +58,17 @@ class Finding:
             None if error.expected is None else str(error.expected),
             None if error.found is None else str(error.found),
             **at,
+            differences=tuple(error.data.get("differences", ())),
         )
 
     def __str__(self) -> str:
         place = self.path or self.store
         where = f"{place}:{self.line}" if place and self.line is not None else place
-        parts = {"expected": self.expected, "found": self.found}
-        told = "; ".join(f"{name} {_short(text)}" for name, text in parts.items() if text)
+        told = "" if self.differences else _told(self.expected, self.found)
         what = f"{self.summary} ({told})" if told else self.summary
         note = "note: " if self.severity == "note" else ""
-        return f"{f'{where}: ' if where else ''}{note}{what}; next: {self.next_action}"
+        line = f"{f'{where}: ' if where else ''}{note}{what}; next: {self.next_action}"
+        return "\n".join([line, *(f"  {each}" for each in self.differences)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON holds it."""
@@ -75,6 +82,7 @@ class Finding:
             "summary": self.summary,
             "expected": self.expected,
             "found": self.found,
+            "differences": list(self.differences),
             "next": self.next_action,
         }
 
@@ -106,6 +114,17 @@ def _without_place(summary: str, at: dict[str, Any]) -> str:
     return summary.removesuffix(".")
 
 
-def _short(text: str) -> str:
-    line, *more = text.strip().splitlines() or [""]
+def _told(expected: str | None, found: str | None) -> str:
+    """Both, each from where they differ if that would be cut off."""
+    pairs = zip(expected or "", found or "", strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    start = max(0, common - _BEFORE) if common > _WIDTH - _BEFORE else 0
+    parts = {"expected": expected, "found": found}
+    return "; ".join(f"{name} {_short(text, start)}" for name, text in parts.items() if text)
+
+
+def _short(text: str, start: int = 0) -> str:
+    """The first line from ``start``, of at most 160 characters."""
+    whole, *more = text.strip().splitlines() or [""]
+    line = f"... {whole[start:]}" if start else whole
     return f"{line[: _WIDTH - 4]} ..." if len(line) > _WIDTH else f"{line} ..." if more else line

@@ -11,6 +11,7 @@ from statemigrate.inspect.checking.report import Finding
 from statemigrate.scripts.applied import Applied, applied_file, read_applied
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.survey import Survey
+from statemigrate.shell import argument
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ def _edited(entry: _Entry, script: Script, source: str) -> Finding:
         "applied",
         "the script was edited after it was applied",
         "restore the script and make the change in a new migration: "
-        f"`statemigrate new {entry.store} -m MESSAGE`; if values migrate the same as before, "
+        f"`statemigrate new {argument(entry.store)} -m MESSAGE`; if values migrate the same as "
+        "before, "
         f"deploy with accept_edited=({entry.revision!r},), then "
         "`statemigrate check --checkpoint PATH --record`",
         f"checksum {entry.checksum[:12]}, as in {source}",

@@ -76,7 +76,9 @@ class Loss:
     """A field that had values before a script's function, and of which nothing is left after it.
 
     ``meant`` says that the script's `drops` names it; ``before`` shows one of the values. The
-    function is that of the script of ``revision``, in the file ``script``.
+    function is that of the script of ``revision``, in the file ``script``. ``values`` is None where
+    nothing is left in any value; else it is lost in so many of them, and ``keys`` are a few of
+    theirs.
     """
 
     field: str
@@ -85,6 +87,15 @@ class Loss:
     script: str
     meant: bool
     before: str
+    values: int | None = None
+    keys: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The field, and in how many values it is lost if not in all."""
+        if self.values is None:
+            return self.field
+        return f"{self.field} in {self.values:,} {'value' if self.values == 1 else 'values'}"
 
 
 @dataclass(frozen=True)
@@ -109,9 +120,10 @@ class FamilyTrial:
     compared. Sizes are bytes as Avro, of the values that passed; the keys of ``sizes_before`` and
     ``sizes_after`` are powers of two, their numbers the values of at most that size. ``direction``
     names the function that takes the values to the target. What a field has is compared in every
-    value that passed: ``losses`` are the fields of which nothing is left, ``constants`` those that
-    have one value only. ``dropped`` are values that a script gave no key, on purpose, ``several``
-    those that became more than one entry. ``examples`` are a few whole values, as lines of JSON.
+    value that passed: ``losses`` are the fields of which nothing is left, in all values or in
+    some, ``constants`` those that have one value only. ``dropped`` are values that a script gave no
+    key, on purpose, ``several`` those that became more than one entry. ``examples`` are a few whole
+    values, as lines of JSON.
     """
 
     family: str

@@ -52,7 +52,7 @@ def _lookup() -> TemplateLookup:
         [str(_TEMPLATES)],
         input_encoding="utf-8",
         strict_undefined=True,
-        imports=["from statemigrate.inspect.report.text import visible"],
+        imports=["from statemigrate.escapes import visible, visible_lines"],
         # Whatever a template shows goes through both, unless it says otherwise.
         default_filters=["visible", "h"],
     )

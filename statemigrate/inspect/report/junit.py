@@ -8,9 +8,10 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from statemigrate.errors import StatemigrateError
+from statemigrate.escapes import visible, visible_lines
 from statemigrate.inspect.report.dry_run import DryRunReport, Failure, FamilyTrial
 from statemigrate.inspect.report.sentences import headline, keep, listed, loss, round_trips
-from statemigrate.inspect.report.text import counted, visible, visible_lines
+from statemigrate.inspect.report.text import counted
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _suite(root: ET.Element, name: str, found: DryRunReport | StatemigrateError)
         ET.SubElement(properties, "property", name=each, value=visible(value))
     for case in cases:
         _write(suite, case, f"statemigrate.{visible(name)}")
-    ET.SubElement(suite, "system-out").text = headline(found)
+    ET.SubElement(suite, "system-out").text = visible(headline(found))
     return suite
 
 
@@ -186,10 +187,11 @@ def _write(suite: ET.Element, case: _Case, classname: str) -> None:
         time=_seconds(case.milliseconds),
     )
     if case.skipped:
-        ET.SubElement(element, "skipped", message=case.skipped)
+        ET.SubElement(element, "skipped", message=visible(case.skipped))
     if case.failure:
         kind = "DryRunFailure"
-        ET.SubElement(element, "failure", message=case.failure, type=kind).text = case.details
+        failure = ET.SubElement(element, "failure", message=visible(case.failure), type=kind)
+        failure.text = "\n".join(visible_lines(case.details))
 
 
 def _seconds(milliseconds: int) -> str:

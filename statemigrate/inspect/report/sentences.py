@@ -100,6 +100,10 @@ def round_trips(family: FamilyTrial) -> str:
 def loss(each: Loss) -> str:
     """What became of a field of which nothing is left."""
     meant = "; the script says that this is meant" if each.meant else ""
+    if each.values is not None:
+        such = f", such as that of {each.keys[0]}" if each.keys else ""
+        values = counted(each.values, "value")
+        return f"had values: nothing is left after {each.direction} in {values}{such}{meant}"
     value = f", such as {each.before}" if each.before else ""
     return f"had values{value}: nothing is left of them after {each.direction}{meant}"
 
@@ -164,7 +168,7 @@ def backfill(report: DryRunReport) -> str:
 
 def lost_fields(report: DryRunReport) -> list[str]:
     """The fields that are lost without being meant to be."""
-    return list(dict.fromkeys(each.field for family in report.families for each in family.lost))
+    return list(dict.fromkeys(each.label for family in report.families for each in family.lost))
 
 
 def _round_trips(report: DryRunReport) -> str:

@@ -2,46 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
-from statemigrate.errors import without_credentials
-
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-
-# Control characters, what turns the direction of the text around it, tags that nobody sees, and
-# what XML does not allow.
-_CLASS = (
-    r"\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
-    r"\ufffe\uffff\U000e0000-\U000e007f"
-)
-_UNSEEN = re.compile(rf"[\x00-\x1f{_CLASS}]")
-_UNSEEN_IN_LINES = re.compile(rf"[\x00-\x08\x0b-\x1f{_CLASS}]")
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-
-
-def visible(text: object) -> str:
-    r"""The text on one line, with an escape such as ``\x1b`` for each character nobody sees.
-
-    Keys and values come from state: what is not seen could steer a terminal, break XML, or show
-    the characters around it in another order.
-    """
-    return _UNSEEN.sub(_escape, without_credentials(str(text)))
-
-
-def printable(text: str) -> str:
-    """The text in its lines, everything else as `visible` shows it."""
-    return _UNSEEN_IN_LINES.sub(_escape, without_credentials(text))
-
-
-def printable_json(text: str) -> str:
-    """A JSON text that says the same, with JSON's own escape for each character nobody sees."""
-    return _UNSEEN_IN_LINES.sub(_json_escape, without_credentials(text))
-
-
-def visible_lines(text: str) -> list[str]:
-    """The lines of a text, each `visible`."""
-    return [visible(line) for line in text.replace("\r\n", "\n").split("\n")]
 
 
 def counted(number: int, noun: str) -> str:
@@ -82,19 +45,3 @@ def duration(seconds: float) -> str:
 def rough(seconds: float) -> str:
     """A `duration` that nobody needs to the hundredth of a second."""
     return f"{seconds:.0f} s" if seconds < 59.5 else duration(seconds)
-
-
-def _escape(match: re.Match[str]) -> str:
-    found = match.group()
-    code = ord(found)
-    if code > 0xFFFF:
-        return f"\\U{code:08x}"
-    return _SHORT.get(found) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
-
-
-def _json_escape(match: re.Match[str]) -> str:
-    # Beyond the first plane JSON has two halves.
-    halves = match.group().encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{int.from_bytes(halves[i : i + 2], 'big'):04x}" for i in range(0, len(halves), 2)
-    )

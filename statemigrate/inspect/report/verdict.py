@@ -9,6 +9,7 @@ from typing import Literal
 from statemigrate.inspect.report.dry_run import Constant, DryRunReport, FamilyTrial
 from statemigrate.inspect.report.sentences import keep, listed, lost_fields
 from statemigrate.inspect.report.text import counted
+from statemigrate.shell import argument
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,8 @@ def _ready(report: DryRunReport) -> Verdict:
         return Verdict(
             "good",
             "Ready to rewrite: every value migrates.",
-            f"stop the query, then `statemigrate rewrite {report.checkpoint} NEW`, with the code "
+            f"stop the query, then `statemigrate rewrite {argument(report.checkpoint)} NEW`, "
+            "with the code "
             f"that is written for revision {report.target}.",
         )
     return Verdict(

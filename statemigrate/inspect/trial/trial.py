@@ -50,6 +50,7 @@ class Trial:
         self._renames = Renames(old.schema, new.schema, examples=examples)
         self._show = show
         self._key: Any = None
+        self._is_whole = True
         self._began = time.monotonic()
         self._before, self._after = Sizes(), Sizes()
 
@@ -66,12 +67,12 @@ class Trial:
         try:
             # What the target's family stores is what its format writes; that also validates.
             # What comes back is as the next reader finds it: defaults filled in, numbers converted.
-            reached, noted = self._stages.apply(value)
+            reached, noted = self._stages.apply(value, data)
             written, migrated = self._new.encode_conformed(reached)
         except (TransformError, ValueMismatchError) as error:
             self._fail(error)
             return
-        self._stages.arrived(noted, migrated)
+        self._stages.arrived(noted, migrated, data, self._shown_key, is_whole=self._is_whole)
         self._before.note(len(data))
         self._after.note(len(written))
         if looked_at:
@@ -122,6 +123,9 @@ class Trial:
         self._renames.look(key, before, migrated)
         if self._examples and self.findings.wants_values:
             self.findings.values.append((key, shown_whole(before), shown_whole(migrated)))
+
+    def _shown_key(self) -> str:
+        return shown(self._show(self._key))
 
     def _example(self, effect: str, old: Any, new: Any) -> tuple[str, str | None, str | None]:
         before = None if effect == "added" else shown(old)

@@ -110,6 +110,25 @@ def last_backup(files: Files) -> Backup | None:
     return None
 
 
+def before_adoptions(files: Files, batch: int, data: bytes) -> Iterator[bytes]:
+    """What the offset file of a batch, which has this ``data``, was before each adoption, back.
+
+    Raises `CorruptFileError` for a copy that is not what was saved.
+    """
+    for number in sorted(batches_in(names_in(files, ADOPTIONS)), reverse=True):
+        directory = f"{ADOPTIONS}/{number}"
+        record = _content(files, f"{directory}/{_RECORD}")
+        if record is None:
+            continue
+        path = f"{files.location}/{directory}/{_RECORD}"
+        saved = Backup(files, directory, parse_record(record, path))
+        # Of the file itself its batch and its content count.
+        original = saved.original(OffsetFile(f"offsets/{batch}", data, named=False, offsets=()))
+        if original is not None:
+            data = original[0]
+            yield data
+
+
 def _content(files: Files, name: str) -> bytes | None:
     try:
         return files.get(name)

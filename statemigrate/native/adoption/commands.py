@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from statemigrate.errors import StorageError
 from statemigrate.files.opening import Place
 from statemigrate.native.adoption.activity import WATCHED, require_stopped
 from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.native.adoption.outcome import Adoption, State
-from statemigrate.native.adoption.plan import Plan, plan_adoption, plan_undoing
+from statemigrate.native.adoption.older_code import (
+    Count,
+    NewerValues,
+    check_older_code,
+    counting,
+    newer_values,
+    record_oldest,
+)
+from statemigrate.native.adoption.outcome import Adoption
+from statemigrate.native.adoption.plan import plan_adoption, plan_undoing
 from statemigrate.native.adoption.refusals import has_named_sources, has_room, native_log
 from statemigrate.native.adoption.relocation import KEPT, Relocation, plan_relocation
 from statemigrate.native.adoption.steps import adopting, undoing
@@ -37,20 +45,77 @@ def adopt(
     relocation = plan_relocation(log.files)
     if relocation.files and has_room(log):
         return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
-    verb = _Verb(plan_adoption, adopting, "would adopt", "adopted")
-    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    if has_named_sources(log):
+        return Adoption(log.checkpoint, "nothing needed")
+    plan = plan_adoption(log)
+    if not apply:
+        return replace(plan.described("would adopt"), uncommitted=_is_uncommitted(log))
+    require_stopped(log, confirmed=stopped, watched=wait)
+    # Read again: the query may have gone on before it was seen to stand still.
+    plan = plan_adoption(native_log(checkpoint))
+    done = plan.described("adopted")
+    with _interrupted(log):
+        for _ in adopting(plan):
+            pass
+    return done
 
 
 def undo_adoption(
-    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: Place,
+    *,
+    apply: bool = False,
+    stopped: bool = False,
+    wait: float = WATCHED,
+    declared: Collection[str] = (),
+    count: Count | None = None,
 ) -> Adoption:
     """Take the control source out again, whether or not it has run since.
 
+    The way to code without it is open then, and such code mostly declares the oldest family of
+    each store alone: Spark would forget every other one. So all are read, also without ``apply``,
+    and none may have a value but those that are ``declared`` by the code that starts next. They are
+    read with ``count``, of the last committed batch; unless given, with the active session.
+
     Files that no batch has followed become what they were. The directory of the removed source goes
-    to the backup, so that a later adoption starts afresh. Arguments and errors as of `adopt`.
+    to the backup, so that a later adoption starts afresh. Other arguments and errors as of `adopt`.
     """
-    verb = _Verb(plan_undoing, undoing, "would undo", "undone")
-    return verb.run(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    log = native_log(checkpoint)
+    guard = partial(_guarded, declared, count or counting(log.checkpoint))
+    if has_named_sources(log):
+        found = guard(log)
+        if apply:
+            require_stopped(log, confirmed=stopped, watched=wait)
+            _record(log, guard(log, found), declared)
+        return Adoption(log.checkpoint, "nothing needed")
+    plan, found = plan_undoing(log), guard(log)
+    if not apply:
+        return replace(plan.described("would undo"), uncommitted=_is_uncommitted(log))
+    require_stopped(log, confirmed=stopped, watched=wait)
+    # Read again: the query may have gone on before it was seen to stand still.
+    log = native_log(checkpoint)
+    plan, found = plan_undoing(log), guard(log, found)
+    done = plan.described("undone")
+    with _interrupted(log):
+        _record(log, found, declared)
+        for _ in undoing(plan):
+            pass
+    return done
+
+
+def _guarded(
+    declared: Collection[str], count: Count, log: OffsetLog, before: NewerValues | None = None
+) -> NewerValues:
+    """What was read; once for a batch. Raises `CheckpointError` where code would forget values."""
+    if before is not None and before.batch == log.last_commit:
+        return before
+    found = newer_values(log, count)
+    check_older_code(log, found, declared)
+    return found
+
+
+def _record(log: OffsetLog, found: NewerValues, declared: Collection[str]) -> None:
+    if not declared:
+        record_oldest(log, found)
 
 
 def _relocate(
@@ -70,32 +135,6 @@ def _relocate(
         for _ in plan_relocation(log.files).steps():
             pass
     return described("relocated")
-
-
-@dataclass(frozen=True)
-class _Verb:
-    """What adopting and undoing have in common: how to plan, the steps, and what to call it."""
-
-    plan: Callable[[OffsetLog], Plan]
-    steps: Callable[[Plan], Iterator[str]]
-    before: State
-    after: State
-
-    def run(self, checkpoint: Place, *, apply: bool, stopped: bool, wait: float) -> Adoption:
-        log = native_log(checkpoint)
-        if has_named_sources(log):
-            return Adoption(log.checkpoint, "nothing needed")
-        plan = self.plan(log)
-        if not apply:
-            return replace(plan.described(self.before), uncommitted=_is_uncommitted(log))
-        require_stopped(log, confirmed=stopped, watched=wait)
-        # Read again: the query may have gone on before it was seen to stand still.
-        plan = self.plan(native_log(checkpoint))
-        done = plan.described(self.after)
-        with _interrupted(log):
-            for _ in self.steps(plan):
-                pass
-        return done
 
 
 def _is_uncommitted(log: OffsetLog) -> bool:

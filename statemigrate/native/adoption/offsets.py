@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET, batches_in, parse_offsets, unknown
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
@@ -68,7 +69,7 @@ class OffsetLog:
         self.files = open_files(checkpoint)
         self.checkpoint = self.files.location
         try:
-            self.files.get("metadata")
+            metadata = self.files.get("metadata")
         except FileNotFoundError as error:
             raise CheckpointError(
                 f"{checkpoint} is not the checkpoint of a streaming query",
@@ -77,6 +78,7 @@ class OffsetLog:
                 next_action="name the directory that the query has as its checkpointLocation",
                 path=self.checkpoint,
             ) from error
+        CheckpointDirectory(self.files).refuse_unfinished(metadata)
 
     @cached_property
     def last_batch(self) -> int | None:

@@ -14,6 +14,7 @@ from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.presence import check_last_source, has_control_source
 from statemigrate.native.spark_state.operators import FUNCTION, PROCESSOR
 from statemigrate.native.spark_state.paths import check_readable, check_source_path
+from statemigrate.shell import argument
 
 _STATE = "groupState"
 """The field of a function's rows that holds its own state."""
@@ -164,7 +165,7 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
         expected="a query without the control source",
         found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
         next_action="start the query with the control source, "
-        f"or take it out: `statemigrate adopt {log.checkpoint} --undo --apply`",
+        f"or take it out: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
         path=log.checkpoint,
     )
 
@@ -175,7 +176,7 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
         f"an adoption of {log.checkpoint} was not undone to its end",
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
-        next_action=f"finish it: `statemigrate adopt {log.checkpoint} --undo --apply`",
+        next_action=f"finish it: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
         path=log.checkpoint,
     )
 

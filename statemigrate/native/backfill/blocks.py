@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.logs.offsets import names_in
 from statemigrate.errors import CorruptFileError
 from statemigrate.native.backfill.chunk_files import CHUNKS, WAITING, ChunkFiles
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +141,7 @@ class Blocks:
                 f"{path} has no keys of a backfill",
                 expected=f"a Parquet file with the column {ENTRIES}",
                 found=str(error),
-                next_action=f"`statemigrate backfill {self._files.checkpoint}` plans again",
+                next_action=f"`statemigrate backfill {argument(self._files.checkpoint)}` plans "
+                "again",
                 path=path,
             ) from error

@@ -20,6 +20,7 @@ from statemigrate.files.documents.shapes import VERSION, Maybe, Table, check_sha
 from statemigrate.files.opening import Place, open_files
 from statemigrate.native.backfill.pace import SHAPE, Pace
 from statemigrate.native.live.control import MARKER
+from statemigrate.shell import argument
 
 CHUNKS = "statemigrate/control/chunks"
 """Where the control source looks for chunk files, below the checkpoint directory."""
@@ -183,7 +184,8 @@ class ChunkFiles:
                 f"{self.files.location}/{_PLAN} is not a backfill's plan",
                 expected=f"JSON of format {_FORMAT} with id, keys, chunks and offset",
                 found=str(error),
-                next_action=f"`statemigrate backfill {self.checkpoint} --pause` removes it",
+                next_action=f"`statemigrate backfill {argument(self.checkpoint)} --pause` "
+                "removes it",
                 path=f"{self.files.location}/{_PLAN}",
             ) from error
 

@@ -11,15 +11,16 @@ from uuid import uuid4
 
 from statemigrate.native.backfill.blocks import ENTRIES, KEYS_IN_BLOCK
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.backfill.identities import IDENTITY, has_equal_twins, with_identities
 from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.live.control import MARKER
-from statemigrate.native.spark_state.patience import patiently
 from statemigrate.native.spark_state.placing import placed
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.spark_state.retrying import retried
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from statemigrate.scripts.survey import Survey
 
@@ -38,18 +39,25 @@ class KeysLeft:
 
 @dataclass(frozen=True)
 class OlderFamilies:
-    """The families of a state that are to be emptied, read anew each time."""
+    """The families of the state in ``path`` that are to be emptied, read anew each time.
 
-    reader: SparkCheckpoint
+    ``operator`` and ``spark`` are those of `SparkCheckpoint`.
+    """
+
+    path: str
+    operator: int | None
+    spark: SparkSession | None
     scripts: Survey
     targets: Mapping[str, str]
     find: Older = older_families
 
     def read(self) -> Mapping[str, DataFrame]:
         """A frame of keys by the family's name; none before the query's first batch."""
-        if self.reader.last_batch() is None:
+        # A reader is for one moment: the batch that it found first may be gone by now.
+        reader = SparkCheckpoint(self.path, self.spark, operator=self.operator)
+        if reader.last_batch() is None:
             return {}
-        return self.find(self.reader, self.scripts, self.targets)
+        return self.find(reader, self.scripts, self.targets)
 
     def left(self) -> KeysLeft:
         """How many keys have values in them."""
@@ -65,7 +73,7 @@ class OlderKeys:
         self._is_paged = False
         self._partitions: dict[int, int] = {}
         self._kept: DataFrame | None = None
-        patiently(lambda: self._read(families.read()), families.reader.path)
+        retried(lambda: self._read(families.read()), families.path)
 
     @property
     def left(self) -> KeysLeft:
@@ -117,8 +125,11 @@ class OlderKeys:
             _with_entries(frame).withColumn("family", functions.lit(name))
             for name, frame in families.items()
         ]
-        # Lists and maps give several rows a key.
-        kept = reduce(lambda left, right: left.union(right), entries).distinct().persist()
+        rows = with_identities(reduce(lambda left, right: left.union(right), entries))
+        # Lists and maps give several rows a key. A grouping column would come out as Spark
+        # compares it, -0.0 as 0.0; what is aggregated comes out as it is.
+        by = (IDENTITY, "partition_id", "family", "entries")
+        kept = rows.groupBy(*by).agg(functions.first("key").alias("key")).persist()
         self._kept = kept
         self._counts |= dict(map(tuple, kept.groupBy("family").sum("entries").collect()))
         self._partitions = _counted(self._distinct(), "partition_id")
@@ -128,7 +139,8 @@ class OlderKeys:
 
         assert self._kept is not None  # noqa: S101 - there are families, and they were read
         entries = functions.sum("entries").alias(ENTRIES)
-        return self._kept.groupBy("key", "partition_id").agg(entries)
+        key = functions.first("key").alias("key")
+        return self._kept.groupBy(IDENTITY, "partition_id").agg(key, entries)
 
     def _write(self, location: str, query: str, files: int, *more: str) -> None:
         """Write the keys as so many files, in each of them in the order of their places."""
@@ -137,15 +149,30 @@ class OlderKeys:
         if not files:
             return
         number = functions.floor(functions.col("place") * files)
+        first = functions.least(number, functions.lit(files - 1))
+        twin = functions.col("twin")
+        file = functions.when(twin == 0, first).otherwise(files - 1 + twin).cast("int")
         numbered = (
-            self._distinct()
+            _with_twins(self._distinct())
             .withColumn("place", self._place())
-            .withColumn("file", functions.least(number, functions.lit(files - 1)).cast("int"))
+            .withColumn("file", file)
         )
-        split = placed(numbered, files, "file").sortWithinPartitions("place")
+        total = files + self._most_twins
+        split = placed(numbered, total, "file").sortWithinPartitions("place")
         marked = split.select("key.*", functions.lit(query).alias(MARKER), *more)
         # A file appears when it is complete: Spark writes it elsewhere and renames it.
         marked.write.option("maxRecordsPerFile", 0).parquet(location)
+
+    @property
+    def _most_twins(self) -> int:
+        """How many keys at most are equal to another one, to Spark and not in the state."""
+        from pyspark.sql import functions
+
+        keys = self._distinct()
+        if not has_equal_twins(keys.schema["key"].dataType):
+            return 0
+        most = _with_twins(keys).agg(functions.max("twin")).collect()[0][0]
+        return int(most or 0)
 
     def _by_chunk(self, location: str) -> dict[str, int]:
         """How many entries are under the keys of each chunk file."""
@@ -167,9 +194,23 @@ class OlderKeys:
         from pyspark.sql import Window, functions
 
         mine = Window.partitionBy("partition_id")
-        place = functions.row_number().over(mine.orderBy("key")) - 1
+        place = functions.row_number().over(mine.orderBy("key", IDENTITY)) - 1
         shift = functions.col("partition_id") / (max(self._partitions) + 1)
         return (place + shift) / functions.count("*").over(mine)
+
+
+def _with_twins(keys: DataFrame) -> DataFrame:
+    """The same with the column ``twin``: how many keys before it are equal to it, to Spark.
+
+    Rows with equal keys in one batch make one group under the key of one of them, so those of a
+    control batch must not meet: they lie in files of their own.
+    """
+    from pyspark.sql import Window, functions
+
+    if not has_equal_twins(keys.schema["key"].dataType):
+        return keys.withColumn("twin", functions.lit(0))
+    equal = Window.partitionBy("key").orderBy(IDENTITY)
+    return keys.withColumn("twin", functions.row_number().over(equal) - 1)
 
 
 def _with_entries(frame: DataFrame) -> DataFrame:

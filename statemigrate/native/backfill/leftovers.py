@@ -18,6 +18,7 @@ from statemigrate.native.backfill.envelope_leftovers import older_envelopes
 from statemigrate.native.spark_state.listing import check_listed
 from statemigrate.native.spark_state.operators import Variable
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,6 +115,6 @@ def _unknown(lineage: Lineage, name: str) -> StartupError:
         expected=f"one of {', '.join(lineage.revisions)}",
         found=revision_in(name),
         next_action="check out the scripts this checkpoint was last run with; "
-        f"`statemigrate history {lineage.store}` lists those that are here",
+        f"`statemigrate history {argument(lineage.store)}` lists those that are here",
         store=lineage.store,
     )

@@ -16,8 +16,7 @@ from statemigrate.native.backfill.keys import Older, OlderFamilies, OlderKeys
 from statemigrate.native.backfill.leftovers import older_families
 from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.backfill.presence import require_control_source
-from statemigrate.native.spark_state.patience import patiently
-from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.spark_state.retrying import retried
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,9 +75,8 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     files = ChunkFiles(path)
     query = files.directory.require_query()
     require_control_source(files)
-    reader = SparkCheckpoint(path, spark, operator=operator)
-    families = OlderFamilies(reader, scripts, targets, older)
-    patiently(families.read, path)
+    families = OlderFamilies(path, operator, spark, scripts, targets, older)
+    retried(families.read, path)
     begin()
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()

@@ -12,6 +12,7 @@ from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.errors import CheckpointError
 from statemigrate.native.backfill.adoptions import Record, parse_record
 from statemigrate.native.backfill.chunk_files import CHUNKS, MADE, ChunkFiles
+from statemigrate.shell import argument
 
 
 def require_control_source(files: ChunkFiles) -> None:
@@ -30,7 +31,8 @@ def require_control_source(files: ChunkFiles) -> None:
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
         "source, which with_backfill adds",
         found="one source" if count == 1 else f"{count} sources, the control source not among them",
-        next_action=f"stop the query, run `statemigrate adopt {files.checkpoint} --apply`, put "
+        next_action=f"stop the query, run `statemigrate adopt {argument(files.checkpoint)} "
+        "--apply`, put "
         "with_backfill around its stream and start it again",
         path=files.checkpoint,
     )

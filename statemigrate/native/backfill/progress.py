@@ -14,7 +14,6 @@ from statemigrate.native.backfill.blocks import Blocks, cuts_of
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord, is_source_of
 from statemigrate.native.backfill.keys import Older, OlderFamilies
 from statemigrate.native.backfill.leftovers import older_families
-from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,8 +82,7 @@ def backfill_status(
     files.directory.require_query()
     # The files come first: a chunk that is counted as processed is so in the state read later.
     plan, log, written = files.plan(), files.log(), files.written()
-    reader = SparkCheckpoint(path, spark, operator=operator)
-    left = OlderFamilies(reader, scripts, targets, older).left()
+    left = OlderFamilies(path, operator, spark, scripts, targets, older).left()
     names = written | log.taken.keys()
     mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(

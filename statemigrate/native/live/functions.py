@@ -20,6 +20,7 @@ from statemigrate.native.live.group_state import MigratedGroupState
 from statemigrate.native.seen.seen import Seen
 from statemigrate.processor.rows.codec import RowCodec
 from statemigrate.processor.rows.intake import python_value
+from statemigrate.shell import argument
 
 Function = Callable[[Any, Any, Any], Any]
 
@@ -150,7 +151,7 @@ def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> Startup
             expected=f"one of {', '.join(lineage.revisions)}",
             found=revision,
             next_action="check out the scripts this checkpoint was last run with; "
-            f"`statemigrate history {lineage.store}` lists those that are here",
+            f"`statemigrate history {argument(lineage.store)}` lists those that are here",
             store=lineage.store,
             key=key,
             revision=revision,

@@ -47,7 +47,8 @@ class Listing:
 
     ``before`` has the variables of earlier runs whose metadata Spark still keeps, by their first
     batch; ``reruns`` are newer schema files that the batch's metadata does not name, and
-    ``rerun_before`` the same of the earlier runs.
+    ``rerun_before`` the same of the earlier runs. ``named`` has by run the schema files
+    of its first batch that its metadata name.
     """
 
     variables: frozenset[str] = frozenset()
@@ -55,6 +56,7 @@ class Listing:
     before: Mapping[int, frozenset[str]] = field(default_factory=dict)
     reruns: tuple[SchemaFile, ...] = ()
     rerun_before: Mapping[int, tuple[SchemaFile, ...]] = field(default_factory=dict)
+    named: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
     def may_have(self, variable: str) -> bool:
         """Whether a batch that was run again may have made a variable that is not listed."""
@@ -74,6 +76,43 @@ class Listing:
             for began, end in zip(runs, ends, strict=True)
             for name in self._had(began, hidden) - self.variables
         }
+
+    def missing_since(
+        self, batch: int, families: Iterable[str], known: Collection[str] = ()
+    ) -> dict[str, int]:
+        """What a deployment at a batch had, and no run that began after it.
+
+        ``known`` are the schema files that it found of batches that were begun. Each variable with
+        the last batch before the first of these runs. What one of them had is for `dropped_since`;
+        what Spark kept no word of is not among them.
+        """
+        runs = sorted(
+            run
+            for run in (*self.before, self.began)
+            if run > batch and not self.began_before(known, run)
+        )
+        if not runs or not self.tells_of(batch):
+            return {}
+        later = {name for run in runs if run in self.before for name in self._had(run, families)}
+        return {
+            name: runs[0] - 1
+            for name in families
+            if name not in self.variables | later
+            and not self.may_have(name)
+            and self.had(batch, name)
+        }
+
+    def began_before(self, known: Collection[str], run: int | None = None) -> bool:
+        """Whether the metadata of a run, the newest by default, are of before a deployment.
+
+        ``known`` are the schema files that it found of batches that were begun. Code that is killed
+        in such a batch leaves its metadata there; Spark keeps them when other code runs the batch.
+        """
+        return not self.named.get(self.began if run is None else run, frozenset()).isdisjoint(known)
+
+    def tells_of(self, batch: int) -> bool:
+        """Whether Spark still keeps the metadata of the run of a batch; it does some hundred."""
+        return any(run <= batch for run in (*self.before, self.began))
 
     def passed_over(self, batches: range, known: Collection[str] = ()) -> dict[str, int]:
         """What was there, though code that ran one of the ``batches`` again did not declare it.
@@ -143,7 +182,10 @@ def _together(listings: list[Listing]) -> Listing:
         return listings[0] if listings else Listing()
     before: dict[int, frozenset[str]] = {}
     rerun: dict[int, tuple[SchemaFile, ...]] = {}
+    named: dict[int, frozenset[str]] = {}
     for each in listings:
+        for began, files in each.named.items():
+            named[began] = named.get(began, frozenset()) | files
         for began, names in each.before.items():
             before[began] = before.get(began, frozenset()) | names
             rerun[began] = (*rerun.get(began, ()), *each.rerun_before.get(began, ()))
@@ -153,6 +195,7 @@ def _together(listings: list[Listing]) -> Listing:
         before,
         tuple(file for each in listings for file in each.reruns),
         rerun,
+        named,
     )
 
 
@@ -173,6 +216,7 @@ def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing
         variables,
         schemas.unnamed(newest, last),
         {run: found for run in variables if (found := schemas.unnamed(run, last))},
+        {run: schemas.own(run) for run in mine},
     )
 
 
@@ -183,10 +227,14 @@ class _Schemas:
         self._files, self._directory, self._runs = files, directory, runs
         self._batches = _schema_files(files, directory)
 
+    def own(self, run: int) -> frozenset[str]:
+        """What the metadata of a run name of its first batch; the rest is of runs before it."""
+        return frozenset(name for name in _names(self._runs[run]) if _batch_of(name) == run)
+
     def unnamed(self, run: int, last: int | None) -> tuple[SchemaFile, ...]:
         """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
         end = min((each for each in self._runs if each > run), default=None)
-        named = {path.rpartition("/")[2] for path in _schema_paths(self._runs[run])}
+        named = set(_names(self._runs[run]))
         listed = _variables(self._runs[run])
         return tuple(
             SchemaFile(name, batch, listed, self._read(name))
@@ -213,8 +261,12 @@ def begun_schemas(checkpoint: Place, committed: int) -> set[str]:
 
 
 def _schema_files(files: Files, directory: str) -> dict[str, int]:
-    batches = {name: whole_number(name.partition("_")[0]) for name in names_in(files, directory)}
+    batches = {name: _batch_of(name) for name in names_in(files, directory)}
     return {name: batch for name, batch in batches.items() if batch is not None}
+
+
+def _batch_of(name: str) -> int | None:
+    return whole_number(name.partition("_")[0])
 
 
 def _is_ours(document: dict[str, Any]) -> bool:
@@ -224,6 +276,12 @@ def _is_ours(document: dict[str, Any]) -> bool:
 def _variables(document: dict[str, Any]) -> frozenset[str]:
     properties = parse_json(document.get("operatorPropertiesJson") or "{}")
     return frozenset(str(each["stateName"]) for each in properties.get("stateVariables", []))
+
+
+def _names(document: dict[str, Any]) -> Iterator[str]:
+    """The names of the schema files that metadata name."""
+    for path in _schema_paths(document):
+        yield path.rpartition("/")[2]
 
 
 def _schema_paths(document: dict[str, Any]) -> Iterator[str]:

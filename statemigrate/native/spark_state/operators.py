@@ -17,6 +17,8 @@ from statemigrate.errors import CheckpointError, StartupError
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 PROCESSOR = "transformWithState"
 FUNCTION = "applyInPandasWithState"
+PAGES = "statemigrate_pages"
+"""The state variable that has the pages of a paged processor, and that tells one from others."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ class Operator:
     def is_processor(self) -> bool:
         """Whether a ``StatefulProcessor`` runs in it."""
         return self.name.startswith(PROCESSOR)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether its state is in pages."""
+        return self.is_processor and PAGES in self.variables
 
     @property
     def is_function(self) -> bool:

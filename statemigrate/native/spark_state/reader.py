@@ -11,7 +11,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.logs.commits import read_commit
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.pinned import FILE_IDS
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_local, operator_files
@@ -19,6 +21,7 @@ from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
+from statemigrate.native.spark_state.column_families import column_families
 from statemigrate.native.spark_state.operators import (
     FUNCTION,
     Operator,
@@ -29,7 +32,12 @@ from statemigrate.native.spark_state.operators import (
     several,
 )
 from statemigrate.native.spark_state.paths import check_readable
-from statemigrate.native.spark_state.types import VariableTypes, entries_at, types_of
+from statemigrate.native.spark_state.types import (
+    VariableTypes,
+    entries_at,
+    metadata_without,
+    types_of,
+)
 from statemigrate.native.spark_state.view import moved, readable_place
 
 if TYPE_CHECKING:
@@ -49,7 +57,8 @@ class SparkCheckpoint:
 
     ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
     unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
-    Spark's number of the stateful operator that is meant, where several could be. ``files`` are
+    Spark's number of the stateful operator that is meant, where several could be; of several
+    processors the one on pages is, unless ``paged`` is False. ``files`` are
     those of the checkpoint, where they were looked at before: one of these is for one moment.
     Raises `CheckpointError` for what is not such a checkpoint.
     """
@@ -61,6 +70,7 @@ class SparkCheckpoint:
         *,
         batch: int | None = None,
         operator: int | None = None,
+        paged: bool = True,
         files: Remembered | None = None,
     ) -> None:
         check_readable(path)
@@ -71,6 +81,7 @@ class SparkCheckpoint:
         self._spark.streams  # noqa: B018
         self._batch = batch
         self._operator = operator
+        self._paged = paged
         self._frames: dict[str, DataFrame] = {}
 
     def last_batch(self) -> int | None:
@@ -103,8 +114,20 @@ class SparkCheckpoint:
         Raises `CheckpointError` where there is none, or where it is not clear which.
         """
         found = self.operators(batch)
-        fitting = [each for each in found if each.is_processor]
-        return only(self.path, found, fitting, self._operator)
+        return only(self.path, found, self._processors(found), self._operator)
+
+    def _processors(self, operators: Sequence[Operator]) -> list[Operator]:
+        """Those that could be meant: pages, which no other code reads, are told by their name."""
+        processors = [each for each in operators if each.is_processor]
+        if self._operator is not None:
+            return processors
+        return [each for each in processors if each.is_paged == self._paged] or processors
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether the operator that is meant keeps pages."""
+        meant = [each for each in self.operators() if self._operator in (None, each.id)]
+        return self._paged and any(each.is_paged for each in meant)
 
     def variables(self, batch: int | None = None) -> dict[str, Variable]:
         """The state variables by name, as of the last batch or of an earlier one still kept."""
@@ -119,14 +142,21 @@ class SparkCheckpoint:
 
     def _place(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
-        return readable_place(self.files, self.path, self._spark)
+        untold = metadata_without(self.files, self._chosen_batch)
+        return readable_place(self.files, self.path, self._reading, untold)
 
     @cached_property
     def _processor_id(self) -> int:
         return self.processor().id
 
     def _state(self, operator: int) -> DataFrameReader:
-        return self._at(self._spark.read.format("statestore")).option("operatorId", operator)
+        return self._at(self._reading.read.format("statestore")).option("operatorId", operator)
+
+    @cached_property
+    def _reading(self) -> SparkSession:
+        """A session that finds the state's files: a commit says whether they have ids."""
+        has_ids = read_commit(self.files, self._chosen_batch).state_ids is not None
+        return session_with(self._spark, FILE_IDS, "2" if has_ids else "1")
 
     def entries(self, variable: Variable) -> DataFrame:
         """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
@@ -184,8 +214,21 @@ class SparkCheckpoint:
     def at(self, batch: int) -> SparkCheckpoint:
         """The same as of an earlier batch."""
         return SparkCheckpoint(
-            self.path, self._spark, batch=batch, operator=self._operator, files=self.files
+            self.path,
+            self._spark,
+            batch=batch,
+            operator=self._operator,
+            paged=self._paged,
+            files=self.files,
         )
+
+    def column_families(self) -> frozenset[str] | None:
+        """The column families of the processor, those included that Spark does not list.
+
+        See `statemigrate.native.spark_state.column_families.column_families`.
+        """
+        batch = self.committed_batch() if self._batch is None else self._batch
+        return column_families(self.files, batch, self._processor_id)
 
     def is_empty(self, variable: str) -> bool:
         """Whether no key has a value in the variable."""
@@ -236,7 +279,7 @@ class SparkCheckpoint:
         if self.last_batch() is not None:
             found = self.operators()
             fitting = [each for each in found if each.is_processor]
-            mine = only(self.path, found, fitting, self._operator)
+            mine = only(self.path, found, self._processors(found), self._operator)
             check_names(self.path, mine, fitting, stores)
 
     def grouping_key(self) -> StructType:
@@ -250,8 +293,11 @@ class SparkCheckpoint:
         return StructType() if variable is None else self.types(variable).key
 
     def _entries(self, batch: int | None = None) -> list[OperatorEntry]:
-        chosen = self._batch if batch is None else batch
-        return entries_at(self.files, self.committed_batch() if chosen is None else chosen)
+        return entries_at(self.files, self._chosen_batch if batch is None else batch)
+
+    @property
+    def _chosen_batch(self) -> int:
+        return self.committed_batch() if self._batch is None else self._batch
 
     def _at(self, reader: DataFrameReader) -> DataFrameReader:
         return reader if self._batch is None else reader.option("batchId", self._batch)
@@ -265,6 +311,28 @@ def _is_file(files: Files, name: str) -> bool:
 def _has_envelopes(held: DataFrame) -> bool:
     value: Any = held.schema["value"].dataType
     return "revision" in value.fieldNames()
+
+
+def session_with(spark: SparkSession, name: str, value: str) -> SparkSession:
+    """The session itself where a setting of it has this value, else another with all its others."""
+    if _setting(spark, name) == value:
+        return spark
+    made = spark.newSession()
+    for known, held in spark.conf.getAll.items():
+        if spark.conf.isModifiable(known):
+            made.conf.set(known, held)
+    made.conf.set(name, value)
+    return made
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    """The value of a setting, Spark's default where none was set; None where Spark has no such."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.conf.get(name)
+    except PySparkException:
+        return None
 
 
 def active_session(path: str) -> SparkSession:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.described import read_operator_entry, read_schemas
+from statemigrate.checkpoint.operators.described import (
+    read_operator,
+    read_operator_entry,
+    read_schemas,
+)
 from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema
+from statemigrate.checkpoint.operators.shapes import PrefixScan
+from statemigrate.checkpoint.operators.telling import FIRST_METADATA, entry_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.native.spark_state.operators import Variable
@@ -32,7 +41,44 @@ def entries_at(files: Files, batch: int) -> list[OperatorEntry]:
     Raises `CheckpointError` where they are missing or not understood.
     """
     numbers = sorted(batches_in(names_in(files, "state")))
-    return [read_operator_entry(files, each, batch, {})[0] for each in numbers]
+    conf = _Pinned(files, batch)
+    return [read_operator_entry(files, each, batch, conf)[0] for each in numbers]
+
+
+def metadata_without(files: Files, batch: int) -> dict[str, bytes]:
+    """The operators' metadata that Spark before 4.0 did not write, by their paths.
+
+    Those alone that Spark's state reader cannot do without: of keys that it finds by a prefix.
+    """
+    conf = _Pinned(files, batch)
+    entries = [each for each in entries_at(files, batch) if not each.noted]
+    shapes = [read_operator(files, each.number, batch, conf, each.name) for each in entries]
+    return {
+        FIRST_METADATA.format(each.number): entry_of(each).data
+        for each in shapes
+        if any(isinstance(f.encoder, PrefixScan) for store in each.stores for f in store.families)
+    }
+
+
+class _Pinned(Mapping[str, str]):
+    """The settings that are pinned to a batch; its entry is read where one is asked for."""
+
+    def __init__(self, files: Files, batch: int) -> None:
+        self._files = files
+        self._batch = batch
+
+    @cached_property
+    def _conf(self) -> Mapping[str, str]:
+        return read_entry(self._files, self._batch).conf
+
+    def __getitem__(self, name: str) -> str:
+        return self._conf[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._conf)
+
+    def __len__(self) -> int:
+        return len(self._conf)
 
 
 def types_of(files: Files, entry: OperatorEntry, variable: Variable) -> VariableTypes:

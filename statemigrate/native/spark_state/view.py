@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, local_path
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +67,8 @@ def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
         f"{checkpoint} was moved, and Spark would start no query on it",
         expected=f"{schema} in {place}, which the operators' metadata name",
         found="no such file there",
-        next_action=f"`statemigrate adopt {checkpoint} --apply` makes it name its own files",
+        next_action=f"`statemigrate adopt {argument(checkpoint)} --apply` makes it name its own "
+        "files",
         path=checkpoint,
     )
 

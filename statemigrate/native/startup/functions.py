@@ -9,6 +9,7 @@ from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.live.functions import Function, MigratedFunction, StorePlans
 from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
 from statemigrate.processor.workers import check_workers, use_this_python
+from statemigrate.shell import argument
 
 
 def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
@@ -46,7 +47,7 @@ def _deployable(
             f"store {store} has no migration script in {settings.migrations}",
             expected="at least a baseline, which says what format the state has today",
             found="none",
-            next_action=f"`statemigrate new {store} -m MESSAGE`",
+            next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
             store=store,
         )
     if not is_only_looking() and TaskContext.get() is None:

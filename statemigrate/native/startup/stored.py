@@ -117,21 +117,45 @@ class _Reading:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
         # What a run before the last deployment had, that one has dealt with.
         dropped = self._listing.dropped_since(record.batch, _families(lineage))
+        missing = self._listing.missing_since(record.batch, record.families, record.begun)
         ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
-        gone = [(name, end) for name, end in dropped.items() if name not in self.variables]
+        untold = self._untold(lineage, record)
+        gone = [
+            (name, end)
+            for name, end in {**missing, **dropped, **untold}.items()
+            if name not in self.variables
+        ]
         # What was empty before the batch that such code ran, it cannot have missed.
         again = [
             (name, first - 1) for name, first in ran.items() if not self._is_retired(name, record)
         ]
         forgotten = {
-            name
-            for name, batch in [*gone, *again]
+            name: batch + 1
+            for name, batch in [*again, *gone]
             if is_family_of(store, name)
             and name not in self._accepted
             and not self._checkpoint.at(batch).is_surely_empty(name)
         }
         if forgotten:
-            raise _forgotten(store, sorted(forgotten), self.variables)
+            raise _forgotten(store, forgotten, self.variables, or_before=bool(untold))
+
+    def _untold(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
+        """Families in the database of which Spark's metadata tell nothing, and did once.
+
+        Spark removes the metadata of a run some hundred batches after it has ended, and the column
+        families of a variable never. What the last deployment found empty it does without.
+        """
+        if self._listing.tells_of(max(record.batch, 0)) or self._listing.began_before(record.begun):
+            return {}
+        there = self._checkpoint.column_families()
+        names = record.families or _families(lineage)
+        return {
+            name: self._listing.began - 1
+            for name in names
+            if name not in self.variables
+            and not self._listing.may_have(name)
+            and (name in there if there is not None else name in record.families)
+        }
 
     def _is_retired(self, name: str, record: StoreRecord) -> bool:
         """Whether the last deployment found the family empty, and does without it."""
@@ -150,18 +174,25 @@ def _revision(lineage: Lineage, name: str) -> str:
     return revision_in(name) or lineage.oldest
 
 
-def _forgotten(store: str, names: list[str], variables: Mapping[str, Variable]) -> StartupError:
+def _forgotten(
+    store: str, first: Mapping[str, int], variables: Mapping[str, Variable], *, or_before: bool
+) -> StartupError:
+    """``first`` has by family the first batch of such code that is known."""
+    names, batch = sorted(first), min(first.values())
     listed = ", ".join(sorted(variables))
     why = "Spark forgets a variable that no code declares"
     if variables.keys() >= set(names):
         why = "Spark lists what the code declared that had begun the batch, not what ran it again"
     return StartupError(
         f"store {store}: code that does not know the family {', '.join(names)} ran on this "
-        "checkpoint",
+        f"checkpoint, in batch {batch}{' or before' if or_before else ''}",
         expected=f"{', '.join(names)} among the state variables, as an earlier run had them",
         found=f"{listed}: {why}",
-        next_action="restore the checkpoint from a copy taken before that, and go back to an older "
-        "format with targets= of migrated; or, to give up the forgotten values, run the code once "
-        f"with handle.deleteIfExists({names[0]!r}) and pass accept_edited=({names[0]!r},)",
+        next_action=f"restore the checkpoint from a copy taken before that, and go back "
+        "to an older format with `statemigrate rollback`; or, to give up the forgotten values, run "
+        f"the code once with handle.deleteIfExists({names[0]!r}) and pass "
+        f"accept_edited=({names[0]!r},)",
         store=store,
+        families=names,
+        batch=batch,
     )

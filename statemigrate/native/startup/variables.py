@@ -48,7 +48,9 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     assert path is not None  # noqa: S101 - the caller asked for this
     files = Remembered(open_files(path))
     seen = Seen.at(path, files)
-    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator, files=files)
+    checkpoint = SparkCheckpoint(
+        seen.checkpoint, operator=settings.operator, paged=False, files=files
+    )
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)

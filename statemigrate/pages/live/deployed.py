@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment import Settings, StorePlan
+from statemigrate.errors import StartupError
 from statemigrate.logbook.noting import Note
 from statemigrate.logbook.standing import Facts, Standing
 from statemigrate.native.live.counts import MigrationCounts
@@ -25,6 +26,7 @@ class PagedDeployment:
 
     ``key`` is the type of the grouping key, whose columns are at ``key_columns`` in the stream, and
     ``record`` what is left in the checkpoint when the query starts, ``note`` what the log is told.
+    ``before`` names the deployment whose record was there at the check, None where there was none.
     """
 
     key: StructType
@@ -35,6 +37,7 @@ class PagedDeployment:
     seen: Seen
     record: PagesRecord
     note: Note
+    before: str | None = None
     time_mode: TimeMode = "none"
     counts: MigrationCounts | None = None
 
@@ -57,10 +60,25 @@ class PagedDeployment:
         is_mine = committed > self.seen.batch and left is not None and self._is_mine(left)
         if committed != self.seen.batch and not is_mine:
             raise self.seen.outdated(committed)
+        if left is not None and not self._is_mine(left) and left.deployment != self.before:
+            raise self._second()
         stores = {} if left is None else left.stores
         facts = {store: Standing.of_stored(each) for store, each in stores.items()}
         self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
         write_record(self.seen.files, self.record)
+
+    def _second(self) -> StartupError:
+        """Its record would replace another's, and no later start could tell the two apart."""
+        return StartupError(
+            f"another `paged` has begun with the checkpoint {self.seen.checkpoint} since this one "
+            "was called",
+            expected="one `paged` in a query, and in its checkpoint",
+            found="a second of the same query, or a start of other code",
+            next_action="give each `paged` a query and a checkpoint of its own, the second reading "
+            "what the first writes; where there is only one, call it anew right before the query "
+            "starts; nothing of this batch was written",
+            path=self.seen.checkpoint,
+        )
 
     def _is_mine(self, left: PagesRecord) -> bool:
         return left.deployment == self.seen.deployment

@@ -93,7 +93,9 @@ def checked(
     counts = MigrationCounts.of_session()
     standings = {store: Standing.of_plan(plan) for store, plan in plans.items()}
     note = Note(Stamp.of(processor), standings)
-    parts = key, key_columns, output, plans, settings, seen, record, note
+    there = left or read_record(files)
+    before = None if there is None else there.deployment
+    parts = key, key_columns, output, plans, settings, seen, record, note, before
     return PagedDeployment(*parts, time_mode, counts)
 
 

@@ -16,9 +16,10 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import read
-from statemigrate.pages.record import VARIABLE, is_paged
+from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.startup.checked import record_of, stored_in
 from statemigrate.pages.startup.held import held_in
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,7 +43,7 @@ def older(
 
     Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
     """
-    if not is_paged(checkpoint.files):
+    if not checkpoint.is_paged:
         return older_families(checkpoint, scripts, targets)
     lineages = scripts.every()
     scripts.sound(*targets)
@@ -118,6 +119,6 @@ def _unknown(lineage: Lineage, name: str) -> StartupError:
         expected=f"one of {', '.join(lineage.revisions)}",
         found=name,
         next_action="check out the scripts this checkpoint was last run with; "
-        f"`statemigrate history {lineage.store}` lists those that are here",
+        f"`statemigrate history {argument(lineage.store)}` lists those that are here",
         store=lineage.store,
     )

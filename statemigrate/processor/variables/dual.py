@@ -22,6 +22,7 @@ from statemigrate.formats import Value
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.rows.codec import RowCodec
 from statemigrate.processor.rows.intake import row_taker
+from statemigrate.shell import argument
 
 
 class GroupingKey:
@@ -211,6 +212,6 @@ def _blaming_the_processor(store: str) -> Iterator[None]:
         raise error.but(
             summary=f"The processor put into state {store} what it cannot hold: {error.summary}",
             next_action="put a value of that type, or change the state's format with a migration: "
-            f"`statemigrate new {store} -m MESSAGE`",
+            f"`statemigrate new {argument(store)} -m MESSAGE`",
             store=store,
         ) from error

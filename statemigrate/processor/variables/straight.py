@@ -36,7 +36,7 @@ class StraightState(DualValueState):
         super().__init__(access, rows, key)
         self._make_write, self._make_read = ways
         # What the target has is what `DualAccess.get` finds.
-        self._get_encoded, self._put_encoded = access.target.get_encoded, access.putting_encoded()  # type: ignore[attr-defined]
+        self._get_encoded, self._put_encoded = access.target.get_encoded, access.put_encoded  # type: ignore[attr-defined]
 
     # Made once they are needed: most partitions of a small batch have no row.
     @cached_property

@@ -14,7 +14,6 @@ from statemigrate.files.local_copies import copy_local
 
 _WHOLE = 16 << 20
 """Bytes of a file that are copied through memory; a larger one goes over a local file."""
-_LARGEST = 1 << 40
 
 
 def copy_files(
@@ -55,7 +54,7 @@ def _copy(source: Files, target: Files, name: str, new: str, size: int) -> None:
             target.put(new, source.get(name, most=_WHOLE))
         else:
             with tempfile.TemporaryDirectory(prefix="statemigrate-") as folder:
-                source.fetch(name, Path(folder, "file"), most=_LARGEST)
+                source.fetch(name, Path(folder, "file"), most=size)
                 target.put(new, Path(folder, "file"))
     except FileNotFoundError as error:
         raise _gone(f"{source.location}/{name}") from error

@@ -42,15 +42,15 @@ def needed_files(old: Files, new: Files, shape: CheckpointShape) -> Needed:
     Raises `CorruptFileError` where a file is missing, `UnsupportedError` for a source whose log
     cannot be taken back to the batch.
     """
-    logs = [f"offsets/{batch}" for batch in shape.offsets]
-    logs += [f"commits/{batch}" for batch in shape.commits]
+    logs = [f"commits/{batch}" for batch in shape.commits]
+    logs += [f"offsets/{batch}" for batch in shape.offsets]
     state = [name for each in shape.operators for name in state_files(old, shape, each)]
     described, rooted = _operator_files(old, new, shape)
     sources = source_files(
         old, new, shape.offsets[shape.batch].offsets, is_last=is_last(old, shape)
     )
     own = own_files(old, shape.batch, is_last=is_last(old, shape))
-    copied = _with_checksums(old, [*logs, *state, *described, *sources.copied, *own.copied])
+    copied = _with_checksums(old, [*state, *described, *sources.copied, *own.copied, *logs])
     return Needed(
         tuple(copied),
         {**rooted, **sources.written, **own.written},

@@ -1,13 +1,14 @@
 """A fork: a checkpoint's files as of a committed batch, copied to a new place.
 
 Nothing is decoded. Files are copied, never given a second name: a fork is a backup too, and shares
-no block of a disk with what it was made from. The new place becomes a checkpoint by its last file.
+no block of a disk with what it was made from. The new place becomes a checkpoint by its last file,
+``metadata``: until then that is one that no Spark reads.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
@@ -15,11 +16,16 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
-from statemigrate.files.places import is_within
-from statemigrate.rewrite.forking.carried_log import making
+from statemigrate.rewrite.forking.carried_log import making as making_event
 from statemigrate.rewrite.forking.copying import copy_files
 from statemigrate.rewrite.forking.files import Needed, needed_files
 from statemigrate.rewrite.forking.lost_state import check_state
+from statemigrate.rewrite.unfinished.claims import check_unclaimed
+from statemigrate.rewrite.unfinished.making import making
+from statemigrate.rewrite.unfinished.separation import check_apart
+
+OWN = "statemigrate"
+"""The folder in which the claim of a new place is."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +64,13 @@ def fork(
     that are copied and those to be copied.
 
     Raises `CheckpointError` for what is no checkpoint or not whole, `UnsupportedError` for what is
-    not known in it, and `RewriteError` where the new place is in use. ``old`` is only read.
+    not known in it, `RewriteError` where the new place is in use, and `CheckpointInUseError` where
+    another command makes a checkpoint there. ``old`` is only read.
     """
     source, target = open_files(old), open_files(new)
-    _check_places(source, target)
+    check_apart(source, target)
+    check_unclaimed(target)
+    _check_unused(target)
     directory = CheckpointDirectory(source)
     _refuse_embedded(directory)
     directory.require_query()
@@ -71,12 +80,16 @@ def fork(
     shape = describe(source, committed if at_batch is None else at_batch)
     check_state(source, shape, without_state=without_state)
     needed = needed_files(source, target, shape)
-    made = making("fork", shape.batch, source.location, needed.copied)
-    needed = replace(needed, written={**needed.written, **made})
+    note = making_event("fork", shape.batch, source.location, needed.copied)
+    needed = replace(needed, written={**needed.written, **note})
     query_id = str(uuid.uuid4()) if new_id else shape.query_id
-    total = _copied(source, target, needed, progress)
     metadata = f'{{"id":"{query_id}"}}'.encode() if new_id else source.get("metadata")
-    _publish(target, metadata)
+    with making(target, "fork") as made:
+        # Another may have made one since it was looked at.
+        _check_unused(target, {OWN})
+        made.shut()
+        total = _copied(source, target, needed, progress)
+        made.publish(metadata)
     return Fork(
         source.location,
         target.location,
@@ -101,34 +114,21 @@ def _copied(
     return total + sum(map(len, needed.written.values()))
 
 
-def _publish(target: Files, metadata: bytes) -> None:
-    try:
-        target.create("metadata", metadata)
-    except FileExistsError as error:
-        raise RewriteError(
-            f"{target.location} has become a checkpoint meanwhile",
-            expected="a place that nobody else writes to",
-            found="the file metadata",
-            next_action="end the query that was started there, and fork to another place",
-            path=target.location,
-        ) from error
-
-
-def _check_places(source: Files, target: Files) -> None:
-    found = {each.base_name for each in target.list()} - {"lost+found"}
+def _check_unused(target: Files, own: Iterable[str] = ()) -> None:
+    """Raise `RewriteError` where anything is there, but for what is ``own``."""
+    found = {each.base_name for each in target.list()} - {"lost+found", *own}
     kind = target.find()
-    inside = is_within(target.location, source.location)
-    if inside or found or (kind is not None and kind.kind != "folder"):
-        listed = ", ".join(sorted(found)[:8])
-        unfinished = bool(found) and "metadata" not in found
+    if found or (kind is not None and kind.kind != "folder"):
+        is_unfinished = bool(found) and CheckpointDirectory(target).is_unfinished
         raise RewriteError(
             f"{target.location} is in use",
-            expected="a new place, outside the old checkpoint",
-            found="a place within the old checkpoint" if inside else listed or "a file",
-            next_action="a fork that was not finished has no file metadata: remove the directory, "
-            "or name another one"
-            if unfinished
-            else "name a directory that is not there, or is empty",
+            expected="a directory that is not there, or is empty",
+            found="a checkpoint that is not finished"
+            if is_unfinished
+            else ", ".join(sorted(found)[:8]) or "a file",
+            next_action="its command has ended: remove the directory, or name another one"
+            if is_unfinished
+            else "name another directory",
             path=target.location,
         )
 

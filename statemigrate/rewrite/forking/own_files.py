@@ -9,6 +9,7 @@ from statemigrate.files import Files, parse_json
 from statemigrate.native.backfill.chunk_files import ADOPTIONS, CHUNKS, MADE
 from statemigrate.native.seen.record import RECORD, read_record, record_document
 from statemigrate.rewrite.forking.carried_log import of_later
+from statemigrate.rewrite.unfinished.claims import MAKING, MARK
 
 _OWN = "statemigrate"
 _CONTROL = f"{_OWN}/control/"
@@ -29,7 +30,9 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     Where something has happened since, the plan of a backfill and its chunks are left out, for
     which another plan is made, and so is what was noted after the batch.
     """
-    names = [each.name for each in old.list(_OWN, recursive=True)]
+    found = [each.name for each in old.list(_OWN, recursive=True)]
+    # What says how far the old one had come, as it was made, says nothing of the new one.
+    names = [name for name in found if not (name == MARK or name.startswith(f"{MAKING}/"))]
     if is_last:
         return OwnFiles(tuple(names))
     later = {name for folder in _adoptions(old, names, batch) for name in _below(names, folder)}

@@ -9,6 +9,7 @@ from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.pairing.fields import FieldChange, StructChange
 from statemigrate.rewrite.plan.pairing.places import place_name
 from statemigrate.rewrite.plan.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.windows.findings import WindowFinding
 
 
 def plan_document(plan: RewritePlan) -> dict[str, Any]:
@@ -28,6 +29,7 @@ def plan_document(plan: RewritePlan) -> dict[str, Any]:
                 "proposal": q.proposal,
                 "accept": None if q.proposal is None else q.acceptance,
                 "answer": q.answer,
+                "facts": q.facts,
             }
             for q in plan.questions
         ],
@@ -60,7 +62,17 @@ def _operator(operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
         "new": None if operator.new is None else operator.new.number,
         "families": [_family(each, operator, plan) for each in operator.families],
         "gone": list(operator.left),
+        "windows": [_window(each) for each in plan.windows if each.store in _names(operator)],
     }
+
+
+def _names(operator: OperatorPlan) -> set[str]:
+    return {each.name for each in operator.families}
+
+
+def _window(found: WindowFinding) -> dict[str, Any]:
+    """What the state has in a window column, in microseconds, and what the new code makes."""
+    return {**found.to_json(), "old_text": found.old_text, "new_text": found.new_text}
 
 
 def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
@@ -73,7 +85,28 @@ def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> di
         "change": family.change,
         "key": [each for name, part in parts for each in _of_part(part, part.key, name, plan)],
         "value": [each for name, part in parts for each in _of_part(part, part.value, name, plan)],
+        "functions": list(_functions(family)),
     }
+
+
+def _functions(family: FamilyPlan) -> Iterator[dict[str, Any]]:
+    """The aggregate functions in the order of the new code, then those that go."""
+    pairing = family.functions
+    if pairing is None:
+        return
+    for each in pairing.pairs:
+        yield {
+            "function": each.new.function.text,
+            "column": each.new.function.result,
+            "field": pairing.label(each),
+            "fields": len(each.new.function.fields),
+            "how": each.how,
+            "from": None if each.old is None else each.old.function.text,
+            "at": None if each.old is None else pairing.before[each.old.at],
+        }
+    for old in pairing.gone:
+        label = pairing.before[old.at]
+        yield {"function": old.function.text, "field": label, "how": "gone", "at": label}
 
 
 def _of_part(
@@ -105,6 +138,8 @@ def _field(family: FamilyPlan, change: FieldChange, plan: RewritePlan) -> dict[s
     name = f"{family.name}.{change.label}"
     if change.change != "new":
         found["from"] = change.source
-    elif name in plan.starts:
+    if change.rule:
+        found["rule"] = change.rule
+    if change.change == "new" and name in plan.starts:
         found["start"] = plan.starts[name]
     return found

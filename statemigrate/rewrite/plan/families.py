@@ -7,11 +7,13 @@ from typing import Literal
 
 from statemigrate.checkpoint.operators.catalogue import (
     AGGREGATION,
+    SESSION_WINDOW,
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.pages.record import PagesRecord
 from statemigrate.rewrite.plan.pairing.fields import StructChange
+from statemigrate.rewrite.plan.pairing.functions import FunctionPairing
 from statemigrate.rewrite.plan.pairing.places import (
     Place,
     families_of,
@@ -39,7 +41,8 @@ class FamilyPlan:
     rows of another family, as the length of a list is. With a ``script`` the author's functions
     say what becomes of rows, and nothing is matched. Of several families that become one each is
     one of the ``parts``, in the order in which entries are merged: what each brings is of the form
-    that the script takes, or else of the new family's.
+    that the script takes, or else of the new family's. Values that are buffers of aggregate
+    ``functions`` go by these, and not by the names of their fields.
     """
 
     name: str
@@ -54,6 +57,7 @@ class FamilyPlan:
     is_numbered: bool = False
     parts: tuple[FamilyPlan, ...] = ()
     record: PagesRecord | None = None
+    functions: FunctionPairing | None = None
 
     @property
     def sources(self) -> tuple[Place, ...]:
@@ -140,6 +144,11 @@ def places_left(
 def is_aggregation(operator: OperatorShape) -> bool:
     """Whether the values are buffers of aggregation functions."""
     return kind_of(operator.name) is AGGREGATION
+
+
+def has_functions(operator: OperatorShape) -> bool:
+    """Whether values have buffers of aggregate functions, behind nothing or behind the key."""
+    return kind_of(operator.name) in (AGGREGATION, SESSION_WINDOW)
 
 
 def _restarts(script: Scripted) -> bool:

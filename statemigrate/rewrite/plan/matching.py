@@ -7,15 +7,18 @@ from dataclasses import replace
 
 from statemigrate.checkpoint.operators.catalogue import (
     DEDUPLICATE,
+    SESSION_WINDOW,
     is_derived,
     is_timers,
     kind_of,
 )
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.operators.shown_keys import is_numbered, shown_key
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.families import FamilyPlan, state_kind
+from statemigrate.rewrite.plan.families import FamilyPlan, has_functions, state_kind
+from statemigrate.rewrite.plan.pairing.aggregates import KnownFunctions
 from statemigrate.rewrite.plan.pairing.fields import StructChange, Take, match_fields
+from statemigrate.rewrite.plan.pairing.functions import function_changes, pair_functions
 from statemigrate.rewrite.plan.pairing.joining import check_owners, takes_of_parts
 from statemigrate.rewrite.plan.pairing.places import (
     Place,
@@ -35,12 +38,14 @@ def plan_families(
     take: Mapping[str, str],
     fields: Mapping[str, Take],
     scripts: Scripts,
+    functions: KnownFunctions | None = None,
 ) -> Iterator[FamilyPlan]:
     """Each family of the new operator, with where its rows come from.
 
     ``take`` has the author's matches of families and ``fields`` those of fields, by the names of
-    new ones. Raises `RewriteError` for fields and families that do not fit, `UnsupportedError` for
-    state that cannot be rewritten yet.
+    new ones. With ``functions``, all that is known of both codes, buffers are paired by them; None
+    is of values whose fields go by their names. Raises `RewriteError` for fields and families that
+    do not fit, `UnsupportedError` for state that cannot be rewritten yet.
     """
     found = list(old_places(old, new, take))
     rekeyed = {
@@ -67,7 +72,38 @@ def plan_families(
             else:
                 script = scripts.between(place_name(old, source), name)
                 plan = FamilyPlan(name, place, source, script=script)
-                yield _of_one(old, new, plan, fields.get(name, {}))
+                own = fields.get(name, {})
+                if functions is None or script is not None or not has_functions(new):
+                    yield _of_one(old, new, plan, own)
+                else:
+                    yield _by_functions(old, new, plan, own, functions)
+
+
+def _by_functions(
+    old: OperatorShape,
+    new: OperatorShape,
+    plan: FamilyPlan,
+    take: Take,
+    functions: KnownFunctions,
+) -> FamilyPlan:
+    """The plan of buffers of aggregate functions, which are paired as these are."""
+    assert plan.old is not None, "functions are paired with old ones"  # noqa: S101
+    key = match_fields(plan.old.family.key, plan.new.family.key, take, plan.name)
+    _check_key(plan.name, key, merges_alike=False)
+    before, after = plan.old.family.content, plan.new.family.content
+    known = functions.old.get(old.number), functions.new.get(new.number)
+    kept = _before_buffers(new, plan.new.family)
+    pairing = pair_functions(before, after, known, take, plan.name, kept)
+    value = function_changes(pairing, before, after, plan.name, kept)
+    return replace(plan, key=key, value=value, functions=pairing)
+
+
+def _before_buffers(operator: OperatorShape, family: FamilyShape) -> int:
+    """How many fields are in front of the buffers: in session windows the grouping columns.
+
+    These are as many as the key has, which has the window's start in its place.
+    """
+    return len(family.key["fields"]) if kind_of(operator.name) is SESSION_WINDOW else 0
 
 
 def _rekeys(script: Scripted | None) -> bool:

@@ -13,6 +13,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.rewrite.plan.asking.ask import Asked, ask
 from statemigrate.rewrite.plan.asking.crossing import ask_crossing
 from statemigrate.rewrite.plan.asking.expiring import ask_expiry
+from statemigrate.rewrite.plan.asking.functions import ask_functions
 from statemigrate.rewrite.plan.asking.joining import ask_joining
 from statemigrate.rewrite.plan.asking.questions import Answered, Question, RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan, families_left
@@ -20,6 +21,7 @@ from statemigrate.rewrite.plan.file_ids import with_file_ids
 from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.options import RewriteOptions, new_logs
 from statemigrate.rewrite.plan.paging import Layout
+from statemigrate.rewrite.plan.pairing.aggregates import KnownFunctions
 from statemigrate.rewrite.plan.pairing.operators import match_operators, operator_name
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.refusals import (
@@ -29,6 +31,7 @@ from statemigrate.rewrite.plan.refusals import (
 )
 from statemigrate.rewrite.plan.scripts import Scripted, Scripts, as_scripted
 from statemigrate.rewrite.plan.sources import NewSources, SourcesPlan, plan_sources
+from statemigrate.rewrite.windows.findings import WindowFinding
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,9 @@ class RewritePlan:
 
     ``new`` is the shape of the new checkpoint with its logs; ``starts`` has the plain value of each
     field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not.
-    Where state goes into pages, or out of them, ``layout`` says it.
+    Where state goes into pages, or out of them, ``layout`` says it. ``windows`` has what was found
+    in the state's window columns, where the new code is known. ``asked_settings`` and
+    ``asked_watermark`` are what the logs are to have in place of what they had.
     """
 
     old: CheckpointShape
@@ -80,6 +85,9 @@ class RewritePlan:
     sources: SourcesPlan
     scripts: Scripts = field(default_factory=Scripts)
     layout: Layout | None = None
+    windows: tuple[WindowFinding, ...] = ()
+    asked_settings: Mapping[str, str] = field(default_factory=dict)
+    asked_watermark: int | None = None
 
     @property
     def changed_conf(self) -> dict[str, tuple[str | None, str]]:
@@ -129,19 +137,23 @@ class RewritePlan:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0913 - the last ones by name
     old: CheckpointShape,
     target: Sequence[OperatorShape] | None,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
     scripts: Scripts | None = None,
     sources: NewSources | None = None,
+    *,
     further: Sequence[Question] = (),
     rows: str = "old rows",
+    functions: KnownFunctions | None = None,
 ) -> RewritePlan:
     """Plan the way from ``old`` to the operators and ``sources`` of the new code.
 
     ``further`` questions are asked beside those of the plan, which calls the old state ``rows``.
+    Buffers of aggregations are paired by ``functions``; None only where fields go by their names,
+    as those of the author's own tables do, or where no code says that they change.
 
     Where none are given the new code keeps what the old did, but for what ``scripts`` change; these
     go by the names that users have for the old state.
@@ -157,7 +169,9 @@ def make_plan(
     kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
     wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)
-    operators = tuple(_operator(before, after, answers, scripts) for before, after in pairs)
+    operators = tuple(
+        _operator(before, after, answers, scripts, functions) for before, after in pairs
+    )
     asked = Asked(answers, rows)
     for question in further:
         asked.confirm(question)
@@ -172,13 +186,24 @@ def make_plan(
     new = replace(old, offsets=offsets, commits=commits, operators=wanted)
     refuse_unsupported(old, new)
     return RewritePlan(
-        old, new, operators, asked.starts, tuple(asked.open), tuple(asked.answered), read, scripts
+        old,
+        new,
+        operators,
+        asked.starts,
+        tuple(asked.open),
+        tuple(asked.answered),
+        read,
+        scripts,
+        asked_settings=options.pinned({}),
+        asked_watermark=options.watermark,
     )
 
 
 def _ask(asked: Asked, operator: OperatorPlan) -> None:
     ask(asked, operator.name, operator.old, operator.new, operator.families, operator.left)
     for family in operator.families:
+        if family.functions is not None:
+            ask_functions(asked, family)
         if family.parts and operator.old is not None:
             ask_joining(asked, family, operator.old)
     ask_crossing(asked, operator.old, operator.new, operator.families)
@@ -190,6 +215,7 @@ def _operator(
     new: OperatorShape | None,
     answers: RewriteAnswers,
     scripts: Scripts,
+    functions: KnownFunctions | None,
 ) -> OperatorPlan:
     if new is None:
         return OperatorPlan(old, None)
@@ -197,7 +223,7 @@ def _operator(
         return OperatorPlan(None, new, tuple(_empty(new)))
     refuse_timed(old, new, [n for n, _ in families_of(old) if scripts.open_of(n) is not None])
     fields = answers.take_by_store()
-    families = list(plan_families(old, new, answers.take, fields, scripts))
+    families = list(plan_families(old, new, answers.take, fields, scripts, functions))
     return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
 
 

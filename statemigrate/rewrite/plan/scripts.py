@@ -20,6 +20,7 @@ from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration.path import Path
 from statemigrate.rewrite.plan.pairing.types import is_same
+from statemigrate.shell import argument
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Scripted:
                 found=f"{struct_from_json(labelled(kept))!r}\n"
                 f"{compare(said, struct_from_json(labelled(kept)))}",
                 next_action=f"correct the script of revision {self.path.target}, write a further "
-                f"one with `statemigrate new {self.store}`, or correct the code",
+                f"one with `statemigrate new {argument(self.store)}`, or correct the code",
                 store=self.store,
             )
 

@@ -36,8 +36,11 @@ def run_probe(
     mode: str | None = None,
     conf: Mapping[str, str] | None = None,
     reference: str = "",
+    look: Callable[[StreamingQuery], None] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
+
+    The query is given to ``look`` once it has run its batch, before it is stopped.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
     is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
@@ -52,6 +55,8 @@ def run_probe(
     query = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
+        if look is not None:
+            look(query)
     finally:
         query.stop()
     return checkpoint

@@ -21,7 +21,6 @@ from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.run.keeping import Copies, kept_operators
 from statemigrate.rewrite.run.report import REPORT
 from statemigrate.rewrite.run.source_logs import kept_logs, taken_logs
-from statemigrate.rewrite.run.target import DONE, MARK
 from statemigrate.rewrite.stored.opening import stored_operator
 from statemigrate.rewrite.stored.state import StoredOperator
 
@@ -148,4 +147,4 @@ class OldCheckpoint:
 
 def _is_of_a_rewrite(name: str) -> bool:
     """Whether a file says of the old checkpoint alone how it was made, and whether to the end."""
-    return name in (REPORT, MARK, WRITTEN) or name.startswith(f"{DONE}/")
+    return name in (REPORT, WRITTEN)

@@ -5,6 +5,7 @@ The file that makes it a checkpoint is not written here.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -22,17 +23,30 @@ from statemigrate.native.spark_state.view import uri_of
 from statemigrate.rewrite.rows.arrow.structs import all_nullable
 
 
-def publish_shape(shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]) -> None:
-    """Write what the new checkpoint's ``shape`` says, and the files ``beside`` it by name."""
-    for operator in shape.operators:
-        for name, data in _operator_files(operator, uri_of(new)):
-            new.replace(name, data)
-    for name, data in beside:
+def publish_shape(
+    shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]
+) -> dict[str, str]:
+    """Write what the new checkpoint's ``shape`` says, and the files ``beside`` it by name.
+
+    Returns the SHA-256 of each by its name.
+    """
+    hashes: dict[str, str] = {}
+    for name, data in _files(shape, new, beside):
         new.replace(name, data)
+        hashes[name] = hashlib.sha256(data).hexdigest()
+    return hashes
+
+
+def _files(
+    shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]
+) -> Iterator[tuple[str, bytes]]:
+    for operator in shape.operators:
+        yield from _operator_files(operator, uri_of(new))
+    yield from beside
     for batch, commit in shape.commits.items():
-        new.replace(f"commits/{batch}", commit.data)
+        yield f"commits/{batch}", commit.data
     for batch, offsets in shape.offsets.items():
-        new.replace(f"offsets/{batch}", offsets.data)
+        yield f"offsets/{batch}", offsets.data
 
 
 def _operator_files(operator: OperatorShape, root: str) -> Iterator[tuple[str, bytes]]:

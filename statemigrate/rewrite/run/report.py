@@ -10,6 +10,9 @@ from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
 from statemigrate.files.documents.shapes import OBJECT, VERSION, Maybe, Table, check_shape
 from statemigrate.rewrite.rows.checksum import Checksum
+from statemigrate.rewrite.run.log_record import SHAPE as LOGS
+from statemigrate.rewrite.run.log_record import LogRecord
+from statemigrate.rewrite.windows.findings import WindowFinding
 
 REPORT = "statemigrate/rewrite.json"
 """Where it is, below the new checkpoint."""
@@ -40,6 +43,8 @@ _SHAPE = {
     "tables": Maybe(Table(str), missing=True),
     "scripts": Table(_SCRIPTS),
     "scripts_of_new": Maybe(Table(_SCRIPTS), missing=True),
+    "windows": Maybe([OBJECT], missing=True),
+    "logs": Maybe(LOGS, missing=True),
 }
 
 
@@ -100,6 +105,9 @@ class RewriteReport:
     ones that changed, before and after. ``tables`` has, by store, the tables that a new query was
     seeded from; it is empty for a query that goes on. ``scripts`` has what was run, by Spark's kind
     and number of the old store, ``scripts_of_new`` what was run of a new one that has another name.
+    ``functions`` has by store those of aggregations that were paired: see `functions_document`.
+    ``windows`` is what was found in window columns.
+    ``logs`` is what the new checkpoint's logs were; releases before it was kept have none.
     """
 
     old: str
@@ -114,6 +122,9 @@ class RewriteReport:
     tables: dict[str, str] = field(default_factory=dict)
     scripts: dict[str, ScriptsRun] = field(default_factory=dict)
     scripts_of_new: dict[str, ScriptsRun] = field(default_factory=dict)
+    functions: dict[str, Any] = field(default_factory=dict)
+    windows: tuple[WindowFinding, ...] = ()
+    logs: LogRecord | None = None
 
     @property
     def states(self) -> dict[str, str]:
@@ -128,6 +139,8 @@ class RewriteReport:
             "families": [family_json(each) for each in self.families],
             "gone": {name: _sum_json(each) for name, each in self.gone.items()},
             "answers": list(self.answers),
+            "windows": [each.to_json() for each in self.windows],
+            "logs": None if self.logs is None else self.logs.to_json(),
         }
 
     def write(self, files: Files) -> None:
@@ -179,6 +192,9 @@ def _report(document: dict[str, Any]) -> RewriteReport:
         document.get("tables") or {},
         _scripts(document["scripts"]),
         _scripts(document.get("scripts_of_new") or {}),
+        document.get("functions") or {},
+        tuple(WindowFinding.from_json(each) for each in document.get("windows") or ()),
+        LogRecord.from_json(logs) if (logs := document.get("logs")) else None,
     )
 
 

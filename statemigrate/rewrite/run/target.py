@@ -1,12 +1,15 @@
 """The directory of the new checkpoint while it is none yet.
 
-It says whose it is before anything else is in it, and becomes a checkpoint by its last file,
-``metadata``. What is half written belongs to one plan: the same plan goes on with it, another one
-begins anew, and a directory without the mark is nobody's to write in.
+It says whose it is before anything of it is there, and becomes a checkpoint by its last file,
+``metadata``, in whose place is one until then that no Spark reads. What is half written belongs to
+one plan: the same plan goes on with it, another one begins anew, and a directory without the mark
+is nobody's to write in.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -14,43 +17,74 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
 from statemigrate.files.documents.shapes import check_shape
-from statemigrate.files.places import is_within
 from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.rewrite.run.report import FamilyReport, family_json, read_family
+from statemigrate.rewrite.unfinished.claims import MAKING, MARK, check_unclaimed, is_claim
+from statemigrate.rewrite.unfinished.making import METADATA, Making, making
+from statemigrate.rewrite.unfinished.separation import check_apart
 
-MARK = "statemigrate/rewriting.json"
-"""Says that the directory is one plan's, and not yet a checkpoint."""
-DONE = "statemigrate/rewriting"
-"""The folder with what is finished of it."""
-_OURS = ("state", "sources", "commits", "offsets", "statemigrate")
+_FOLDERS = ("state", "sources", "commits", "offsets")
+_OWN = "statemigrate"
 _SHAPE = {"fingerprint": str, "old": str}
 
 
 @dataclass(frozen=True)
 class Target:
-    """The directory of one plan, which has a ``fingerprint``, for the checkpoint ``old``."""
+    """The directory of one plan, which has a ``fingerprint``, for the checkpoint ``old``.
+
+    ``origins`` are the files that it is made from, by what they are called; ``verb`` is the command
+    that makes it.
+    """
 
     files: Files
     fingerprint: str
     old: str
+    origins: tuple[tuple[str, Files], ...] = ()
+    verb: str = "rewrite"
 
     def check(self) -> None:
         """Raise `RewriteError` unless nothing is there but what a rewrite has begun.
 
-        Raises `CheckpointError` for a place that Spark could not read.
+        Raises `CheckpointInUseError` where another command makes a checkpoint there, and
+        `CheckpointError` for a place that Spark could not read, or that is not there for a link.
         """
-        directory = CheckpointDirectory(self.files)
         # Spark reads back what is written.
         check_readable(self.files.location)
-        if is_within(self.files.location, self.old) and self.files.location != self.old:
-            raise RewriteError(
-                f"{self.files.location} is within the old checkpoint",
-                expected="a place outside of it, since the old checkpoint is only read",
-                found=f"a place below {self.old}",
-                next_action="name another directory",
-                path=self.files.location,
-            )
-        if directory.has("metadata"):
+        for what, origin in self.origins:
+            check_apart(origin, self.files, what)
+        check_unclaimed(self.files)
+        self._check_contents()
+
+    @contextmanager
+    def begun(self) -> Iterator[Begun]:
+        """Begin it, or go on with what this plan has begun, for the length of the block.
+
+        Raises as `check`.
+        """
+        self.check()
+        with making(self.files, self.verb) as made:
+            # Another may have made one since it was looked at.
+            self._check_contents()
+            made.shut()
+            mark = {"fingerprint": self.fingerprint, "old": self.old}
+            if self._mark() != mark:
+                self._clear()
+                self.files.replace(MARK, sealed(mark))
+            yield Begun(made)
+
+    def _clear(self) -> None:
+        own = [each.name for each in self.files.list(_OWN, recursive=True)]
+        # What says that state is finished goes before the state, and the mark of another plan stays
+        # until this plan's takes its place: without one what is left would be nobody's.
+        self.files.delete([name for name in own if not is_claim(name) and name != MARK])
+        for folder in _FOLDERS:
+            self.files.delete_folder(folder)
+
+    def _check_contents(self) -> None:
+        directory = CheckpointDirectory(self.files)
+        names = directory.entries() or set()
+        is_unfinished = directory.is_unfinished
+        if METADATA in names and not is_unfinished:
             raise RewriteError(
                 f"{self.files.location} is a checkpoint already",
                 expected="a directory that is not there yet",
@@ -58,21 +92,56 @@ class Target:
                 next_action="name another directory; `statemigrate verify` tells what is in it",
                 path=self.files.location,
             )
-        if not directory.is_unused() or (self._mark() is None and directory.has("statemigrate")):
-            self._check_marked(directory)
+        ours = {_OWN, *_FOLDERS} if self._mark() is not None else self._claimed()
+        foreign = sorted(
+            name for name in names - ours - {METADATA, "lost+found"} if not name.startswith(".")
+        )
+        if foreign:
+            raise RewriteError(
+                f"{self.files.location} has other things in it",
+                expected="a directory that is not there yet, or what a rewrite has begun there",
+                found=", ".join(foreign)[:200],
+                next_action="name another directory",
+                path=self.files.location,
+            )
 
-    def begin(self) -> None:
-        """Make it this plan's, empty unless this plan has begun it."""
-        self.check()
-        if self._mark() != {"fingerprint": self.fingerprint, "old": self.old}:
-            for folder in _OURS:
-                self.files.delete_folder(folder)
-            mark = {"fingerprint": self.fingerprint, "old": self.old}
-            self.files.replace(MARK, sealed(mark))
+    def _claimed(self) -> set[str]:
+        """The folder of statemigrate's own where it has claims of the directory and no more.
+
+        A command that was killed leaves the file that it was writing, under a hidden name.
+        """
+        own = self.files.list(_OWN, recursive=True)
+        is_begun = all(is_claim(each.name) or each.base_name.startswith(".") for each in own)
+        return {_OWN} if is_begun else set()
+
+    def _mark(self) -> dict[str, str] | None:
+        place = f"{self.files.location}/{MARK}"
+        try:
+            document = unsealed(self.files.get(MARK), place)
+        except FileNotFoundError:
+            return None
+        understood(place, "whose the directory is", lambda: check_shape(document, _SHAPE))
+        return document
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The new checkpoint of a plan that this process makes."""
+
+    made: Making
+
+    @property
+    def files(self) -> Files:
+        """What is there so far."""
+        return self.made.files
+
+    def require_own(self) -> None:
+        """Raise `CheckpointInUseError` where another command has taken it over."""
+        self.made.claim.require_own()
 
     def finished(self, operator: int) -> tuple[FamilyReport, ...] | None:
         """What was written of an operator before this plan was interrupted; None if not all."""
-        place = f"{DONE}/{operator}.json"
+        place = f"{MAKING}/{operator}.json"
         try:
             document = unsealed(self.files.get(place), f"{self.files.location}/{place}")
         except FileNotFoundError:
@@ -84,31 +153,9 @@ class Target:
     def finish(self, operator: int, families: tuple[FamilyReport, ...]) -> None:
         """Note that an operator's files are all there."""
         document = {"families": [family_json(each) for each in families]}
-        self.files.replace(f"{DONE}/{operator}.json", sealed(document))
+        self.files.replace(f"{MAKING}/{operator}.json", sealed(document))
 
     def publish(self, metadata: bytes) -> None:
-        """Make it a checkpoint."""
-        self.files.put("metadata", metadata)
-        self.files.delete_folder(DONE)
+        """Make it a checkpoint. Raises as `Making.publish`."""
+        self.made.publish(metadata)
         self.files.delete([MARK])
-
-    def _mark(self) -> dict[str, str] | None:
-        place = f"{self.files.location}/{MARK}"
-        try:
-            document = unsealed(self.files.get(MARK), place)
-        except FileNotFoundError:
-            return None
-        understood(place, "whose the directory is", lambda: check_shape(document, _SHAPE))
-        return document
-
-    def _check_marked(self, directory: CheckpointDirectory) -> None:
-        found = directory.entries() or set()
-        foreign = sorted(name for name in found - set(_OURS) if not name.startswith("."))
-        if self._mark() is None or foreign:
-            raise RewriteError(
-                f"{self.files.location} has other things in it",
-                expected="a directory that is not there yet, or what a rewrite has begun there",
-                found=", ".join(foreign or sorted(found))[:200],
-                next_action="name another directory",
-                path=self.files.location,
-            )

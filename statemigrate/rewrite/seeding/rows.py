@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.checkpoint.operators.shapes import EXPIRATION, OperatorShape
 from statemigrate.errors import RewriteError, shown
+from statemigrate.formats.struct.words import quoted
 from statemigrate.rewrite.plan.asking.starting import is_never_null
 from statemigrate.rewrite.plan.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.plan.pairing.places import Place
@@ -84,8 +85,8 @@ def _entries(seed: Seed) -> DataFrame:
 
     rows = seed.frame
     if seed.elements:
-        rows = rows.where(F.size(seed.elements) > 0)
-        value = F.col(seed.elements)
+        value = F.col(quoted(seed.elements))
+        rows = rows.where(F.size(value) > 0)
     else:
         value = struct_of(seed.value)
     at = moment_of(*seed.moment) if seed.moment else F.lit(None).cast("long")

@@ -98,7 +98,7 @@ class StoredOperator:
             for keys, values in _tables(files, version, b"")
         )
         changes = chain(puts, read_changes(files, version, self.conf))
-        return fold_state(files, version, changes, self.conf)
+        return fold_state(changes, self.conf)
 
 
 def _tables(files: LocalFiles, version: StoreVersion, prefix: bytes) -> Iterator[tuple[Rows, Rows]]:

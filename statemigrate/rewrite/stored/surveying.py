@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.escaped_text import visible
 from statemigrate.rewrite.plan.pairing.places import Place
 from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.checksums import hashes_of
@@ -65,7 +67,8 @@ class _Looking:
             expected = partitions_of(self.operator, self.place, keys)
             wrong = np.flatnonzero(expected != partition)
             if wrong.size and not count:
-                text = json.dumps(keys[int(wrong[0])].as_py(), default=str, ensure_ascii=False)
+                (key,) = plain_values(keys.slice(int(wrong[0]), 1))
+                text = json.dumps(visible(key), default=str, ensure_ascii=False)
                 example = text, int(expected[wrong[0]])
             count += wrong.size
         return dict(zip(_NAMES, (partition, total.count, total.text, count, *example), strict=True))

@@ -18,6 +18,7 @@ from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
 from statemigrate.rewrite.plan.paging import paged_families
+from statemigrate.rewrite.plan.pairing.fields import match_fields
 from statemigrate.rewrite.plan.pairing.places import families_of
 from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.rows.changing import Changes
@@ -27,8 +28,9 @@ from statemigrate.rewrite.rows.columns import partition_of
 from statemigrate.rewrite.rows.reading import RowReader
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
+from statemigrate.rewrite.verifying.functions import rows_by_functions
+from statemigrate.rewrite.verifying.loading import LoadedState
 from statemigrate.rewrite.verifying.scripts import ScriptsAgain
-from statemigrate.state.telling import told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +42,7 @@ Pair = tuple[OperatorShape, OperatorShape, list[FamilyReport]]
 class Derivation:
     """Makes the rows again that a ``report`` says were written, from the rows of ``reader``.
 
+    ``state`` is where these rows are read.
     ``pages`` is the record of those that the rewrite made, None where it made none.
     """
 
@@ -48,6 +51,7 @@ class Derivation:
     after: CheckpointShape
     reader: RowReader
     scripts: ScriptsAgain
+    state: LoadedState
     pages: PagesRecord | None = None
 
     def found(self) -> Iterator[Found]:
@@ -104,14 +108,34 @@ class Derivation:
 
     def _plans(self, old: OperatorShape, new: OperatorShape, scripts: Scripts) -> list[FamilyPlan]:
         if self.pages is None or VARIABLE not in user_stores(new):
-            return list(plan_families(old, new, self.report.states, self._takes, scripts))
+            paired = list(self._by_functions(old, new))
+            return paired or list(plan_families(old, new, self.report.states, self._takes, scripts))
         kept = tuple(plan_families(old, old, {}, {}, Scripts()))
         return list(paged_families(kept, new, self.pages))
 
+    def _by_functions(self, old: OperatorShape, new: OperatorShape) -> Iterator[FamilyPlan]:
+        """The families whose functions the report has: only their keys are matched here."""
+        for name, place in families_of(new):
+            if name in self.report.functions:
+                source = dict(families_of(old))[self._family(name).source]
+                take = self._takes.get(name, {})
+                key = match_fields(source.family.key, place.family.key, take, name)
+                yield FamilyPlan(name, place, source, key)
+
+    def _family(self, name: str) -> FamilyReport:
+        return next(each for each in self.report.families if each.name == name)
+
+    def _made(self, changes: Changes, plan: FamilyPlan) -> DataFrame:
+        document = self.report.functions.get(plan.name)
+        if document is None or plan.old is None:
+            return changes.rows(plan)
+        rows = self.reader.rows(changes.old, plan.old)
+        return rows_by_functions(rows, plan, document, self.report.answers)
+
     def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
         try:
-            with told():
-                made = _summed(changes.rows(plan), changes.new, plan)
+            with self.state.loading(changes.old):
+                made = _summed(self._made(changes, plan), changes.new, plan)
         except StatemigrateError as error:
             return self._failed(family.name, error)
         written = {number: each for number, each in family.written.items() if each.count}

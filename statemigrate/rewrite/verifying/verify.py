@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.errors import RewriteError
+from statemigrate.errors import CheckpointError, RewriteError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
@@ -17,10 +17,13 @@ from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.rows.session import rewriting_session
 from statemigrate.rewrite.rows.surveying import Survey, survey
+from statemigrate.rewrite.rows.windows import windows_in
 from statemigrate.rewrite.run.report import FamilyReport, RewriteReport, read_report
 from statemigrate.rewrite.verifying.deriving import Derivation
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.joins import join_problems
+from statemigrate.rewrite.verifying.loading import LoadedState
+from statemigrate.rewrite.verifying.logs import compared_logs
 from statemigrate.rewrite.verifying.pages import made_pages, viewed
 from statemigrate.rewrite.verifying.scripts import scripts_again
 
@@ -60,25 +63,40 @@ def verify_files(
         raise _other_origin(old, report)
     after = describe(new, report.batch)
     reader = StateReader(new, report.batch, rewriting_session(spark, after))
+    state = LoadedState(new, after)
     if old is None:
-        return _verified(report, [*_of_new(after, reader, report), *_of_tables(report)])
+        found = [
+            *compared_logs(None, new, report),
+            *_of_new(state, reader, report),
+            *_of_tables(report),
+        ]
+        return _verified(report, found)
     before = describe(old, report.batch)
-    _check_query(before, after, report, old)
+    _check_query(before, report, old)
     old_reader = StateReader(old, report.batch, rewriting_session(spark, before))
     scripts = scripts_again(report, before, lineages, read_record(old))
+    physical = before
     before, rows = viewed(old, new, before, old_reader, spark)
+    old_state = LoadedState(old, physical)
     found = [
-        *_compared("old", before, rows, _expected_of_old(report)),
-        *_of_new(after, reader, report),
-        *Derivation(report, before, after, rows, scripts, made_pages(new)).found(),
+        *compared_logs(old, new, report),
+        *_compared("old", before, rows, _expected_of_old(report), old_state),
+        *_of_new(state, reader, report),
+        *Derivation(report, before, after, rows, scripts, old_state, made_pages(new)).found(),
     ]
     return _verified(report, found)
 
 
-def _of_new(shape: CheckpointShape, reader: StateReader, report: RewriteReport) -> Iterator[Found]:
-    yield from _compared("new", shape, reader, _expected_of_new(report))
+def _of_new(state: LoadedState, reader: StateReader, report: RewriteReport) -> Iterator[Found]:
+    yield from _compared("new", state.shape, reader, _expected_of_new(report), state)
     yield from _accounted(report)
-    yield from _of_joins(shape, reader)
+    yield from _of_joins(state, reader)
+    for finding, others in windows_in(state.shape.operators, reader, report.windows):
+        yield Found.of(
+            f"{finding.store}.{finding.column}: {finding.new_text}, and {others:,} that are others"
+            + (", as was accepted" if others and others == finding.left else ""),
+            is_fine=others == finding.left,
+        )
 
 
 def _verified(report: RewriteReport, found: Sequence[Found]) -> Verified:
@@ -106,21 +124,25 @@ def _other_origin(old: Files | None, report: RewriteReport) -> RewriteError:
     )
 
 
-def _of_joins(shape: CheckpointShape, reader: StateReader) -> Iterator[Found]:
-    for operator in shape.operators:
-        for text, is_fine in join_problems(operator, reader):
+def _of_joins(state: LoadedState, reader: StateReader) -> Iterator[Found]:
+    for operator in state.shape.operators:
+        try:
+            with state.loading(operator):
+                found = list(join_problems(operator, reader))
+        except CheckpointError as error:
+            yield Found(f"join-{operator.number}: {error.summary}: {error.found}", "problem")
+            continue
+        for text, is_fine in found:
             yield Found.of(text, is_fine=is_fine)
 
 
-def _check_query(
-    before: CheckpointShape, after: CheckpointShape, report: RewriteReport, old: Files
-) -> None:
-    ids = {before.query_id, after.query_id, report.query}
-    if len(ids) > 1:
+def _check_query(before: CheckpointShape, report: RewriteReport, old: Files) -> None:
+    """Whether the old checkpoint is the one; the new one's id is compared with its file."""
+    if before.query_id != report.query:
         raise RewriteError(
             f"{old.location} is not what the new checkpoint was made from",
             expected=f"query {report.query}, as in {report.old}",
-            found=f"query {before.query_id}, and {after.query_id} in the new checkpoint",
+            found=f"query {before.query_id}",
             next_action="name the old checkpoint first, then the new one",
         )
 
@@ -135,7 +157,11 @@ def _expected_of_new(report: RewriteReport) -> dict[str, Checksum]:
 
 
 def _compared(
-    which: str, shape: CheckpointShape, reader: RowReader, expected: dict[str, Checksum]
+    which: str,
+    shape: CheckpointShape,
+    reader: RowReader,
+    expected: dict[str, Checksum],
+    state: LoadedState,
 ) -> Iterator[Found]:
     for operator in shape.operators:
         for name, place in families_of(operator):
@@ -144,8 +170,9 @@ def _compared(
                 yield Found(f"{which} {name}: the rewrite noted nothing of it", "problem")
                 continue
             try:
-                found = _survey(reader, operator, place, name).total
-            except RewriteError as error:
+                with state.loading(operator):
+                    found = _survey(reader, operator, place, name).total
+            except (RewriteError, CheckpointError) as error:
                 yield Found(f"{which} {name}: {error.summary}: {error.found}", "problem")
                 continue
             is_same = found == noted

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from statemigrate.formats.schema.matching import Pair
 from statemigrate.formats.schema.nodes import Record
 from statemigrate.formats.schema.resolution import matched_fields
+from statemigrate.scripts.source.identifiers import identifier
 from statemigrate.scripts.source.layout import Break, Doc, Indent, render
 
 
@@ -31,7 +32,7 @@ class Functions:
 
     def reserve(self, where: str) -> str:
         """Return a name for a private function and keep its place among the others."""
-        words = where.replace("[]", "").replace("{}", "").replace(".", "_").lower()
+        words = identifier(where.replace("[]", "").replace("{}", "").replace(".", "_"))
         stem = f"_{self.direction}_{words}"
         name, number = stem, 2
         while name in self.sources:

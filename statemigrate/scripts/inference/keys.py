@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statemigrate.formats import Format
 from statemigrate.formats.schema.nodes import Field, type_name
 from statemigrate.formats.schema.nullability import without_none
+from statemigrate.scripts.inference import questions
 from statemigrate.scripts.inference.infer import Transforms, infer_transforms
-from statemigrate.scripts.inference.questions import MARK
+from statemigrate.scripts.source.layout import Doc, render
 from statemigrate.scripts.source.literals import quoted
 
 
@@ -58,23 +59,23 @@ def _entries(old: Format, keys: KeyChange) -> Iterator[str]:
         source = "key" if field.name in before else "value" if field.name in held else ""
         known = {"key": before, "value": held, "": {}}[source].get(field.name)
         if source != "key" or known != kind:
-            yield f"        {_asked(field, source, str(known), kind)}"
+            yield f"        {render(_asked(field, source, str(known), kind), 8)}"
         yield f"        {name}: {f'{source}[{name}]' if source else 'None'},"
 
 
-def _asked(field: Field, source: str, known: str, kind: str) -> str:
+def _asked(field: Field, source: str, known: str, kind: str) -> Doc:
     if not source:
-        return f"{MARK} what is the `{field.name}` ({kind}) of an old key?"
+        return questions.new_column(field.name, kind)
     if known != kind:
-        return f"{MARK} `{field.name}` was {known} and becomes {kind}: is it the same?"
-    return f"{MARK} is the new key's `{field.name}` that of the value?"
+        return questions.column_changed(field.name, known, kind)
+    return questions.column_of_value(field.name)
 
 
 def _merge(new: Format) -> str:
     if not new.schema.fields:
         return "def merge(first: Value, second: Value) -> Value:\n    return first"
     return (
-        f"{MARK} what do two values make, whose new keys are the same?\n"
+        f"{render(questions.merged())}\n"
         "def merge(first: Value, second: Value) -> Value:\n"
         '    raise NotImplementedError("return one value in the format `new`")'
     )

@@ -6,6 +6,8 @@ from statemigrate.formats.schema.nodes import Node, type_name
 from statemigrate.scripts.source.layout import Comment, Doc, render
 
 MARK = "# QUESTION:"
+"""How each of them begins."""
+_WORD = MARK.removeprefix("# ")
 
 
 def renamed(old: str, new: str) -> Comment:
@@ -26,6 +28,26 @@ def added(name: str, filling: Doc) -> Comment:
 def removed(name: str, filling: Doc) -> Comment:
     """Ask for the value of a field that ``upgrade`` drops."""
     return _comment(f"`{name}` was removed: is {_short(filling)} right?")
+
+
+def new_column(name: str, kind: str) -> Comment:
+    """Ask for the value of a key's column that nothing old becomes."""
+    return Comment(f"{_WORD} what is the `{name}` ({kind}) of an old key?")
+
+
+def column_of_value(name: str) -> Comment:
+    """Ask whether a key's column is the value's field of that name."""
+    return Comment(f"{_WORD} is the new key's `{name}` that of the value?")
+
+
+def column_changed(name: str, old: str, new: str) -> Comment:
+    """Ask whether a key's column still means the same."""
+    return Comment(f"{_WORD} `{name}` was {old} and becomes {new}: is it the same?")
+
+
+def merged() -> Comment:
+    """Ask what two values make."""
+    return Comment(f"{_WORD} what do two values make, whose new keys are the same?")
 
 
 def lost(name: str) -> Comment:
@@ -70,4 +92,4 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _comment(question: str) -> Comment:
-    return Comment(f"{MARK} {question}", " Delete this line once it is right.")
+    return Comment(f"{_WORD} {question}", " Delete this line once it is right.")

@@ -9,6 +9,7 @@ from statemigrate.formats.schema.matching import Path
 from statemigrate.formats.schema.nodes import Node, Record
 from statemigrate.formats.schema.nullability import holds_none, with_none, without_none
 from statemigrate.scripts.source.expressions import assigned_or_empty, call, item_of
+from statemigrate.scripts.source.identifiers import identifier
 from statemigrate.scripts.source.layout import Doc
 from statemigrate.scripts.source.literals import quoted
 
@@ -48,7 +49,7 @@ class Scope:
     def _variable(self, path: Path, found: Doc) -> str:
         if path not in self._variables:
             # Linters take a name with an underscore in front for one that is never read.
-            name = path[-1].lower().lstrip("_")
+            name = identifier(path[-1]).lstrip("_")
             name = name if name.isidentifier() else f"field_{name}"
             while name in _TAKEN or keyword.iskeyword(name) or name in self._variables.values():
                 name += "_"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 
 from statemigrate.formats import Avro, Format, Struct
+from statemigrate.scripts.source.literals import block, quoted
 
 _WIDTH = 100
 
@@ -19,13 +20,17 @@ def assignment(name: str, format: Format | None) -> str:
         return f"{name}: Avro | Struct = ..."
     kind = "Avro" if isinstance(format, Avro) else "Struct"
     text = _text(format)
-    line = f"{name} = {kind}({json.dumps(text, ensure_ascii=False)})"
-    if "\n" not in text and len(line) <= _WIDTH and isinstance(format, Struct):
+    line = f"{name} = {kind}({quoted(text, readable=True)})"
+    if len(line) <= _WIDTH and isinstance(format, Struct):
         return line
-    prefix = "r" if "\\" in text else ""
-    body = text if isinstance(format, Avro) else _one_field_a_line(text)
-    exempt = "  # noqa: E501" if max(map(len, body.splitlines())) > _WIDTH else ""
-    return f'{name} = {kind}({prefix}"""\n{body}\n"""){exempt}'
+    body = text if isinstance(format, Avro) else "\n".join(f"    {f}" for f in _fields_of(text))
+    literal = block(body)
+    if literal is not None:
+        exempt = _exempt(max(map(len, body.split("\n"))))
+        return f"{name} = {kind}({literal}){exempt}"
+    # A name with what nobody sees stands in a literal of its field's own.
+    lines = [f"    {quoted(part, readable=True)}" for part in _parts(text)]
+    return "\n".join([f"{name} = {kind}(", *(f"{each}{_exempt(len(each))}" for each in lines), ")"])
 
 
 def imported_names(formats: Iterable[Format | None], *, functions: bool) -> list[str]:
@@ -43,7 +48,17 @@ def _text(format: Format) -> str:
     return json.dumps(format.avro_schema, indent=2)
 
 
-def _one_field_a_line(ddl: str) -> str:
+def _exempt(width: int) -> str:
+    return "  # noqa: E501" if width > _WIDTH else ""
+
+
+def _parts(ddl: str) -> list[str]:
+    """A text in parts that end where a field does."""
+    fields = _fields_of(ddl)
+    return [*(f"{field} " for field in fields[:-1]), fields[-1]]
+
+
+def _fields_of(ddl: str) -> list[str]:
     lines, depth, quoted = [""], 0, False
     for character in ddl:
         quoted ^= character == "`"
@@ -51,4 +66,4 @@ def _one_field_a_line(ddl: str) -> str:
         lines[-1] += character
         if character == "," and depth == 0 and not quoted:
             lines.append("")
-    return "\n".join(f"    {line.strip()}" for line in lines)
+    return [line.strip(" ") for line in lines]

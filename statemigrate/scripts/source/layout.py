@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from statemigrate.scripts.source.comments import comment
+
 STEP = 4
 _COMMENT = 100
 
@@ -25,7 +27,7 @@ class Indent:
 
 @dataclass(frozen=True)
 class Comment:
-    """A line of its own, with ``more`` at its end where there is room: no formatter folds one."""
+    """What a comment says, with ``more`` at its end where there is room: no formatter folds one."""
 
     text: str
     more: str = ""
@@ -48,7 +50,6 @@ def render(doc: Doc, margin: int = 0) -> str:
     return "".join(render(each, margin) for each in doc)
 
 
-def _comment(comment: Comment, room: int) -> str:
-    whole = comment.text + comment.more
-    text = whole if len(whole) <= room else comment.text
-    return text if len(text) <= room else f"{text[: room - 3]}..."
+def _comment(said: Comment, room: int) -> str:
+    whole = comment(said.text + said.more)
+    return whole if len(whole) <= room else comment(said.text, room)

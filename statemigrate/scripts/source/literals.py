@@ -1,4 +1,7 @@
-"""Plain values as Python source."""
+"""Plain values as Python source: the one writer of literals in generated scripts.
+
+Names and values come from checkpoints. None may end the literal that it stands in.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,33 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from statemigrate.escapes import visible_lines
 
-def quoted(text: str) -> str:
-    """Return a string literal in ASCII, with the quotes that ``ruff format`` prefers."""
-    escaped = text.encode("unicode_escape").decode("ascii")
+
+def quoted(text: str, *, readable: bool = False) -> str:
+    """Return a string literal on one line, with the quotes that ``ruff format`` prefers.
+
+    It is in ASCII; if ``readable``, letters and signs that can be seen are kept.
+    """
+    escaped = "".join(map(_readable, text)) if readable else _ascii(text)
     return _in_quotes(escaped, text.count('"') > text.count("'"))
+
+
+def block(text: str) -> str | None:
+    """Return a literal in which the lines of a text stand as they are, between blank ends.
+
+    None for a text that would then say something else, or has what nobody sees.
+    """
+    if '"""' in text or not all(each.isprintable() for each in text.split("\n")):
+        return None
+    prefix = "r" if "\\" in text else ""
+    return f'{prefix}"""\n{text}\n"""'
+
+
+def in_docstring(text: str) -> str:
+    """Return what, between three quotes, is a text in which an escape shows what nobody sees."""
+    lines = "\n".join(visible_lines(text)).replace("\\", "\\\\").replace('"""', "'''")
+    return f'{lines[:-1]}\\"' if lines.endswith('"') else lines
 
 
 def leaf_literal(value: Any) -> str:  # noqa: PLR0911  # one a kind of value
@@ -56,6 +81,15 @@ def _datetime(value: datetime) -> str:
         parts = [str(value.year), str(value.month), str(value.day), zone]
         return f"datetime({', '.join(part for part in parts if part)})"
     return f'datetime.fromisoformat("{value.isoformat()}")'
+
+
+def _ascii(text: str) -> str:
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def _readable(character: str) -> str:
+    is_kept = character.isprintable() and character != "\\"
+    return character if is_kept else _ascii(character)
 
 
 def _in_quotes(escaped: str, single: bool) -> str:

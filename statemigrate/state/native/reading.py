@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
-from statemigrate.state.native.rows import Keys, arrow_rows
+from statemigrate.state.native.rows import Keys, arrow_rows, shown_rows
 from statemigrate.state.protocol import Entry
-from statemigrate.state.telling import told
+from statemigrate.state.telling import Telling, told
 from statemigrate.state.ticks import Ticks, ticking
 from statemigrate.state.values import ALL, Document, Part, Share, Shares, Task, Tick, no_tick
 
@@ -37,7 +37,7 @@ class Reading:
         """Keys and values, of list state an element each; only keys that begin with ``key``."""
         rows = self.frame if key is None else self.frame.where(self.key_of.begins_with(key))
         with told():
-            for row in rows.toLocalIterator(prefetchPartitions=True):
+            for row in shown_rows(rows):
                 yield self.key_of(row), self.value_of(row["value"])[1]
 
     def map(self, task: Task, shares: Mapping[int, Share], tick: Tick) -> Iterator[Document]:
@@ -52,7 +52,7 @@ class Reading:
                 shares=shares,
                 ticks=ticks,
             )
-            rows = self.frame.mapInArrow(run, "document string").collect()
+            rows = self.frame.mapInArrow(Telling(run), "document string").collect()
         return (json.loads(row.document) for row in rows)
 
 

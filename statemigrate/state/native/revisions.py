@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from statemigrate.deployment import revision_in
 from statemigrate.errors import StartupError
-from statemigrate.formats import Format, compare
+from statemigrate.formats import Format
+from statemigrate.formats.comparison import differences
 from statemigrate.formats.struct.shape import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
+from statemigrate.shell import argument
 
 
 def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreRecord) -> str:
@@ -58,8 +60,9 @@ def _none(lineage: Lineage, value: Format) -> StartupError:
     return StartupError(
         f"store {lineage.store}: its state has the format, and the keys, of no revision",
         expected=f"one of {', '.join(lineage.revisions)}; the head is {head!r}",
-        found=f"{value!r}\n{compare(head, value)}",
-        next_action=f"`statemigrate history {lineage.store}` lists the scripts; write one whose "
+        found="\n".join([*differences(head, value), repr(value)]),
+        next_action=f"`statemigrate history {argument(lineage.store)}` lists the scripts; write "
+        "one whose "
         "`old` is the format that is found",
         store=lineage.store,
     )

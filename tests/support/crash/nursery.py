@@ -42,6 +42,10 @@ class Life:
     counted: int = 0
 
 
+def _further_paths() -> list[str]:
+    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+
+
 class Nursery:
     """Forks lives in a process with the given hash seed; ``modules`` are imported before."""
 
@@ -49,7 +53,7 @@ class Nursery:
         environment = {
             **os.environ,
             "PYTHONHASHSEED": str(hash_seed),
-            "PYTHONPATH": str(_TESTS),
+            "PYTHONPATH": os.pathsep.join([str(_TESTS), *_further_paths()]),
             "TZ": "UTC",
             "LD_PRELOAD": str(library()),
         }

@@ -30,7 +30,8 @@ def test_applied_and_undone(run, root):
     assert text.endswith(
         "Next: start the query with the control source as its last source (with_backfill)\n"
         "An older release, which has no control source, starts again only after "
-        f"`statemigrate adopt {root} --undo --apply`\n"
+        f"`statemigrate adopt {root} --undo --apply`; once values are migrated, after "
+        f"`statemigrate rollback {root} --to base --undo`\n"
     )
     run_batch(root, 3, *CONTROL)
     assert run("adopt", str(root), "--undo").stdout == (
@@ -70,7 +71,8 @@ def test_named_sources_need_nothing(run, root):
         (root / "offsets" / str(number)).write_text('v2\n{}\nrows:{"logOffset":1}')
     assert run("adopt", str(root), "--apply").stdout == (
         f"Nothing to do: the offset log of {root} keeps its sources by name\n"
-        "Next: start the query with the control source, or without it\n"
+        "Next: start the query with the control source; without it only while `statemigrate adopt "
+        f"{root} --undo` does not refuse that\n"
     )
 
 

@@ -49,8 +49,8 @@ def test_findings_can_be_read_by_machines(run):
             "summary": "`old` of migrations/versions/a2.py is not the `new` of "
             "migrations/versions/a1.py",
             "expected": "Struct('a BIGINT')",
-            "found": "Struct('a INT')\nneeds a transform\n"
-            "! a: BIGINT to INT; Avro has no rule from the old type to the new one",
+            "found": "a: found INT, expected BIGINT\nStruct('a INT')",
+            "differences": ["a: found INT, expected BIGINT"],
             "next": "copy `new` of revision a1 to `old` of a2; a further change needs a script of "
             "its own: `statemigrate new auctions -m MESSAGE`",
         }

@@ -87,7 +87,7 @@ def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
     assert ["gone", "cannot", "be", "read"] in rows
     head = ["base,", "head", checkpoints.REVISION]
     (shop,) = [row for row in rows if row[:3] == ["shop", "embedded", "0"]]
-    assert shop[4:] == ["s", "ago", "items", *head, "0", "-"]
+    assert shop[4:] == ["s", "ago", "items", *head, "behind", "0", "-"]
     assert "shop, items: statemigrate dry-run items" in shown
     assert "nowhere is not the checkpoint of a stateful query" in shown
     found = json.loads(run("status", "--all", "--json", code=1).stdout)

@@ -9,6 +9,7 @@ import pytest
 from support.script_files import script
 
 from statemigrate.inspect.checking.check import check
+from statemigrate.inspect.checking.report import Finding
 
 PROCESSOR = """
 from pyspark.sql.streaming import StatefulProcessor
@@ -53,12 +54,12 @@ def pipeline(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def mismatch(code: str, target: str, expected: str, found: str) -> str:
+def mismatch(code: str, target: str, *differences: str) -> str:
     return (
-        f"auctions: {code}: the code's schema is not the one of its target revision {target} "
-        f"(expected {expected}; found {found} ...); next: `statemigrate show auctions@head` shows "
-        "the format; declare it in init, or set targets to the revision the code is written for, "
-        "or run `statemigrate new auctions -m MESSAGE`"
+        f"auctions: {code}: the code's schema is not the one of its target revision {target}"
+        "; next: `statemigrate show auctions@head` shows the format; declare it in init, or set "
+        "targets to the revision the code is written for, or run "
+        "`statemigrate new auctions -m MESSAGE`" + "".join(f"\n  {each}" for each in differences)
     )
 
 
@@ -67,7 +68,7 @@ def test_code_must_declare_what_the_head_holds(folder: Path, pipeline: str) -> N
     assert check(folder, code=[new]).passed
     (finding,) = check(folder, code=[new, old]).findings
     assert (finding.kind, finding.store, finding.revision) == ("code", "auctions", "a2")
-    assert str(finding) == mismatch(old, "a2", "struct<a:bigint,b:int>", "struct<a:bigint>")
+    assert str(finding) == mismatch(old, "a2", "b: missing, expected INT")
 
 
 def test_a_target_is_what_the_code_is_compared_with(folder: Path, pipeline: str) -> None:
@@ -75,7 +76,40 @@ def test_a_target_is_what_the_code_is_compared_with(folder: Path, pipeline: str)
     targets = {"auctions": "head-1"}
     assert check(folder, code=[old], targets=targets).passed
     (finding,) = check(folder, code=[old, new], targets=targets).findings
-    assert str(finding) == mismatch(new, "a1", "struct<a:bigint>", "struct<a:bigint,b:int>")
+    assert str(finding) == mismatch(new, "a1", "b: found INT, expected no such field")
+
+
+WIDE = ", ".join(f"field_number_{n} BIGINT" for n in range(40))
+
+
+def test_of_wide_structs_each_field_that_differs_has_a_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target = f"{WIDE}, sums STRUCT<n: BIGINT, total: BIGINT>, last STRING NOT NULL, gone INT"
+    declared = f"{WIDE}, sums STRUCT<n: BIGINT, total: INT>, last STRING, come DATE"
+    script(Path("m"), "a1", new=f"Struct({target!r})", upgrade="return value")
+    (tmp_path / "wide_code.py").write_text(PROCESSOR.format(name="Wide", schema=declared))
+    (finding,) = check(Path("m"), code=["wide_code:Wide"], made_up=False).findings
+    assert set(finding.differences) == {
+        "sums.total: found INT, expected BIGINT",
+        "gone: missing, expected INT",
+        "come: found DATE, expected no such field",
+    }
+    line, *differences = str(finding).split("\n")
+    assert [each.strip() for each in differences] == list(finding.differences)
+    assert "field_number" not in str(finding)
+    assert max(map(len, differences)) < 80
+    assert finding.to_json()["differences"] == list(finding.differences)
+    assert line.startswith("auctions: wide_code:Wide: the code's schema is not the one of")
+
+
+def test_texts_that_differ_late_are_shown_from_there():
+    same = "x" * 300
+    told = str(Finding("script", "two texts", "correct it", f"{same}one", f"{same}two"))
+    assert "one" in told
+    assert "two; next" in told.replace("two texts", "").replace(")", "")
+    assert len(told) < 250
+    short = str(Finding("script", "two texts", "correct it", "abc", "abd"))
+    assert short == "two texts (expected abc; found abd); next: correct it"
 
 
 def test_a_target_must_be_a_revision_of_a_store_with_scripts(folder: Path, pipeline: str) -> None:

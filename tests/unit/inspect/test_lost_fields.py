@@ -26,18 +26,18 @@ def step(function: Transform, new: str, drops: tuple[str, ...] = ()) -> Step:
 
 def tried(old: str, steps: Sequence[Step], values: Sequence[Any], cut: int = 0) -> FamilyTrial:
     """A dry run of the values, in two partitions if there is a ``cut``."""
-    total = Findings()
+    total, written = Findings(), Struct(old)
     for part in (values[:cut], values[cut:]) if cut else (values,):
         trial = Trial(
-            Struct(old),
+            written,
             steps[-1].format,
             Path("base", "r1", tuple(steps)),
             None,
             lambda key: (key,),
         )
         for number, value in enumerate(part):
-            data = Struct(old).encode(value)
-            trial.run(number, data, Struct(old).decode(data))
+            data = written.encode(value)
+            trial.run(number, data, written.decode(data))
         found = json.loads(json.dumps(trial.finished(len(part)).to_json()))
         total.add(Findings.from_json(found))
     return total.described("s", "base", reversible=False, steps=steps)
@@ -128,21 +128,12 @@ def test_what_had_no_value_is_not_lost() -> None:
     assert lost("a INT, b INT", "a INT, b INT", lambda v: v, keeps) == []
 
 
-def test_one_value_of_many_is_enough_to_be_kept_and_one_to_be_lost() -> None:
+def test_one_value_of_many_is_enough_to_be_lost() -> None:
     values = [{"a": number, "b": 5 if number == 777 else None} for number in range(1000)]
     drops_all = [step(lambda v: {"a": v["a"], "b": None}, "a INT, b INT")]
     assert [each.field for each in tried("a INT, b INT", drops_all, values).lost] == ["b"]
     removes = [step(lambda v: {"a": v["a"]}, "a INT")]
     assert [each.field for each in tried("a INT, b INT", removes, values).lost] == ["b"]
-    assert (
-        lost(
-            "a INT",
-            "a INT",
-            lambda v: {"a": 3 if v["a"] == 777 else None},
-            *({"a": number} for number in range(1000)),
-        )
-        == []
-    )
 
 
 def test_what_changes_by_itself_is_no_sign_that_a_field_is_used() -> None:

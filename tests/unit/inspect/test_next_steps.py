@@ -55,8 +55,18 @@ def test_the_embedded_engine_goes_on_by_itself(root: str) -> None:
     )
 
 
+def test_the_way_back_is_not_planned_towards_the_head(root: str) -> None:
+    newer = FamilyStatus("auctions@r1", "r1", 3, {0: 3}, None)
+    back = StoreStatus("auctions", "value", "base", "r1", 5, (newer,), "", goes_back=True)
+    text = f"statemigrate rollback {root} --to auctions=base says how the values go back"
+    assert next_step(back, "embedded", root) == text
+    assert next_step(back, "native", root) == (
+        f"{text}; until then code without migrated would forget them"
+    )
+
+
 def test_what_is_deployed_without_a_mark_is_told_to_have_one(root: str) -> None:
-    behind = StoreStatus("auctions", "value", "base", "r1", 5, (), "")
+    behind = StoreStatus("auctions", "value", "base", "r1", 5, (), "", wanted="r1")
     assert next_step(behind, "native", root) == (
         f"statemigrate dry-run auctions --checkpoint {root}, then deploy the code for r1, with "
         "@migrated on it"
@@ -80,7 +90,9 @@ def test_broken_scripts_come_first(root: str) -> None:
 
 
 def test_what_only_a_rewrite_migrates_is_rewritten(root: str) -> None:
-    behind = StoreStatus("aggregation-0", "value", "base", "r1", 5, (), "", rewrites=True)
+    behind = StoreStatus(
+        "aggregation-0", "value", "base", "r1", 5, (), "", rewrites=True, wanted="r1"
+    )
     assert next_step(behind, "native", root) == (
         f"statemigrate dry-run aggregation-0 --checkpoint {root}, then stop the query and "
         f"statemigrate rewrite {root} NEW"

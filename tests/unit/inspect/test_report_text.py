@@ -1,6 +1,7 @@
 import pytest
 
-from statemigrate.inspect.report.text import counted, duration, size, visible, visible_lines
+from statemigrate.escapes import visible, visible_lines
+from statemigrate.inspect.report.text import counted, duration, size
 
 
 @pytest.mark.parametrize(

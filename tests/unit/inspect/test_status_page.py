@@ -101,7 +101,8 @@ def test_the_verb_writes_it_beside_what_it_prints(tmp_path, monkeypatch):
         assert sorted(path.name for path in tmp_path.glob("*.html*")) == ["page.html"]
         return Page((tmp_path / "page.html").read_text()).text
 
-    assert "Nothing is left." in run("shop", code=0)
+    assert "Behind its scripts: the newest are not deployed." in run("shop", code=0)
+    assert "Nothing is left. Every value" in run("shop", "--target", "items=base", code=0)
     assert "gone nowhere is not the checkpoint" in run("--all", code=1)
     assert "no store" not in run("shop", "--json", code=0)
     refused = CliRunner().invoke(main, ["status", "shop", "--html", "no/where.html"])

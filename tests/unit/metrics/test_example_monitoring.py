@@ -27,6 +27,7 @@ from statemigrate.metrics.instruments import (
     EmbeddedInstruments,
     NativeInstruments,
     SourceInstruments,
+    StatusInstruments,
 )
 
 README = (EXAMPLE / "README.md").read_text()
@@ -36,6 +37,7 @@ WANTED = {
     "StatemigrateQuarantineGrows",
     "StatemigrateLagGrows",
     "StatemigrateNotRetired",
+    "StatemigrateBehind",
     "StatemigrateCommitTooOld",
 }
 
@@ -44,7 +46,8 @@ def test_all_metrics_are_instruments_of_the_package():
     """Whether a run exports them, with these labels, the tests of running queries ask."""
     scraped = Scraped()
     meter = MeterProvider([scraped.reader]).get_meter("statemigrate")
-    for instruments in (EmbeddedInstruments, NativeInstruments, SourceInstruments):
+    kinds = (EmbeddedInstruments, NativeInstruments, SourceInstruments, StatusInstruments)
+    for instruments in kinds:
         for each in vars(instruments(meter)).values():
             for record in ("add", "set", "record"):
                 getattr(each, record, lambda _: None)(1)

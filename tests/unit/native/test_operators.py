@@ -1,12 +1,14 @@
 """Which stateful operator of a query is meant."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 
 from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.native.spark_state.operators import FUNCTION, check_names, only, operators_in
+from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 
 def row(number, name, *variables):
@@ -38,6 +40,35 @@ def test_two_are_named_with_their_variables_and_one_is_chosen_by_number():
     assert "--operator 1 or 2" in caught.value.next_action
     assert caught.value.data["operators"] == [1, 2]
     assert chosen([NAMES, DEDUPE, TOTALS], 2).id == 2
+
+
+PAGED = row(3, "transformWithStateInPySparkExec", "statemigrate_pages", "statemigrate_large")
+
+
+def reader(monkeypatch, rows, **parts):
+    """A reader of a checkpoint whose metadata have these rows."""
+    monkeypatch.setattr("statemigrate.native.spark_state.reader.entries_at", lambda *_: rows)
+    return SparkCheckpoint("/c", Mock(), batch=0, files=Mock(), **parts)
+
+
+@pytest.mark.parametrize("rows", [[TOTALS, PAGED], [PAGED, DEDUPE, NAMES, TOTALS], [PAGED]])
+def test_pages_are_found_by_their_variable_whatever_runs_beside_them(monkeypatch, rows):
+    found = reader(monkeypatch, rows)
+    assert (found.processor().id, found.is_paged) == (3, True)
+
+
+def test_code_that_keeps_no_pages_never_means_the_operator_that_does(monkeypatch):
+    found = reader(monkeypatch, [PAGED, TOTALS], paged=False)
+    assert (found.processor().id, found.is_paged) == (1, False)
+    by_number = reader(monkeypatch, [PAGED, TOTALS], operator=1)
+    assert (by_number.processor().id, by_number.is_paged) == (1, False)
+
+
+def test_two_operators_with_pages_are_named(monkeypatch):
+    other = row(4, "transformWithStateInPySparkExec", "statemigrate_pages")
+    with pytest.raises(CheckpointError) as caught:
+        reader(monkeypatch, [PAGED, other, TOTALS]).processor()
+    assert caught.value.data["operators"] == [3, 4]
 
 
 @pytest.mark.parametrize("number", [0, 7])

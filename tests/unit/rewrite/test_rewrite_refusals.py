@@ -92,10 +92,11 @@ def test_a_checkpoint_in_which_no_state_is_seen_is_asked_about():
 
 
 def test_a_place_within_the_old_checkpoint_is_refused(tmp_path):
-    target = Target(LocalFiles(tmp_path / "old" / "new"), "", str(tmp_path / "old"))
+    origins = (("the old checkpoint", LocalFiles(tmp_path / "old")),)
+    target = Target(LocalFiles(tmp_path / "old" / "new"), "", str(tmp_path / "old"), origins)
     with pytest.raises(RewriteError, match="is within the old checkpoint"):
         target.check()
-    Target(LocalFiles(tmp_path / "old-2"), "", str(tmp_path / "old")).check()
+    Target(LocalFiles(tmp_path / "old-2"), "", str(tmp_path / "old"), origins).check()
 
 
 @pytest.mark.parametrize("name", ["n w", "new#1", "new%20", "new[1]"])

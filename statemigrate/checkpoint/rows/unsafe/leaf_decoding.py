@@ -11,7 +11,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, within
 from statemigrate.checkpoint.rows.copying import copy_ranges
 from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Mask
-from statemigrate.checkpoint.rows.unsafe.types import LARGEST_IN_SLOT, Blob, Decimal, Field, Number
+from statemigrate.checkpoint.rows.unsafe.types import LARGEST_IN_SLOT, Decimal, Field, Number
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
 _DECIMAL = 16
@@ -81,9 +81,10 @@ def blobs(field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: M
 def checked(field: Field, array: pa.Array) -> pa.Array:
     """The array, if its values are such as its type allows; otherwise `CorruptFileError`.
 
-    Text has to be UTF-8, a decimal to have no more digits than its type, a time to be within a day.
+    A decimal has to have no more digits than its type, a time to be within a day. Text may be any
+    bytes: Spark takes what ``CAST(binary AS STRING)`` gives as it is.
     """
-    if not isinstance(field.type, Blob | Decimal) and not pa.types.is_time(array.type):
+    if not isinstance(field.type, Decimal) and not pa.types.is_time(array.type):
         return array
     try:
         array.validate(full=True)

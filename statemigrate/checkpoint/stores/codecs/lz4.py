@@ -8,9 +8,8 @@ content. An empty block ends a stream; another stream may follow.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -27,7 +26,8 @@ _LEVEL = 5
 """How the block size is noted: 2 to the power of 10 and this."""
 _SEED = 0x9747B28C
 _MASK = 0x0FFFFFFF
-_AT_ONCE = PIECE // _BLOCK
+_MOST = 255
+"""Bytes of content that a byte in the file makes at best: one more of a match's length."""
 _LARGEST = 1 << 25
 """The largest block that can be noted."""
 
@@ -53,8 +53,7 @@ class _Block:
 
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The content of all blocks. Raises ValueError for what is damaged or ends too early."""
-    waiting = _blocks(source)
-    while blocks := list(islice(waiting, _AT_ONCE)):
+    for blocks in _pieces(_blocks(source)):
         contents = [block.content for block in blocks]
         found = [checksum & _MASK for checksum in xxhash32(contents, _SEED)]
         if found != [block.checksum for block in blocks] or any(
@@ -96,6 +95,20 @@ class Writer:
             self._sink.write(_HEADER.pack(_MAGIC, method | _LEVEL, *sizes) + body)
 
 
+def _pieces(blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
+    """Blocks whose content is handled at once: as many as make a piece, and one at least."""
+    found: list[_Block] = []
+    size = 0
+    for block in blocks:
+        if found and size + block.size > PIECE:
+            yield found
+            found, size = [], 0
+        found.append(block)
+        size += block.size
+    if found:
+        yield found
+
+
 def _blocks(source: BinaryIO) -> Iterator[_Block]:
     is_ended = False
     while header := up_to(source, _HEADER.size):
@@ -106,6 +119,8 @@ def _blocks(source: BinaryIO) -> Iterator[_Block]:
         known = magic == _MAGIC and method in (_PLAIN, _COMPRESSED)
         if not known or size > largest or length > 2 * largest:
             raise ValueError("no block of LZ4Block")
+        if size > _MOST * length:
+            raise ValueError(f"a block of LZ4 of {size:,} bytes made of {length:,}")
         is_ended = size == 0
         if not is_ended:
             yield _Block(method, size, checksum, exactly(source, length))

@@ -32,14 +32,10 @@ def long_rest(data: bytes, p: int, first: int) -> tuple[int, int]:
         shift += 7
 
 
-def _number(raw: int) -> int:
-    return (raw >> 1) ^ -(raw & 1)
-
-
 KNOWN: dict[str, Any] = {
     "long_rest": long_rest,
-    # Numbers of at most two bytes are looked up, and lengths of one; none is below zero.
-    "numbers": tuple(map(_number, range(1 << 14))),
+    # Numbers and lengths of one byte are looked up; no length is below zero.
+    "numbers": tuple((raw >> 1) ^ -(raw & 1) for raw in range(1 << 7)),
     "sizes": tuple(None if raw & 1 else raw >> 1 for raw in range(1 << 7)),
 }
 """Names that the lines use."""
@@ -49,22 +45,22 @@ def read_raw(source: Source, target: str) -> None:
     """A number as it is written, still in zigzag, into ``target``."""
     source.line(f"{target} = data[p]; p += 1")
     with source.block(f"if {target} > 127:"):
-        _read_rest(source, target, f"{target} += (s << 7) - 128")
+        _read_rest(source, target)
 
 
-def _read_rest(source: Source, target: str, second: str, rest: str = "") -> None:
-    """The bytes behind the first one: ``second`` where there is one, ``rest`` after more."""
+def _read_rest(source: Source, target: str) -> None:
+    """The bytes behind the first one of a number, which is in ``target``."""
     source.line("s = data[p]")
-    source.line(f"if s < 128: {second}; p += 1")
-    source.line(f"else: {target}, p = long_rest(data, p, {target}){rest}")
+    source.line(f"if s < 128: {target} += (s << 7) - 128; p += 1")
+    source.line(f"else: {target}, p = long_rest(data, p, {target})")
 
 
 def _read_number(source: Source, target: str) -> None:
     source.line(f"{target} = data[p]; p += 1")
     source.line(f"if {target} < 128: {target} = numbers[{target}]")
     with source.block("else:"):
-        second = f"{target} = numbers[{target} + (s << 7) - 128]"
-        _read_rest(source, target, second, f"; {target} = ({target} >> 1) ^ -({target} & 1)")
+        _read_rest(source, target)
+        source.line(f"{target} = ({target} >> 1) ^ -({target} & 1)")
 
 
 def _read_end(source: Source) -> str:
@@ -73,7 +69,7 @@ def _read_end(source: Source) -> str:
     source.line(f"{end} = data[p]; p += 1")
     source.line(f"if {end} < 128: {end} = p + sizes[{end}]")
     with source.block("else:"):
-        _read_rest(source, end, f"{end} += (s << 7) - 128")
+        _read_rest(source, end)
         source.line(f"if {end} & 1: raise ValueError")
         source.line(f"{end} = p + ({end} >> 1)")
     return end

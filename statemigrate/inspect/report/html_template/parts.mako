@@ -72,7 +72,7 @@ ${drawn(bar)}
 % for failure, bar in zip(failures, bars):
 <div class="row cause">
 <span class="label" aria-hidden="true">\
-% for number, line in enumerate(text.visible_lines(failure.cause)):
+% for number, line in enumerate(visible_lines(failure.cause)):
 % if number:
 <br>\
 % endif
@@ -175,7 +175,7 @@ ${side("After", each.after)}
 <%def name="side(title, shown)">
 <figure><figcaption>${title}</figcaption>
 <code class="value" dir="ltr">\
-% for number, line in enumerate(text.visible_lines(shown or "")):
+% for number, line in enumerate(visible_lines(shown or "")):
 % if number:
 <br>\
 % endif

@@ -16,7 +16,7 @@ ${parts.head(f"Status of {title}", style, policy)}\
 % if look.status is None:
 cannot be read\
 % else:
-${f"{look.status.left:,}"} left\
+${shown.left(look.status)}\
 % endif
 </span></li>
 % endfor
@@ -50,6 +50,9 @@ ${f"{look.status.left:,}"} left\
 </dl>
 % for store in look.status.stores:
 <h3><bdi dir="ltr">${store.store}</bdi> <span class="quiet">${store.kind} state, target <code>${store.target}</code>, ${store.head_in_words}</span></h3>
+% if store.behind is not None:
+<p class="grade doubtful">Behind: ${store.behind}.</p>
+% endif
 % if shown.bar(store) is not None:
 ${share(shown.bar(store))}
 % endif

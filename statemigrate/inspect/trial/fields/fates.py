@@ -13,6 +13,9 @@ from statemigrate.formats import Format, Value
 from statemigrate.formats.schema.places import Place, places, values_at
 from statemigrate.inspect.trial.fields.effects import shown
 
+KEYS = 5
+"""So many keys are named of the values that lose a field."""
+
 
 @dataclass
 class Side:
@@ -41,13 +44,16 @@ class Fate:
     """One field before and after a step.
 
     ``flows`` says that something of what the step returns was seen to depend on the field, which
-    was tried ``attempts`` times.
+    was tried ``attempts`` times. In ``emptied`` values, a few of whose keys are ``keys``, there was
+    something before, and less or nothing after.
     """
 
     before: Side = field(default_factory=Side)
     after: Side = field(default_factory=Side)
     flows: bool = False
     attempts: int = 0
+    emptied: int = 0
+    keys: list[str] = field(default_factory=list)
 
     def add(self, other: Fate) -> None:
         """Add what another partition saw."""
@@ -55,6 +61,8 @@ class Fate:
         self.after.add(other.after)
         self.flows = self.flows or other.flows
         self.attempts += other.attempts
+        self.emptied += other.emptied
+        self.keys = (self.keys + other.keys)[:KEYS]
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels."""

@@ -14,17 +14,40 @@ Fates = Mapping[tuple[int, str], Fate]
 
 
 def losses(steps: Sequence[Step], fates: Fates) -> tuple[Loss, ...]:
-    """The fields that had values and keep none.
+    """The fields that had values and keep none, and those that keep none in some values.
 
-    Either the field is there and None in every value, or it is gone, and nothing that the step
-    returns depends on it.
+    Of the first either the field is there and None in every value, or it is gone, and nothing that
+    the step returns depends on it.
     """
-    return tuple(
+    return (*_whole(steps, fates), *_partial(steps, fates))
+
+
+def _whole(steps: Sequence[Step], fates: Fates) -> Iterator[Loss]:
+    yield from (
         Loss(path, step.direction, step.revision, step.script, meant, _text(path, mine))
         for step, mine in _by_step(steps, fates)
         for meant, lost in _lost(step, mine).items()
         for path in _outermost(lost, [path for path, fate in mine.items() if fate.before.holds])
     )
+
+
+def _partial(steps: Sequence[Step], fates: Fates) -> Iterator[Loss]:
+    for step, mine in _by_step(steps, fates):
+        whole = [path for lost in _lost(step, mine).values() for path in lost]
+        had = [path for path, fate in mine.items() if fate.before.holds]
+        emptied = [path for path, fate in mine.items() if fate.emptied and path not in whole]
+        for meant in (False, True):
+            lost = [path for path in emptied if _meant(step, path) is meant]
+            for path in _outermost(lost, had):
+                most = max(
+                    (mine[each] for each in lost if is_within(each, path)),
+                    key=lambda fate: fate.emptied,
+                )
+                values, keys = most.emptied, tuple(most.keys)
+                text = _text(path, mine)
+                yield Loss(
+                    path, step.direction, step.revision, step.script, meant, text, values, keys
+                )
 
 
 def constants(steps: Sequence[Step], fates: Fates) -> tuple[Constant, ...]:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.fields.fates import Fate, Seen, Watch
+from statemigrate.inspect.trial.fields.emptied import Emptied, Field
+from statemigrate.inspect.trial.fields.fates import KEYS, Fate, Seen, Watch
 from statemigrate.inspect.trial.fields.flows import Flows
 from statemigrate.migration import Path, Step
 
-Noted = list[tuple[list[Seen], list[Seen]]]
+
+@dataclass
+class Noted:
+    """What one value has before and after a step."""
+
+    before: list[Seen]
+    had: Any
+    after: list[Seen] = field(default_factory=list)
+    emptied: Sequence[Field] = ()
 
 
 class Stages:
@@ -21,35 +34,67 @@ class Stages:
 
     def __init__(self, old: Format, path: Path, *, examples: bool = True) -> None:
         formats = [old, *(step.format for step in path.steps)]
-        pairs = zip(formats, path.steps, strict=False)
-        self._stages = [_Stage(before, step, examples=examples) for before, step in pairs]
-        self._path = path
+        self._old = old
+        self._examples = examples
+        self._stages = [
+            _Stage(before, step, partial(self._given, number), examples=examples)
+            for number, (before, step) in enumerate(zip(formats, path.steps, strict=False))
+        ]
+        self._single = self._stages[0] if len(self._stages) == 1 else None
         self._is_watching = True
 
-    def apply(self, value: Value) -> tuple[Value, Noted]:
+    def apply(self, value: Value, data: bytes) -> tuple[Value, Any]:
         """Return the value at the path's end, and what to tell `arrived` once it is known to fit.
 
-        Raises TransformError as the path would.
+        ``data`` is the value as its format writes it. Raises TransformError as the path would.
         """
-        noted: Noted = []
-        if not self._is_watching:
-            return self._path.apply(value), noted
-        for stage in self._stages[:-1]:
-            value = stage.pass_on(value, noted)
-        for stage in self._stages[-1:]:
-            before = stage.watch.seen(value, 0)
+        single = self._single
+        if single is not None and not self._is_watching:
+            had = single.emptied.before(value)
+            return single.step.run(value), had
+        noted: list[Noted] = []
+        for stage in self._stages:
+            found = Noted(stage.watch.seen(value, 0), stage.emptied.before(value))
+            noted.append(found)
             value = stage.step.run(value)
-            noted.append((before, []))
+            if stage is not self._stages[-1]:
+                stage.note_after(found, stage.step.conformed(value), data)
         return value, noted
 
-    def arrived(self, noted: Noted, migrated: Value) -> None:
-        """Count a value that got through, ``migrated`` as a reader finds it."""
-        if not noted:
+    def arrived(
+        self,
+        noted: Any,
+        migrated: Value,
+        data: bytes,
+        key: Callable[[], str],
+        *,
+        is_whole: bool = True,
+    ) -> None:
+        """Count a value that got through, ``migrated`` as a reader finds it.
+
+        ``noted`` is what `apply` returned; ``key`` shows its key. What is not ``is_whole``, one of
+        several things that became of it, lost nothing that the others may have.
+        """
+        single = self._single
+        if single is not None and not self._is_watching:
+            found = single.emptied.after(noted, migrated, data)
+            if found and is_whole:
+                single.count(found, key if self._examples else None)
             return
-        for stage, (before, after) in zip(self._stages, noted, strict=True):
-            is_last = stage is self._stages[-1]
-            stage.watch.add(before, stage.watch.seen(migrated, 1) if is_last else after)
+        for stage, each in zip(self._stages, noted, strict=True):
+            if stage is self._stages[-1]:
+                stage.note_after(each, migrated, data)
+            stage.watch.add(each.before, each.after)
+            if is_whole:
+                stage.count(each.emptied, key if self._examples else None)
         self._is_watching = any(stage.watch.is_open for stage in self._stages)
+
+    def _given(self, number: int, data: bytes) -> Value:
+        """What a step is given of a value, made anew."""
+        value = self._old.decode(data)
+        for stage in self._stages[:number]:
+            value = stage.step.conformed(stage.step.run(value))
+        return value
 
     def wants(self, value: Value) -> bool:
         """Whether a value has a field that no other one had when it was looked at."""
@@ -75,18 +120,30 @@ class Stages:
             fates = dict(stage.watch.fates())
             for path, flows, attempts in stage.flows.told():
                 fates[path].flows, fates[path].attempts = flows, attempts
+                fates[path].emptied = stage.counts[path]
+                fates[path].keys = stage.keys.get(path, [])
             yield from ((number, path, fate) for path, fate in fates.items())
 
 
 class _Stage:
-    def __init__(self, old: Format, step: Step, *, examples: bool) -> None:
+    def __init__(
+        self, old: Format, step: Step, given: Callable[[bytes], Value], *, examples: bool
+    ) -> None:
         self.old, self.step = old, step
         self.watch = Watch(old, step.format, examples=examples)
         self.flows = Flows(old, step)
+        self.emptied = Emptied(old, step, given)
+        self.counts: Counter[str] = Counter()
+        self.keys: dict[str, list[str]] = {}
 
-    def pass_on(self, value: Value, noted: Noted) -> Value:
-        before = self.watch.seen(value, 0)
-        value = self.step.run(value)
-        self.step.check(value)
-        noted.append((before, self.watch.seen(self.step.format.conform(value), 1)))
-        return value
+    def note_after(self, found: Noted, value: Value, data: bytes) -> None:
+        """Note what a value has after the step, as a reader finds it."""
+        found.after = self.watch.seen(value, 1)
+        found.emptied = self.emptied.after(found.had, value, data)
+
+    def count(self, emptied: Sequence[Field], key: Callable[[], str] | None) -> None:
+        """Count a value that has less in these fields than it had."""
+        for each in emptied:
+            self.counts[each.path] += 1
+            if key is not None and self.counts[each.path] <= KEYS:
+                self.keys.setdefault(each.path, []).append(key())

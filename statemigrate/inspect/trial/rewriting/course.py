@@ -47,6 +47,7 @@ class RewritingTrial(Trial):
             return
         self.findings.entries += len(entries)
         self.findings.several += len(entries) > 1
+        self._is_whole = len(entries) == 1
         if entries:
             super().run(key, data, value)
         else:

@@ -10,6 +10,7 @@ from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.trial.rewriting.small_tables import through_a_table
 from statemigrate.migration import Entry, Path, Step
+from statemigrate.migration.readable import check_readable
 from statemigrate.migration.rekeying import rekeyed
 
 
@@ -53,6 +54,8 @@ class _Link:
         step = self._step
         if step.transform is None:
             return through_a_table(step, *self._formats, key, value)
+        if step.takes_key or step.rekey is not None:
+            check_readable(step, key, {"key": key})
         if step.rekey is not None and step.key is not None:
             return rekeyed(step, step.rekey, step.key, key, value)
         return [(key, step.conformed(step.run(value, key)))]

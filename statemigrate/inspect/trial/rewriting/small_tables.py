@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.formats import Format, Struct, Value
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.arrow_values import array_of, plain_values
+from statemigrate.formats.escaped_text import first_escaped
 from statemigrate.migration import Entry, Step
 from statemigrate.migration.tables import upgraded_table
 
@@ -21,14 +22,20 @@ def through_a_table(
 
     fields = {"key": _arrow(key_format), "value": _arrow(old)}
     columns = [
-        pa.array([_held(each, fields[name])], fields[name])
+        array_of([_held(each, fields[name])], fields[name])
         for name, each in (("key", key), ("value", value))
     ]
     found = upgraded_table(step, pa.Table.from_arrays(columns, names=list(fields)))
-    new_key = step.key or key_format
     keys, values = (plain_values(found.column(name)) for name in ("key", "value"))
     pairs = zip(keys, values, strict=True)
-    return [(new_key.conform(key), step.conformed(value)) for key, value in pairs]
+    return [(_conformed(step, key), step.conformed(value)) for key, value in pairs]
+
+
+def _conformed(step: Step, key: Value) -> Value:
+    # A key that stays was compared, and text that is not UTF-8 is carried in columns alone.
+    if step.key is None or first_escaped(key) is not None:
+        return key
+    return step.key.conform(key)
 
 
 def _arrow(format: Format) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
@@ -56,6 +56,24 @@ class Asked:
             self._close(question, json.dumps(self.starts[name]))
         elif self._proposed(question):
             self.starts[name] = proposal
+
+    def given_starts(self, names: Iterable[str]) -> dict[str, Any]:
+        """What the author says that fields of these names start with."""
+        said = self._answers.start
+        return {name: said[name] for name in names if name in said}
+
+    def takes(self, name: str) -> str | None:
+        """What the author says that a field of this name goes on with."""
+        return self._answers.take.get(name)
+
+    def begin(self, question: Question, starts: Mapping[str, Any]) -> None:
+        """A function whose fields have these ``starts``, if that is accepted."""
+        if self._proposed(question):
+            self.starts |= starts
+
+    def close(self, question: Question, said: str) -> None:
+        """Take what was ``said`` for an answer."""
+        self._close(question, said)
 
     def confirm(self, question: Question) -> None:
         """Anything that is accepted or not."""
@@ -138,7 +156,7 @@ def ask(
     families: Sequence[FamilyPlan],
     left: Sequence[str],
 ) -> None:
-    """Ask what is open of one operator."""
+    """Ask what is open of one operator, but for its aggregate functions."""
     if old is not None and new is None:
         asked.confirm(_gone(name, f"the new code has no {name}: is all of its state to go?"))
     for each in left:
@@ -154,6 +172,9 @@ def _gone(name: str, text: str) -> Question:
 
 def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None) -> None:
     assert family.key and family.value, "rows go on"  # noqa: S101, PT018
+    if family.functions is not None:
+        _ask_sources(asked, family.name, family.key)
+        return
     for field in family.value.added:
         proposal = _proposal(family, field, operator)
         asked.start(f"{family.name}.{field.label}", proposal, field.type)

@@ -24,6 +24,9 @@ Kind = Literal[
     "partitions",
     "state",
     "expiry",
+    "window",
+    "function",
+    "new function",
 ]
 
 
@@ -36,7 +39,8 @@ class Question:
     """Something that only the author knows: ``text`` asks, ``proposal`` is what --accept means.
 
     ``name`` is what it is about, as ``aggregation-0.max``; None as a proposal means that there is
-    none. ``otherwise`` are the answers on the command line beside --accept.
+    none. ``otherwise`` are the answers on the command line beside --accept. ``facts`` are of this
+    very state, as counts are: they help to answer, and are no part of what is asked.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Question:
     text: str
     proposal: str | None
     otherwise: tuple[str, ...] = ()
+    facts: str = ""
 
     @property
     def acceptance(self) -> str:
@@ -71,7 +76,7 @@ class RewriteAnswers:
     ``start`` has plain values of JSON for fields that old rows
     lack; ``take`` has the old field, or the old state, that a new one goes on with, or several
     states with commas between; ``operators`` the new number of an old operator, None for one that
-    goes.
+    goes. ``accept_new`` lets every aggregate function that is new begin as in an empty group.
     """
 
     accept: frozenset[str] = frozenset()
@@ -79,9 +84,12 @@ class RewriteAnswers:
     take: Mapping[str, str] = field(default_factory=dict)
     operators: Mapping[int, int | None] = field(default_factory=dict)
     by_name: bool = False
+    accept_new: bool = False
 
     def accepts(self, question: Question) -> bool:
         """Whether what this very question proposes was accepted."""
+        if question.kind == "new function" and self.accept_new and question.proposal is not None:
+            return True
         name_alone = self.by_name and question.name in self.accept
         return question.proposal is not None and (name_alone or question.acceptance in self.accept)
 

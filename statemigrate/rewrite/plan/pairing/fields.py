@@ -15,7 +15,9 @@ from typing import Any, Literal
 
 from statemigrate.checkpoint.operators.labels import labels
 from statemigrate.errors import RewriteError
+from statemigrate.rewrite.plan.pairing.derivations import Rule
 from statemigrate.rewrite.plan.pairing.types import is_same, is_wider, type_text
+from statemigrate.shell import argument
 
 Struct = dict[str, Any]
 Take = Mapping[str, str | None]
@@ -26,15 +28,17 @@ Take = Mapping[str, str | None]
 class FieldChange:
     """A field of the new struct: its dotted label, and the place and label of the old field.
 
-    One that is ``nested`` is a struct that changes within; ``type`` is Spark's, of one that is new.
+    One that is ``nested`` is a struct that changes within; ``type`` is Spark's, of one that is new
+    or derived, which is what the ``rule`` makes of the old field.
     """
 
     label: str
-    change: Literal["kept", "widened", "nested", "new"]
+    change: Literal["kept", "widened", "nested", "new", "derived"]
     place: int | None = None
     source: str = ""
     nested: StructChange | None = None
     type: Any = None
+    rule: Rule = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,8 @@ def _change(
         f"{store}: {source} cannot become {label} by itself",
         expected=f"a type that holds every {type_text(before)}",
         found=type_text(spark),
-        next_action=f"write what becomes of it in a script: `statemigrate new {store}`; or let it "
+        next_action=f"write what becomes of it in a script: `statemigrate new "
+        f"{argument(store)}`; or let it "
         f"start anew, with --start {store}.{label}=VALUE",
         store=store,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.plan.pairing.fields import StructChange, Take
+from statemigrate.shell import argument
 
 
 def takes_of_parts(names: Sequence[str], take: Take) -> list[Take]:
@@ -41,7 +42,7 @@ def check_owners(store: str, parts: Mapping[str, StructChange | None]) -> None:
             "two values make of which each is whole",
             expected=f"a script for {store} with merge(first, second)",
             found="scripts of each of them alone",
-            next_action=f"write one: `statemigrate new {store}`",
+            next_action=f"write one: `statemigrate new {argument(store)}`",
             store=store,
         )
 

@@ -18,7 +18,11 @@ from statemigrate.checkpoint.rows.unsafe.floats import normalized
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
+from statemigrate.formats.arrow_values import is_utf8
+from statemigrate.formats.escaped_text import first_escaped
+from statemigrate.migration.readable import check_readable
 from statemigrate.migration.stage import Stage
+from statemigrate.migration.step import Step
 from statemigrate.processor.rows.codec import RowCodec
 from statemigrate.rewrite.rows.arrow.structs import plain_array
 from statemigrate.state.native.rows import arrow_rows
@@ -97,7 +101,10 @@ class EntryFormats:
 
 @dataclass(frozen=True)
 class EntryTask:
-    """Runs the functions of a stage on each entry."""
+    """Runs the functions of a stage on each entry.
+
+    A function is given text in UTF-8 only; what it does not see may be any bytes.
+    """
 
     stage: Stage
     before: EntryFormats
@@ -108,10 +115,20 @@ class EntryTask:
         return self.after.batches(self._entries(batches))
 
     def _entries(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
-        for key, value, origins, merged, carried in self.before.plain(batches):
+        for key, value, origins, merged, carried in self.before.plain(self._readable(batches)):
             for number, (new_key, new_value) in enumerate(self._become(key, value)):
                 is_first = number == 0
                 yield new_key, new_value, origins * is_first, merged * is_first, carried
+
+    def _readable(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches, of which the functions are given only what a str can hold."""
+        takes_key = any(map(_takes_key, self.stage.steps))
+        for batch in batches:
+            if not is_utf8(batch["value"]) or (takes_key and not is_utf8(batch["key"])):
+                for key, value, *_ in self.before.plain([batch]):
+                    given = {"value": value, "key": key} if takes_key else {"value": value}
+                    check_readable(self.stage.steps[0], key, given)
+            yield batch
 
     def _become(self, key: Value, value: Any) -> list[tuple[Value, Any]]:
         if not self.before.is_list:
@@ -177,20 +194,26 @@ class MergeTask:
 
     def _merged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
         held: Entry | None = None
-        name: bytes | None = None
+        name: bytes | str | None = None
         for entry in self.formats.plain(batches):
             key, value, origins, merged, carried = entry
-            found = self.formats.key.encode(key)
+            found = self._name(key)
             if held is None or found != name:
                 if held is not None:
                     yield held
                 held, name = entry, found
             else:
+                given = {"first": held[1], "second": value}
+                check_readable(self.stage.steps[-1], key, given)
                 together = self.stage.merge(key, held[1], value)
                 last = self._last(held[4], carried)
                 held = key, together, held[2] + origins, held[3] + merged + 1, last
         if held is not None:
             yield held
+
+    def _name(self, key: Value) -> bytes | str:
+        """The same for equal keys, NaN included, and for no others."""
+        return self.formats.key.encode(key) if first_escaped(key) is None else repr(key)
 
     def _last(self, held: Carried, other: Carried) -> Carried:
         """Of two that are merged the later expiration, and whatever else the first has."""
@@ -201,6 +224,10 @@ class MergeTask:
             else one
             for name, one, two in pairs
         )
+
+
+def _takes_key(step: Step) -> bool:
+    return step.takes_key or step.rekey is not None
 
 
 def _converter(fmt: Format) -> Callable[[Value], Value]:

@@ -111,6 +111,10 @@ def _field(rows: pa.StructArray, change: FieldChange, kind: pa.DataType, starts:
     if change.place is None:
         return starts[change.label].take(pa.array(np.zeros(len(rows), np.int64)))
     source = rows.field(change.place)
+    if change.rule == "is null":
+        return source.is_null()
+    if change.rule == "zero if null":
+        return retyped(source, kind).fill_null(pa.scalar(0).cast(kind))
     if change.nested is None:
         return retyped(source, kind)
     return changed_struct(source, change.nested, kind, starts)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.labels import with_labels
 from statemigrate.checkpoint.operators.shapes import FamilyShape
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.formats.arrow_values import array_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -95,7 +96,7 @@ def _list(array: pa.ListArray, elements: pa.Array, kind: pa.ListType) -> pa.List
 def plain_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Plain values as Arrow's."""
     found = values if not has_maps(kind) else [_paired(each, kind) for each in values]
-    return pa.array(list(found), kind)
+    return array_of(list(found), kind)
 
 
 def has_maps(kind: pa.DataType) -> bool:

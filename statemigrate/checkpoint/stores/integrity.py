@@ -1,0 +1,103 @@
+"""The checksums of the records of a file, compared as the file is read.
+
+A query with row checksums has one with every record, also with those that later ones replace or
+delete. All are compared here: a damaged deletion leaves alive what was deleted, and a damaged
+length can hide a whole record within one that is replaced later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from statemigrate.checkpoint.rows.buffers import Integers, Rows, within
+from statemigrate.checkpoint.rows.layouts import RowLayout
+from statemigrate.checkpoint.rows.wrapped.checksums import (
+    CHECKSUM,
+    Summed,
+    summed_deletions,
+    summed_values,
+)
+from statemigrate.checkpoint.stores.records import DELETE, Changes, corrupt
+from statemigrate.errors import HIDDEN, CorruptFileError, values_hidden
+
+_SHOWN = 64
+"""Bytes of a key that an error shows."""
+
+
+def verified(changes: Iterable[Changes], layout: RowLayout, path: str) -> Iterator[Changes]:
+    """The ``changes`` of the file ``path``, whose deleted keys are without their checksums.
+
+    Values keep theirs, as `ValueCodec` reads them. Raises `CorruptFileError`, with the ``path`` and
+    the number of the ``record``, counted from 1, for one whose bytes have another checksum.
+    """
+    first = 1
+    for each in changes:
+        yield _Records(each, layout, path, first).verified()
+        first += len(each)
+
+
+class _Records:
+    """The ``changes`` of a part of a file, of which ``first`` is the number of the first."""
+
+    def __init__(self, changes: Changes, layout: RowLayout, path: str, first: int) -> None:
+        self._changes = changes
+        self._layout = layout
+        self._path = path
+        self._first = first
+
+    def verified(self) -> Changes:
+        changes = self._changes
+        is_deletion = changes.kinds == DELETE
+        if not is_deletion.any():
+            self._compare_values(changes.keys, changes.values, np.arange(len(changes)))
+            return changes
+        kept = np.flatnonzero(~is_deletion)
+        self._compare_values(changes.keys.take(kept), changes.values.take(kept), kept)
+        self._compare_deletions(np.flatnonzero(is_deletion))
+        keys, cut = changes.keys, np.where(is_deletion, CHECKSUM, 0)
+        without = within(keys.data, keys.starts + cut, keys.lengths - cut)
+        return Changes(changes.kinds, without, changes.values)
+
+    def _compare_values(self, keys: Rows, values: Rows, places: Integers) -> None:
+        try:
+            found = summed_values(keys, values, self._layout)
+        except CorruptFileError as error:
+            raise corrupt(self._path, error) from error
+        self._compare(found, keys, places, "a record whose key or value is not what was written")
+
+    def _compare_deletions(self, places: Integers) -> None:
+        keys = self._changes.keys.take(places)
+        try:
+            found = summed_deletions(keys)
+        except CorruptFileError as error:
+            raise corrupt(self._path, error) from error
+        self._compare(
+            found, found.content.rows(), places, "a deletion of another key than was written"
+        )
+
+    def _compare(self, found: Summed, keys: Rows, places: Integers, what: str) -> None:
+        if not found.differing.size:
+            return
+        index = int(found.differing[0])
+        row = int(found.owners[index])
+        record = self._first + int(places[row])
+        stored, computed = int(found.stored[index]), int(found.computed[index])
+        raise CorruptFileError(
+            f"{self._path} has {what}: record {record:,}",
+            expected=f"bytes of the checksum {stored:#010x}, which the record has with it",
+            found=f"bytes of the checksum {computed:#010x}, with the key {_shown(keys.row(row))}",
+            next_action="restore the file from a copy of the checkpoint; what it says of other "
+            "keys cannot be trusted either",
+            path=self._path,
+            record=record,
+            stored=stored,
+            computed=computed,
+        )
+
+
+def _shown(key: bytes) -> str:
+    if values_hidden():
+        return HIDDEN
+    return f"0x{key[:_SHOWN].hex()}" + ("…" if len(key) > _SHOWN else "")

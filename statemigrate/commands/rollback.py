@@ -1,0 +1,472 @@
+"""`rollback`: the way back to an older revision, step by step, found from the checkpoint alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemigrate.deployment import live_path, store_of
+from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
+from statemigrate.files.opening import open_files
+from statemigrate.migration import BASE, Lineage
+from statemigrate.native.adoption.activity import WATCHED
+from statemigrate.native.spark_state.retrying import retried
+from statemigrate.scripts import ScriptFolder
+from statemigrate.shell import argument
+from statemigrate.state.opening import open_state, require_scripted
+from statemigrate.state.protocol import State, planned
+
+if TYPE_CHECKING:
+    from statemigrate.native.spark_state.session import Spark
+
+__all__ = ["Rollback", "RollbackStep", "RollbackStore", "rollback"]
+
+RollbackStep = Literal["deploy", "adopt", "backfill", "drain", "quarantine", "undo", "done"]
+"""What is next: deploy the older code; make room for the control source; plan a backfill; let the
+query take it; correct what does not go back; take the control source out; nothing."""
+
+
+@dataclass(frozen=True)
+class RollbackStore:
+    """A store on its way back to the revision ``target``.
+
+    ``deployed`` is the revision that the last deployment wrote, None where it left no note of it.
+    ``families`` has by name the values in those that are not the target's, ``in_target`` counts the
+    others; a list's elements count one by one.
+    """
+
+    store: str
+    target: str
+    deployed: str | None
+    families: Mapping[str, int]
+    in_target: int
+
+    @property
+    def left(self) -> int:
+        """The values that are still to go back."""
+        return sum(self.families.values())
+
+    @property
+    def values(self) -> int:
+        """All values."""
+        return self.left + self.in_target
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """How far a checkpoint is on its way back, as of its last committed ``batch``.
+
+    ``step`` is what is next, and ``next_action`` says how. ``did`` is what this call has done.
+    """
+
+    checkpoint: str
+    engine: str
+    batch: int
+    stores: tuple[RollbackStore, ...]
+    step: RollbackStep
+    next_action: str
+    did: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> int:
+        """The values that are still to go back, of all stores."""
+        return sum(each.left for each in self.stores)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every value is back, and what was asked for is done."""
+        return self.step == "done"
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, with their sums."""
+        return {**asdict(self), "left": self.left, "is_done": self.is_done}
+
+
+def _silent(found: Rollback) -> None:
+    """Nobody follows."""
+
+
+def rollback(  # noqa: PLR0913 - all but two by name
+    checkpoint: str | Path,
+    to: str | Mapping[str, str],
+    *,
+    undo: bool = False,
+    apply: bool = False,
+    timeout: float = 0.0,
+    interval: float = 5.0,
+    stopped: bool = False,
+    wait: float = WATCHED,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    operator: int | None = None,
+    spark: Spark = None,
+    progress: Callable[[Rollback], None] = _silent,
+) -> Rollback:
+    """Take the values of a checkpoint back to an older revision; call it again after each step.
+
+    ``to`` is the revision, ``base`` for the oldest of every store, or a revision by store. Where
+    the way back stands is read from the checkpoint each time: the state, what the last deployment
+    noted, and the backfill's plan. Nothing else is kept, so that it may end anywhere.
+
+    Without ``apply`` nothing is changed, and the next step is said. With it, what can be done now
+    is done: **on Spark's own state and on pages** the backfill of the way back is planned once the
+    older code is deployed, and the query takes it; **on the embedded engine** all values of a
+    stopped query are taken back at once, and the empty families dropped. ``timeout`` are the
+    seconds for which a query is followed while its values go back, with a look every ``interval``;
+    ``progress`` is told each.
+
+    With ``undo`` the control source is taken out at the end, so that the release of before starts
+    as it was: the query has to be stopped then, as of `undo_adoption`, whose ``stopped`` and
+    ``wait`` these are. It needs the oldest revision. The state is read before and after.
+
+    ``targets`` are those of other stores. ``migrations``, ``accept_edited``, ``operator`` and
+    ``spark`` are as of `backfill`.
+
+    Raises `LineageError` for an unknown revision, and where a script on the way has no
+    ``downgrade``; `StartupError` as the older code's start would; `CheckpointInUseError` for a
+    query that has to be stopped; `CheckpointError` for what cannot be read. Nothing was changed
+    then.
+    """
+    lineages = ScriptFolder(migrations).lineages()
+    # Said before Spark takes its time to start.
+    _check_revisions(to, lineages)
+    way = _WayBack(
+        str(checkpoint),
+        to,
+        lineages,
+        dict(targets or {}),
+        tuple(accept_edited),
+        undo=undo,
+        options={"migrations": migrations, "operator": operator, "spark": spark},
+    )
+    found = way.look()
+    progress(found)
+    if not apply:
+        return found
+    did: list[str] = []
+    first, end = found.batch, time.monotonic() + timeout
+    while True:
+        # A query that has gone on under this call's eyes is not stopped.
+        is_still = found.batch == first
+        if not (timeout and found.step == "drain"):
+            found = way.advanced(found, did, may_undo=is_still, stopped=stopped, wait=wait)
+        if found.step != "drain" or time.monotonic() + interval > end:
+            return replace(found, did=tuple(did))
+        time.sleep(interval)
+        found = way.look()
+        progress(found)
+
+
+class _WayBack:
+    """The way of one checkpoint, looked at anew each time."""
+
+    def __init__(
+        self,
+        checkpoint: str,
+        to: str | Mapping[str, str],
+        lineages: Mapping[str, Lineage],
+        targets: dict[str, str],
+        accept_edited: tuple[str, ...],
+        *,
+        undo: bool,
+        options: dict[str, Any],
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._to = to
+        self._lineages = lineages
+        self._others = targets
+        self._accept_edited = accept_edited
+        self._undo = undo
+        self._options = options
+        self._targets: dict[str, str] = {}
+
+    def look(self) -> Rollback:
+        """Where it stands. Raises what `rollback` says."""
+        return retried(self._look, self._checkpoint)
+
+    def _look(self) -> Rollback:
+        named = {key: self._options[key] for key in ("operator", "spark")}
+        at = open_state(self._checkpoint, self._lineages, targets=self._others, **named)
+        with closing(at) as state:
+            back = _revisions(self._to, state, self._lineages)
+            self._check_undo(back)
+            self._targets = {**self._others, **back}
+            stores = tuple(self._store(state, store, revision) for store, revision in back.items())
+            found = Rollback(state.checkpoint, state.engine, state.batch, stores, "done", "")
+        step, text = self._next(found)
+        return replace(found, step=step, next_action=text)
+
+    def advanced(
+        self, found: Rollback, did: list[str], *, may_undo: bool, stopped: bool, wait: float
+    ) -> Rollback:
+        """What can be done now, done."""
+        if found.engine == "embedded" and found.step in ("backfill", "drain", "deploy"):
+            return self._taken_back(found, did)
+        if found.step in ("backfill", "quarantine"):
+            did.append(self._plan())
+            return self.look()
+        if found.step == "undo" and may_undo:
+            return self._undone(found, did, stopped=stopped, wait=wait)
+        return found
+
+    def _store(self, state: State, store: str, revision: str) -> RollbackStore:
+        lineage = self._lineages[store]
+        # Raises as the older code's start would.
+        plan = planned(state, store, self._lineages, self._targets, self._accept_edited)
+        counts = {name: sum(each.values()) for name, each in state.counts(store).items()}
+        deployed = _deployed(state, store, lineage)
+        held = {each.revision for each in plan.sources} | ({deployed} if deployed else set())
+        for each in held - {revision}:
+            live_path(lineage, each, revision)
+        families = {each.name: counts.get(each.name, 0) for each in plan.sources}
+        return RollbackStore(store, revision, deployed, families, counts.get(plan.target.name, 0))
+
+    def _check_undo(self, back: Mapping[str, str]) -> None:
+        newer = {s: at for s, at in back.items() if at != self._lineages[s].oldest}
+        if self._undo and newer:
+            raise StartupError(
+                "code without the control source declares the oldest family of a store alone",
+                expected="the oldest revision, --to base, where the control source is to go",
+                found=", ".join(f"{store}={revision}" for store, revision in newer.items()),
+                next_action="roll back to base, or without --undo (undo=False): the older code "
+                "goes on with the control source",
+                stores=sorted(newer),
+            )
+
+    def _next(self, found: Rollback) -> tuple[RollbackStep, str]:
+        again = " ".join(["statemigrate rollback", argument(self._checkpoint), *self._words])
+        is_deployed = all(each.deployed in (None, each.target) for each in found.stores)
+        if found.engine == "embedded":
+            return self._next_embedded(found, again, is_deployed=is_deployed)
+        if found.left:
+            return self._next_with_values(found, again, is_deployed=is_deployed)
+        if self._undo:
+            return self._next_undo(found, again)
+        return ("done", self._finished(found)) if is_deployed else self._deploy(found, again)
+
+    def _next_with_values(
+        self, found: Rollback, again: str, *, is_deployed: bool
+    ) -> tuple[RollbackStep, str]:
+        from statemigrate.native.backfill.chunk_files import ChunkFiles
+        from statemigrate.native.backfill.presence import lacks_control_source
+
+        if lacks_control_source(ChunkFiles(found.checkpoint)):
+            return "adopt", (
+                f"stop the query, `statemigrate adopt {argument(self._checkpoint)} --apply`, and "
+                f"start {self._code(found)}; then `{again}`"
+            )
+        return self._next_chunks(found, again) if is_deployed else self._deploy(found, again)
+
+    def _next_embedded(
+        self, found: Rollback, again: str, *, is_deployed: bool
+    ) -> tuple[RollbackStep, str]:
+        if not found.left:
+            if is_deployed:
+                return "done", "nothing: every value is at its target"
+            return "deploy", f"start the query with {self._code(found, backfill=False)}"
+        text = f"stop the query and `{again} --apply`, which takes all values back"
+        if is_deployed:
+            return "drain", f"run the query on, its backfill goes on; or {text}"
+        return "deploy", f"{text}; or start {self._code(found, backfill=False)} on it, and wait"
+
+    def _next_chunks(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
+        from statemigrate.commands.chunked_backfill import backfill_status
+
+        status = backfill_status(found.checkpoint, targets=self._targets, **self._options)
+        newer = [store_of(name) for name in status.unplanned]
+        unplanned = [each.store for each in found.stores if each.store in newer]
+        run = f"run the query with {self._code(found)}"
+        if not status.keys_left:
+            return "drain", f"wait: what is left expires by itself; {run}, then `{again}`"
+        if status.is_under_way and not unplanned:
+            return "drain", f"{run}; it takes a chunk a batch. Then `{again}` again"
+        if status.quarantined and not unplanned:
+            first = found.stores[0]
+            return "quarantine", (
+                f"`statemigrate quarantine {argument(first.store)} "
+                f"--checkpoint {argument(self._checkpoint)} "
+                f"--target {argument(f'{first.store}={first.target}')}` shows what does not go "
+                "back, and why; correct the script, deploy it with accept_edited, then "
+                f"`{again} --apply`"
+            )
+        return "backfill", f"`{again} --apply` plans the backfill of the way back"
+
+    def _next_undo(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
+        if self._is_undone(found):
+            return "done", "nothing: start the release of before, without the control source"
+        return "undo", (
+            f"stop the query, and wait until its process has ended; then `{again} --apply`, which "
+            "takes the control source out"
+        )
+
+    def _is_undone(self, found: Rollback) -> bool:
+        from statemigrate.native.adoption.backup import last_backup
+        from statemigrate.native.adoption.refusals import has_named_sources, native_log
+        from statemigrate.native.seen.record import read_record
+
+        log = native_log(found.checkpoint)
+        if has_named_sources(log):
+            record = read_record(log.files)
+            return all(
+                record[each.store].families == (each.store,) and not record[each.store].deployment
+                for each in found.stores
+                if each.store in record
+            )
+        backup = last_backup(log.files)
+        return backup is not None and backup.record.progress == "undone"
+
+    def _plan(self) -> str:
+        from statemigrate.commands.backfill import backfill
+        from statemigrate.native.backfill.plan import BackfillPlan
+
+        plan = backfill(
+            self._checkpoint,
+            targets=self._targets,
+            accept_edited=self._accept_edited,
+            **self._options,
+        )
+        assert isinstance(plan, BackfillPlan)  # noqa: S101 - not of the embedded engine
+        return f"planned the backfill of {plan.keys:,} keys in {plan.chunks:,} chunks"
+
+    def _taken_back(self, found: Rollback, did: list[str]) -> Rollback:
+        """The embedded engine's: all values of a stopped query, and the empty families."""
+        from statemigrate.commands.backfill import backfill
+        from statemigrate.commands.retire import retire
+
+        if not found.left:
+            return found
+        named: dict[str, Any] = {"targets": self._targets, "accept_edited": self._accept_edited}
+        named["migrations"] = self._options["migrations"]
+        backfill(self._checkpoint, **named)
+        dropped = retire(self._checkpoint, **named).dropped
+        after = self.look()
+        _check_same(found, after)
+        did.append(f"took {found.left - after.left:,} values back")
+        did.extend(f"dropped {name}" for name in dropped)
+        return after
+
+    def _undone(self, found: Rollback, did: list[str], *, stopped: bool, wait: float) -> Rollback:
+        from statemigrate.commands.adopt import undo_adoption
+
+        undo_adoption(
+            self._checkpoint, apply=True, stopped=stopped, wait=wait, spark=self._options["spark"]
+        )
+        did.append("took the control source out")
+        after = self.look()
+        _check_same(found, after)
+        did.append(f"read the state: {sum(s.in_target for s in after.stores):,} values, all back")
+        return after
+
+    def _deploy(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
+        code = self._code(found)
+        return "deploy", f"stop the query, and start {code} on this checkpoint; then `{again}`"
+
+    def _finished(self, found: Rollback) -> str:
+        if any(each.families for each in found.stores):
+            return "restart the query: what is empty leaves the read path and is dropped"
+        return f"nothing: keep {self._code(found)} until the control source is taken out"
+
+    def _code(self, found: Rollback, *, backfill: bool = True) -> str:
+        """What the older code has that starts on this checkpoint."""
+        named = {each.store: each.target for each in found.stores}
+        source = ", checkpoint=...), and with_backfill around its stream" if backfill else ")"
+        if found.engine == "paged":
+            source = ")"
+        return f"the older code with migrated(..., targets={named}{source}"
+
+    @property
+    def _words(self) -> list[str]:
+        """The options that say the same on the command line."""
+        to = self._to
+        said = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
+        return [*(f"--to {argument(each)}" for each in said), *(["--undo"] if self._undo else [])]
+
+
+def _check_revisions(to: str | Mapping[str, str], lineages: Mapping[str, Lineage]) -> None:
+    """Raise `LineageError` for a revision that no store of the scripts has."""
+    if not isinstance(to, str):
+        require_scripted(to, lineages)
+        for store, revision in to.items():
+            lineages[store].resolve(revision)
+    elif not any(_has(lineage, to) for lineage in lineages.values()):
+        raise _in_no_store(to, sorted(lineages), "the scripts")
+
+
+def _has(lineage: Lineage, revision: str) -> bool:
+    try:
+        lineage.resolve(revision)
+    except LineageError:
+        return False
+    return True
+
+
+def _revisions(
+    to: str | Mapping[str, str], state: State, lineages: Mapping[str, Lineage]
+) -> dict[str, str]:
+    """By store the full revision that it goes back to. Raises `LineageError`."""
+    own = [s for s in state.stores if s in lineages and s not in state.operator_stores]
+    if not isinstance(to, str):
+        require_scripted(to, own)
+        return {store: lineages[store].resolve(at) for store, at in to.items()}
+    if to == BASE and own:
+        return {store: lineages[store].oldest for store in own}
+    fitting = [store for store in own if _has(lineages[store], to)]
+    if len(fitting) != 1:
+        raise _in_no_store(to, fitting or own, state.checkpoint, len(fitting))
+    return {fitting[0]: lineages[fitting[0]].resolve(to)}
+
+
+def _in_no_store(to: str, stores: Sequence[str], place: str, number: int = 0) -> LineageError:
+    """``to`` is the revision of none of the ``stores``, or of that ``number`` of them."""
+    return LineageError(
+        f"{to!r} is a revision of {f'{number} stores' if number else 'no store'} of {place}",
+        expected="a revision of one store, `base` for the oldest of all, or STORE=REVISION",
+        found=", ".join(stores) or "no store with scripts",
+        next_action="say which: --to STORE=REVISION, or to={STORE: REVISION}; `statemigrate "
+        "history` lists the revisions",
+        revision=to,
+    )
+
+
+def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
+    """The revision that was written last, as far as the last deployment has noted it."""
+    if state.engine != "native":
+        return state.stores[store].target.revision
+    from statemigrate.deployment import revision_in
+    from statemigrate.native.seen.record import StoreRecord, read_record
+
+    noted = read_record(open_files(state.checkpoint)).get(store, StoreRecord()).target
+    return None if noted is None else revision_in(noted) or lineage.oldest
+
+
+def _check_same(before: Rollback, after: Rollback) -> None:
+    """Raise where the state is another than it was while the query was to stand still."""
+    if after.batch != before.batch:
+        raise CheckpointInUseError(
+            f"the query of {before.checkpoint} went on meanwhile",
+            expected=f"batch {before.batch} as the last one, as of a stopped query",
+            found=f"batch {after.batch}",
+            next_action="stop the query, and run the command again",
+            path=before.checkpoint,
+        )
+    was = {each.store: each.values for each in before.stores}
+    now = {each.store: each.values for each in after.stores}
+    if was != now:
+        raise CheckpointError(
+            f"{before.checkpoint} holds other values than before",
+            expected=_counts(was),
+            found=_counts(now),
+            next_action="do not start the query; restore the checkpoint from a copy, and report "
+            "this with both numbers",
+            path=before.checkpoint,
+            batch=after.batch,
+        )
+
+
+def _counts(values: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} of {store}" for store, count in values.items())

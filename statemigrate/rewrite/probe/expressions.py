@@ -1,0 +1,158 @@
+"""Expressions of a plan of Spark's, as the JSON of Catalyst's own trees has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_BOOKKEEPING = frozenset(
+    {
+        "class",
+        "num-children",
+        "exprId",
+        "resultId",
+        "qualifier",
+        "nullable",
+        "metadata",
+        "explicitMetadata",
+        "nonInheritableMetadataKeys",
+        "evalContext",
+        "evalMode",
+    }
+)
+"""What is another one in each run, or says nothing of what comes out."""
+ALIAS, ATTRIBUTE, LITERAL = "Alias", "AttributeReference", "Literal"
+ONE_OF = "OneOf"
+"""Several expressions, of each of which a row is made, as where windows overlap."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression by Spark's ``name`` of its class, with its ``fields`` as JSON has them."""
+
+    name: str
+    children: tuple[Expression, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int | None:
+        """The number by which other expressions of the plan refer to it."""
+        found = self.fields.get("exprId")
+        return None if found is None else int(found["id"])
+
+    @property
+    def value(self) -> Any:
+        """That of a literal, which JSON has as text."""
+        return self.fields.get("value")
+
+    @property
+    def text(self) -> str:
+        """What it computes, the same in every run of the same code."""
+        if self.name == ALIAS:
+            return self.children[0].text
+        if self.name == ATTRIBUTE:
+            return str(self.fields["name"])
+        if self.name == LITERAL:
+            return f"{self.value!r}: {self.fields.get('dataType')}"
+        own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
+        own = [each for each in own if each.partition("=")[0] not in _BOOKKEEPING]
+        return f"{self.name}({', '.join([*(each.text for each in self.children), *own])})"
+
+    def every(self) -> Iterator[Expression]:
+        """The expression itself, and all within it."""
+        yield self
+        for each in self.children:
+            yield from each.every()
+
+
+def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> Expression:
+    """The expression of a list of nodes, each before those within it."""
+    found, _ = _parsed(nodes, 0)
+    return found
+
+
+def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[Expression, int]:
+    node, children, following = nodes[at], [], at + 1
+    for _ in range(node["num-children"]):
+        child, following = _parsed(nodes, following)
+        children.append(child)
+    return Expression(short_name(node), tuple(children), node), following
+
+
+def short_name(node: Mapping[str, Any]) -> str:
+    """The name of a node's class, which releases of Spark have in several packages."""
+    return str(node["class"]).rpartition(".")[2].removesuffix("$")
+
+
+def _is_meant(value: object) -> bool:
+    """Whether a field says what is computed, and not only where a child stands."""
+    return isinstance(value, str | bool) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+class Definitions:
+    """What the columns of a plan are computed from, by their numbers.
+
+    ``nodes`` are those of a physical plan as ``toJSON`` has them.
+    """
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+        self._found: dict[int, Expression] = {}
+        sources = [node for node in nodes if node["num-children"] == 0]
+        for number, node in enumerate(sources):
+            self._name_columns(node, number if len(sources) > 1 else None)
+        for node in nodes:
+            self._define(node)
+
+    def resolved(self, expression: Expression) -> Expression:
+        """The expression over columns of the sources alone."""
+        return self._resolved(expression, frozenset())
+
+    def _resolved(self, expression: Expression, within: frozenset[int]) -> Expression:
+        if expression.name == ALIAS:
+            return self._resolved(expression.children[0], within)
+        number = expression.id if expression.name == ATTRIBUTE else None
+        if number is not None and number in self._found and number not in within:
+            return self._resolved(self._found[number], within | {number})
+        children = tuple(self._resolved(each, within) for each in expression.children)
+        return Expression(expression.name, children, expression.fields)
+
+    def _name_columns(self, node: Mapping[str, Any], source: int | None) -> None:
+        """Columns of several sources are told apart by the sources' order in the plan."""
+        for column in _expressions(node.get("output")):
+            if source is not None and column.name == ATTRIBUTE and column.id is not None:
+                name = f"{source}.{column.fields['name']}"
+                self._found[column.id] = Expression(ATTRIBUTE, (), {"name": name})
+
+    def _define(self, node: Mapping[str, Any]) -> None:
+        for name in ("projectList", "resultExpressions", "groupingExpressions"):
+            for each in _expressions(node.get(name)):
+                if each.name == ALIAS and each.id is not None:
+                    self._found[each.id] = each.children[0]
+        self._pair(node.get("resultAttrs"), node.get("udfs"))
+        self._pair(node.get("aggregateAttributes"), node.get("aggregateExpressions"))
+        self._expand(node)
+
+    def _pair(self, columns: Any, computed: Any) -> None:
+        pairs = zip(_expressions(columns), _expressions(computed), strict=False)
+        for column, expression in pairs:
+            if column.id is not None:
+                self._found[column.id] = expression
+
+    def _expand(self, node: Mapping[str, Any]) -> None:
+        """The columns of a node that makes several rows of one."""
+        projections = node.get("projections")
+        if not projections:
+            return
+        rows = [_expressions(each) for each in projections]
+        for place, column in enumerate(_expressions(node.get("output"))):
+            made = [row[place] for row in rows]
+            if column.id is not None and any(each.id != column.id for each in made):
+                self._found[column.id] = Expression(ONE_OF, tuple(made))
+
+
+def _expressions(found: Any) -> list[Expression]:
+    """The expressions of a node's field: a list of trees, each a list of nodes."""
+    if not isinstance(found, list):
+        return []
+    return [parse_tree(each) for each in found if isinstance(each, list) and each]
