@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from statemigrate.commands.following.deployed import scripted_revision
 from statemigrate.deployment import live_path, store_of
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
 from statemigrate.files.opening import open_files
@@ -436,7 +437,9 @@ def _in_no_store(to: str, stores: Sequence[str], place: str, number: int = 0) ->
 def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
     """The revision that was written last, as far as the last deployment has noted it."""
     if state.engine != "native":
-        return state.stores[store].target.revision
+        found = state.stores[store].target.revision
+        # One that no script has is an unknown revision, which the way from it says.
+        return scripted_revision(lineage, found) or found
     from statemigrate.deployment import revision_in
     from statemigrate.native.seen.record import StoreRecord, read_record
 

@@ -180,9 +180,12 @@ def _only_by_rewriting(lineage: Lineage | None, revision: str | None) -> bool:
 
 
 def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamily) -> bool:
-    if lineage is None or not {family.revision, target.revision} <= {*lineage.revisions}:
+    if lineage is None:
         return False
-    return lineage.position(family.revision) > lineage.position(target.revision)
+    found, deployed = (scripted_revision(lineage, each.revision) for each in (family, target))
+    if found is None or deployed is None:
+        return False
+    return lineage.position(found) > lineage.position(deployed)
 
 
 def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:

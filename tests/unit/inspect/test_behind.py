@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from support import checkpoints
-from support.checkpoints import FAMILY, KEY, NEW, REVISION
+from support.checkpoints import FAMILY, KEY, NEW, OLD, REVISION
 from support.fleets import BEHIND, FINISHED, FLEET, named
 from support.metric_points import points
 
-from statemigrate import Behind, Fleet, StatusMetrics, current, status, status_page
+from statemigrate import Behind, Fleet, StatusMetrics, current, rollback, status, status_page
 from statemigrate.cli import main, watching
 from statemigrate.commands.following.deployed import behind
 from statemigrate.commands.following.fleet import Look
@@ -83,6 +83,38 @@ def test_after_a_roll_back_only_what_lies_in_older_formats_counts(layout):
     store = store_of(layout)
     assert (store.state, store.left) == ("behind", 2)
     assert store.behind.scripts == (REVISION,)
+
+
+BASELINE = f'''"""The first."""
+from statemigrate.formats import Struct
+
+revision = "eeee00000000"
+down_revision = None
+branch_labels = ("items",)
+store = "items"
+old = None
+new = Struct("{OLD.ddl}")
+'''
+
+
+def test_the_way_back_to_state_of_before_a_baseline_is_named(layout):
+    """Spark's state has such values at ``base``, which the scripts name as their baseline."""
+    versions = layout.checkpoint.parent / "migrations" / "versions"
+    (versions / "baseline.py").write_text(BASELINE)
+    later = checkpoints.SCRIPT.replace("down_revision = None", 'down_revision = "eeee00000000"')
+    (versions / "amounts.py").write_text(later.replace('branch_labels = ("items",)\n', ""))
+    deployed(layout, 0, FAMILY, TARGET, entries={"items": 0, TARGET.name: 2})
+    store = store_of(layout)
+    assert (store.target, store.left, store.goes_back) == ("eeee00000000", 2, True)
+    assert store.next_action == (
+        f"statemigrate rollback {layout.checkpoint} --to items=eeee00000000 says how the values "
+        "go back"
+    )
+    (back,) = rollback(layout.checkpoint, {"items": "eeee00000000"}).stores
+    assert (back.deployed, back.families) == ("eeee00000000", {TARGET.name: 2})
+    deployed(layout, 1, TARGET, FAMILY, entries={TARGET.name: None, "items": 2})
+    store = store_of(layout)
+    assert (store.target, store.left, store.goes_back) == (REVISION, 2, False)
 
 
 def test_what_was_asked_for_is_what_counts_and_what_is_unknown_is_not_current(layout):
