@@ -5,9 +5,12 @@ Or the same without that header in a statemigrate.toml beside it, for a project 
 
 from __future__ import annotations
 
+import os
+import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,10 @@ class ConfigurationError(StatemigrateError):
 
 @dataclass(frozen=True)
 class _Source:
-    """The file that says it, and how that is called."""
+    """The file that says it, how that is called, and how the place in it is."""
 
     path: Path
+    file: str
     place: str
 
 
@@ -81,11 +85,14 @@ class Configuration:
 
 
 def configured(directory: Path | None = None) -> Configuration:
-    """The configuration of a project, by default the one of the working directory.
+    """The configuration of a project: of the working directory, or of the nearest one above it.
 
-    Paths in it are relative to that directory. Raises `ConfigurationError`.
+    Relative paths in it are relative to its folder, also where that is above; there the scripts of
+    the folder ``migrations`` beside it are meant where it names no other. Raises
+    `ConfigurationError`.
     """
-    found = _said(directory or Path())
+    start = directory or Path()
+    found = _nearest(start)
     if found is None:
         return Configuration()
     source, given = found
@@ -94,16 +101,85 @@ def configured(directory: Path | None = None) -> Configuration:
         _check(source, name, value)
     if "post_write_hooks" in given:
         given["post_write_hooks"] = tuple(given["post_write_hooks"])
-    return Configuration(**given)
+    configuration = Configuration(**given)
+    folder = source.path.parent
+    return configuration if folder == start else _from_above(configuration, folder)
 
 
-def _said(directory: Path) -> tuple[_Source, dict[str, Any]] | None:
-    """What one of the two files says; None where neither says anything."""
-    project = _Source(directory / "pyproject.toml", f"{TABLE} in pyproject.toml")
-    own = _Source(directory / OWN_FILE, OWN_FILE)
-    table = _table(project)
-    if not own.path.is_file():
-        return None if table is None else (project, table)
+def project_folder(directory: Path) -> Path | None:
+    """The folder of the configuration that counts in a directory; None where there is none.
+
+    Of one that cannot be read too, which whoever reads it says.
+    """
+    try:
+        found = _nearest(directory)
+    except ConfigurationError as error:
+        return Path(error.data["path"]).parent
+    return None if found is None else found[0].path.parent
+
+
+def _from_above(found: Configuration, folder: Path) -> Configuration:
+    """The same with paths that hold in another working directory."""
+
+    def placed(path: str) -> str:
+        return path if _URI.match(path) else str(folder / path)
+
+    migrations = found.migrations or ("migrations" if (folder / "migrations").is_dir() else None)
+    return replace(
+        found,
+        migrations=None if migrations is None else placed(migrations),
+        checkpoint=found.checkpoint
+        if found.checkpoint is None or found.checkpoint in found.checkpoints
+        else placed(found.checkpoint),
+        checkpoints={
+            name: replace(each, path=placed(each.path)) for name, each in found.checkpoints.items()
+        },
+    )
+
+
+_URI = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
+    """What is said in a folder, or in the nearest above it that says something.
+
+    Looked through are those up to the repository's, or to the user's own. What another user has put
+    above a project counts for nothing, as a configuration names programs to run.
+    """
+    found = _said(start)
+    if found is not None:
+        return found
+    here = start.resolve()
+    trusted = {0, os.geteuid(), here.stat().st_uid}
+    for below, folder in pairwise((here, *here.parents)):
+        if (below / ".git").exists() or below == Path.home():
+            return None
+        found = _said(folder, trusted)
+        if found is not None:
+            return found
+    return None
+
+
+def _said(
+    directory: Path, trusted: Collection[int] | None = None
+) -> tuple[_Source, dict[str, Any]] | None:
+    """What one of the two files says; None where neither says anything.
+
+    With ``trusted``, whose files count, the directory is one above the project, and is named.
+    """
+    is_above = trusted is not None
+
+    def source(name: str, place: str) -> _Source | None:
+        path = directory / name
+        if not path.is_file() or (trusted is not None and path.stat().st_uid not in trusted):
+            return None
+        file = str(path) if is_above else name
+        return _Source(path, file, place.format(file))
+
+    project, own = source("pyproject.toml", f"{TABLE} in {{}}"), source(OWN_FILE, "{}")
+    table = None if project is None else _table(project)
+    if own is None:
+        return None if table is None or project is None else (project, table)
     if table is not None:
         raise _wrong(
             own, f"{OWN_FILE} and {TABLE} in pyproject.toml both configure this project: keep one."
@@ -112,20 +188,18 @@ def _said(directory: Path) -> tuple[_Source, dict[str, Any]] | None:
 
 
 def _table(project: _Source) -> dict[str, Any] | None:
-    if not project.path.is_file():
-        return None
     try:
         said = _read(project).get("tool", {}).get("statemigrate")
         return None if said is None else dict(said)
     except (ValueError, TypeError, AttributeError) as error:
-        raise _wrong(project, f"pyproject.toml cannot be read: {error}") from error
+        raise _wrong(project, f"{project.file} cannot be read: {error}") from error
 
 
 def _read(source: _Source) -> dict[str, Any]:
     try:
         return tomllib.loads(source.path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise _wrong(source, f"{source.path.name} cannot be read: {error}") from error
+        raise _wrong(source, f"{source.file} cannot be read: {error}") from error
 
 
 _CHECKPOINTS = "a table of checkpoints by name: each a path, or a table with its path"

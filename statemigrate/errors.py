@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any, Self
 
 from statemigrate.typed_json import typed, untyped
@@ -128,6 +129,15 @@ def _rebuild(
     data: dict[str, Any],
 ) -> StatemigrateError:
     return kind(summary, expected=expected, found=found, next_action=next_action, **data)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a misspelt name: the known one that is like it, or nothing."""
+    from difflib import get_close_matches
+
+    for close in get_close_matches(name, list(known), n=1):
+        return f"; did you mean {close}?"
+    return ""
 
 
 class FormatError(StatemigrateError):

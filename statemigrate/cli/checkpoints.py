@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
 from statemigrate.cli.options import TARGETS_SAID, Settings, configuration
 from statemigrate.configuration import NamedCheckpoint
+from statemigrate.errors import CheckpointError, did_you_mean
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Places = TypeVar("Places", str, tuple[str, ...])
@@ -25,36 +27,55 @@ ALL = "statemigrate.all"
 """In a context of which the checkpoints are all that have a name."""
 
 
-def checkpoint_option(command: Command) -> Command:
-    """Give a command --checkpoint, without which it cannot run."""
-    option = click.option(
-        "--checkpoint", metavar="PATH", callback=_some_checkpoint, help=_CHECKPOINT_HELP
-    )
-    return option(as_configured(command))
+def checkpoint_named(command: Command) -> Command:
+    """Give a command CHECKPOINT, or --checkpoint, without which it cannot run."""
+    return _positional(command, _one_checkpoint)
 
 
 def checkpoint_or(other: str) -> Callable[[Command], Command]:
-    """Give a command --checkpoint; nothing is said of it where the eager option ``other`` is."""
+    """Give a command the same; none is needed where the eager option ``other`` is."""
 
     def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
-        return option or (None if ctx.params.get(other) else configured_checkpoint())
+        found = _said(ctx, option)
+        return found or (None if ctx.params.get(other) else configured_checkpoint())
 
-    def decorate(command: Command) -> Command:
-        option = click.option("--checkpoint", metavar="PATH", callback=named, help=_CHECKPOINT_HELP)
-        return option(as_configured(command))
-
-    return decorate
+    return lambda command: _positional(command, named)
 
 
-def _some_checkpoint(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str:
-    found = option or configured_checkpoint()
-    if found is None:
-        raise click.MissingParameter(ctx=ctx, param=parameter)
-    return found
+def checkpoint_if_said(text: str) -> Callable[[Command], Command]:
+    """Give a command the same, which does without one as well; ``text`` is what it is for."""
+
+    def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
+        return _said(ctx, option)
+
+    return lambda command: _positional(command, named, text)
 
 
-def checkpoint_named(command: Command) -> Command:
-    """Give a command --checkpoint, which may also be its one argument."""
+def checkpoint_and_key(command: Command) -> Command:
+    """Give a command [CHECKPOINT] and KEY, which has several words; the function takes both.
+
+    What is the checkpoint does not depend on what is in the words: the first of them is where no
+    option, variable or configuration names one.
+    """
+
+    @wraps(command)
+    def call(*arguments: Any, words: tuple[str, ...], **given: Any) -> Any:
+        checkpoint = given.pop("checkpoint") or configured_checkpoint()
+        if checkpoint is None:
+            checkpoint, words = words[0], words[1:]
+        if not words:
+            raise click.UsageError(
+                "Name the checkpoint and a key: STORE CHECKPOINT KEY, or STORE KEY --checkpoint "
+                "PATH."
+            )
+        return as_configured(command)(*arguments, checkpoint=checkpoint, key=words, **given)
+
+    argument = click.argument("words", metavar="[CHECKPOINT] KEY...", nargs=-1, required=True)
+    option = click.option("--checkpoint", metavar="PATH", help=_CHECKPOINT_HELP)
+    return cast("Command", argument(option(call)))
+
+
+def _positional(command: Command, callback: Any, text: str = _CHECKPOINT_HELP) -> Command:
     argument = click.argument(
         "place",
         metavar="[CHECKPOINT]",
@@ -63,9 +84,7 @@ def checkpoint_named(command: Command) -> Command:
         is_eager=True,
         callback=_place,
     )
-    option = click.option(
-        "--checkpoint", metavar="PATH", callback=_one_checkpoint, help=_CHECKPOINT_HELP
-    )
+    option = click.option("--checkpoint", metavar="PATH", callback=callback, help=text)
     return argument(option(as_configured(command)))
 
 
@@ -88,13 +107,26 @@ def as_configured(command: Command) -> Command:
     def call(*arguments: Any, **given: Any) -> Any:
         named = configuration().checkpoints.get(given["checkpoint"] or "")
         if named is not None:
-            given |= _said_of(named, given)
-        return command(*arguments, **given)
+            given |= _configured_for(named, given)
+        try:
+            return command(*arguments, **given)
+        except CheckpointError as error:
+            close = _close_name(error, given["checkpoint"])
+            if not close:
+                raise
+            raise error.but(next_action=f"{error.next_action}{close}") from error
 
     return cast("Command", call)
 
 
-def _said_of(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[str, Any]:
+def _close_name(error: CheckpointError, said: str | None) -> str:
+    """Of a path that is not there, the name of a checkpoint that is like it, as text."""
+    if said is None or error.data.get("path") != said or Path(said).exists():
+        return ""
+    return did_you_mean(said, configuration().checkpoints)
+
+
+def _configured_for(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[str, Any]:
     settings = click.get_current_context().find_object(Settings)
     if settings is not None and settings.operator is None:
         settings.operator = named.operator
@@ -109,17 +141,33 @@ def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     ctx.meta[_PLACE] = value
 
 
+def _said(ctx: click.Context, option: str | None) -> str | None:
+    """The checkpoint that the command's words name; None where none does."""
+    argument: str | None = ctx.meta.get(_PLACE)
+    if argument and option:
+        raise click.UsageError(_ONE)
+    return argument or option
+
+
+def checkpoint_said() -> bool:
+    """Whether the command's words have a CHECKPOINT."""
+    return bool(click.get_current_context().meta.get(_PLACE))
+
+
+_ONE = "Name one checkpoint: CHECKPOINT, or --checkpoint PATH."
+
+
 def _one_checkpoint(
     ctx: click.Context,
     parameter: click.Parameter,  # noqa: ARG001
     option: str | None,
 ) -> str:
-    argument = ctx.meta.get(_PLACE)
-    if ALL in ctx.meta and not (argument or option):
+    said = _said(ctx, option)
+    if ALL in ctx.meta and not said:
         return ""
-    found = argument or option or configured_checkpoint()
-    if found is None or (argument and option):
-        raise click.UsageError("Name one checkpoint: CHECKPOINT, or --checkpoint PATH.")
+    found = said or configured_checkpoint()
+    if found is None:
+        raise click.UsageError(_ONE)
     return found
 
 

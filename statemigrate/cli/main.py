@@ -12,7 +12,13 @@ from typing import Any
 import click
 
 from statemigrate.cli.options import Settings, shared_options
-from statemigrate.cli.output import print_error, print_line, print_unexpected
+from statemigrate.cli.output import (
+    interruption,
+    print_error,
+    print_interrupted,
+    print_unexpected,
+)
+from statemigrate.configuration import project_folder
 from statemigrate.errors import StatemigrateError, without_pyspark
 
 VERBS = {
@@ -42,6 +48,28 @@ VERBS = {
 }
 """Verb: the module in `statemigrate.cli.verbs` that has its command, and the one-line help."""
 
+OF_ALEMBIC = {
+    "upgrade": "Values migrate under the query: start the code that is written for the new "
+    "revision, then `statemigrate backfill CHECKPOINT` for what no row touches. "
+    "`statemigrate dry-run STORE CHECKPOINT` tries it first",
+    "downgrade": "Values go back under the query too: "
+    "`statemigrate rollback CHECKPOINT --to REVISION` says each step",
+    "revision": "`statemigrate new STORE -m MESSAGE` writes a script; with "
+    "`--autogenerate MODULE:OBJECT` from what the code declares",
+    "stamp": "A checkpoint's own files say which revision it is at: `statemigrate current "
+    "CHECKPOINT`. `statemigrate new --from-checkpoint CHECKPOINT` records what the state is today; "
+    "a script that was corrected after it was applied is named with --accept-edited",
+    "merge": "The scripts of a store are one chain, and of two heads one has to follow the other: "
+    "`statemigrate heads` shows them, and `statemigrate check` says what to change",
+    "branches": "Each store has its own branch, and in it one chain: `statemigrate heads` lists "
+    "them, several of a store where two scripts follow one",
+    "ensure_version": "There is no table of versions: a checkpoint's own files say which revision "
+    "it is at, and `statemigrate current CHECKPOINT` shows it",
+    "list_templates": "There is one template: `statemigrate init` puts it into the folder, where "
+    "it is yours to change",
+}
+"""Alembic's commands that have another form here, and what to do in place of each."""
+
 
 class Verbs(click.Group):
     """Loads a verb's module when it is needed and turns errors into messages and exit codes."""
@@ -63,6 +91,8 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; of one that is not there, say which it may have been."""
         if self.get_command(ctx, args[0]) is None:
+            if args[0] in OF_ALEMBIC:
+                ctx.fail(f"No such command {args[0]!r}, which alembic has. {OF_ALEMBIC[args[0]]}.")
             from difflib import get_close_matches
 
             for close in get_close_matches(args[0], VERBS, n=1):
@@ -93,8 +123,9 @@ class Verbs(click.Group):
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (Exception, KeyboardInterrupt) as error:
-            if _is_interrupted(error):
-                print_line("Interrupted.", stderr=True)
+            pressed = interruption(error)
+            if pressed is not None:
+                print_interrupted(pressed)
                 ctx.exit(128 + SIGINT)
             expected = (isinstance(error, ImportError) and without_pyspark(error)) or error
             if isinstance(error, BrokenPipeError) or not isinstance(expected, _EXPECTED):
@@ -104,13 +135,6 @@ class Verbs(click.Group):
 
 
 _EXPECTED = (StatemigrateError, OSError)
-
-
-def _is_interrupted(error: BaseException | None) -> bool:
-    """Whether it is Ctrl-C, or came of it: PySpark, cleaning up, calls a Java that it ended too."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 @click.group(
@@ -128,7 +152,8 @@ def main(ctx: click.Context) -> None:
     130 it was interrupted.
     """
     # Scripts may import the project's own modules, which `python -m` would find here too.
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
-        ctx.call_on_close(partial(sys.path.remove, here))
+    here = Path.cwd()
+    for folder in dict.fromkeys((str(here), str(project_folder(here) or here))):
+        if folder not in sys.path:
+            sys.path.append(folder)
+            ctx.call_on_close(partial(sys.path.remove, folder))

@@ -6,7 +6,8 @@ import json
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,31 @@ def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:
         if parts[name] is not None:
             screen.print(f"  {name}: ", style="bold", end="")
             screen.print(parts[name].replace("\n", "\n    "))
+
+
+def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
+    """Ctrl-C, if it was that or led to it: PySpark, cleaning up, calls a Java that it ended."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+@contextmanager
+def said_when_interrupted(text: Callable[[], str]) -> Iterator[None]:
+    """Have ``text`` printed where Ctrl-C ends the block: how far it is, and what goes on."""
+    try:
+        yield
+    except BaseException as error:
+        found = interruption(error)
+        if found is not None:
+            found.add_note(text())
+        raise
+
+
+def print_interrupted(error: KeyboardInterrupt) -> None:
+    """Print that Ctrl-C ended it, and what was to be said then."""
+    for line in ("Interrupted.", *getattr(error, "__notes__", ())):
+        print_line(line, stderr=True)
 
 
 def print_unexpected(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 from statemigrate.errors import ScriptError
 from statemigrate.scripts import Details, Entry, ScriptFolder
+from statemigrate.shell import argument
 from statemigrate.state.applied import applied_by
 
 
@@ -62,25 +64,53 @@ def show(revision: str, *, migrations: str | Path = "migrations") -> Details:
     return ScriptFolder(migrations).show(revision)
 
 
+EDITORS = ("editor", "nano", "vim", "vi", "emacs", "code --wait")
+"""What is looked for where the environment names no editor."""
+
+
 def edit(
     revision: str, *, migrations: str | Path = "migrations", editor: str | None = None
 ) -> Details:
     """Open a script in an editor, and say what is in it and wrong with it once that is closed.
 
     ``revision`` is as in `show`. ``editor`` is a command with its arguments, by default the one of
-    ``VISUAL``, else of ``EDITOR``, else ``vi``. Raises `ScriptError` where it cannot be run, or
-    ends with an error, and as `show`.
+    ``VISUAL``, else of ``EDITOR``, else the first that is installed of several usual ones. Raises
+    `ScriptError` where there is none, it cannot be run, or ends with an error, and as `show`.
     """
     path = show(revision, migrations=migrations).path
-    command = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    command = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or _installed()
+    again = f"`EDITOR=nano statemigrate edit {argument(revision)}`, with the editor that you have"
+    if command is None:
+        raise ScriptError(
+            "There is no editor to open the script with.",
+            expected="an editor in VISUAL or EDITOR, or one of "
+            f"{', '.join(each.split()[0] for each in EDITORS)}",
+            found="none of them",
+            next_action=f"change {argument(path)} with any program, then `statemigrate show "
+            f"{argument(revision)}`; or {again}",
+            path=path,
+        )
     try:
         subprocess.run([*shlex.split(command), path], check=True)  # noqa: S603 - the user's own
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise ScriptError(
             f"{path} could not be edited.",
             expected="an editor that opens it and ends well",
-            found=f"{command}: {error}",
-            next_action="name your editor in VISUAL or EDITOR",
+            found=f"{command}: {_ended(error)}",
+            next_action=f"{again}; or change the file with any program, then `statemigrate show "
+            f"{argument(revision)}`",
             path=path,
         ) from error
     return show(revision, migrations=migrations)
+
+
+def _installed() -> str | None:
+    return next((each for each in EDITORS if shutil.which(each.split()[0])), None)
+
+
+def _ended(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"it ended with exit code {error.returncode}"
+    if isinstance(error, FileNotFoundError):
+        return "no such program"
+    return str(error)

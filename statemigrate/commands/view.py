@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.commands.following.progress import Progress, unseen
 from statemigrate.commands.forms import SUFFIXES, form_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.documents.whole import replacing
 from statemigrate.native.spark_state.retrying import looks_again
-from statemigrate.state.keys import key_from_texts
+from statemigrate.state.keys import keys_from_texts
 from statemigrate.state.opening import require_store
 from statemigrate.state.reader import StateReader
 
@@ -38,7 +40,7 @@ class Exported:
 def export(  # noqa: PLR0913 - all but three by name
     store: str,
     checkpoint: str | Path,
-    path: str | Path,
+    path: str | Path | IO[bytes],
     *,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
@@ -50,7 +52,8 @@ def export(  # noqa: PLR0913 - all but three by name
 ) -> Exported:
     """Write every key of ``store`` with its value, in the target format, to one file.
 
-    The ending of ``path`` says in which form: ``.parquet``, ``.avro`` or ``.jsonl``. Each record
+    The ending of ``path`` says in which form: ``.parquet``, ``.avro`` or ``.jsonl``; a binary
+    stream is given lines of JSON, once all is read, and is "-" in the result. Each record
     has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
     The file is its owner's alone, appears when it is complete, and replaces one of that name. The
     query may be running. ``progress`` is told how many keys were written; the other parameters are
@@ -58,8 +61,9 @@ def export(  # noqa: PLR0913 - all but three by name
     there are processors, in the order of one. Raises `ExportError`, what
     `StateReader.entries` does, and `CheckpointError` for a process that was ended.
     """
-    target = Path(path)
-    check_target(target)
+    target = Path(path) if isinstance(path, str | Path) else None
+    if target is not None:
+        check_target(target)
     require_store(str(checkpoint), store)
     reader = StateReader(
         checkpoint,
@@ -70,11 +74,20 @@ def export(  # noqa: PLR0913 - all but three by name
         stores=stores,
         spark=spark,
     )
-    with reader, replacing(target, private=True) as stream:
-        form = form_of(target.suffix, reader.key_type(store), reader.value_type(store))
+    # What a stream was given cannot be taken back where a look begins anew.
+    with (
+        reader,
+        TemporaryFile() if target is None else replacing(target, private=True) as stream,
+    ):
+        suffix = ".jsonl" if target is None else target.suffix
+        form = form_of(suffix, reader.key_type(store), reader.value_type(store))
         counted = _Counted(progress)
         form.write(stream, reader.parts(store, form.block, counted))
-    return Exported(store, counted.number, reader.batch, str(path))
+        if not isinstance(path, str | Path):
+            stream.seek(0)
+            copyfileobj(stream, path)
+            path.flush()
+    return Exported(store, counted.number, reader.batch, "-" if target is None else str(path))
 
 
 @looks_again
@@ -120,14 +133,20 @@ class Found:
 def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: Any) -> Found:
     """All keys of ``store`` that begin with ``words``, texts as one types them.
 
-    The other parameters and the errors are those of `get`.
+    One word may be a whole key as a dry run prints it, a JSON list. The other parameters and the
+    errors are those of `get`.
     """
     require_store(str(checkpoint), store)
     with StateReader(checkpoint, **reading) as reader:
-        wanted = key_from_texts(reader.key_type(store), words)
         names = reader.key_columns(store)
-        entries = ((dict(zip(names, k, strict=True)), v) for k, v in reader.entries(store, wanted))
-        return Found(tuple(entries), len(wanted) == len(names))
+        wanted = keys_from_texts(reader.key_type(store), words)
+        found = [
+            (dict(zip(names, key, strict=True)), value)
+            for each in wanted
+            for key, value in reader.entries(store, each)
+        ]
+        is_one = len(found) <= 1 and all(len(each) == len(names) for each in wanted)
+        return Found(tuple(found), is_one)
 
 
 def check_target(path: str | Path) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from statemigrate.errors import LineageError
+from statemigrate.errors import LineageError, did_you_mean
 from statemigrate.formats import Format
 from statemigrate.migration.chain import in_order
 from statemigrate.migration.migration import BASE, Direction, Migration
@@ -15,7 +15,8 @@ from statemigrate.migration.path import Path
 from statemigrate.migration.step import Step, step_of
 from statemigrate.shell import argument
 
-_RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
+RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
+"""A distance from a revision, as in ``head-1``."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Lineage:
         follow ``STORE@``. Raises LineageError otherwise.
         """
         name = target.removeprefix(f"{self.store}@")
-        relative = _RELATIVE.fullmatch(name)
+        relative = RELATIVE.fullmatch(name)
         if relative is None:
             return self._named(name)
         start, distance = relative["start"], int(relative["distance"])
@@ -174,7 +175,8 @@ class Lineage:
             f"Store '{self.store}' has no revision {revision!r}.",
             expected=f"one of {', '.join(self.revisions)}",
             found=repr(revision),
-            next_action=f"`statemigrate history {argument(self.store)}` lists them",
+            next_action=f"`statemigrate history {argument(self.store)}` lists them"
+            f"{did_you_mean(revision, ('head', BASE, *self.revisions))}",
             store=self.store,
             revision=revision,
         )

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from statemigrate.errors import FormatError, LineageError, ScriptError, StatemigrateError
+from statemigrate.errors import (
+    FormatError,
+    LineageError,
+    ScriptError,
+    StatemigrateError,
+    did_you_mean,
+)
 from statemigrate.migration import Lineage, Migration
 from statemigrate.migration.chain import chain_faults
 from statemigrate.scripts.grouping import faults_across_stores
@@ -83,11 +89,13 @@ class Survey:
     def unscripted(self, store: str) -> LineageError:
         """No script is for this store."""
         stores = self.stores
+        write = f"`statemigrate new {argument(store)} -m MESSAGE`"
+        close = did_you_mean(store, stores)
         return LineageError(
             f"No migration script in {self.versions} is for store '{store}'.",
             expected=f"one of {', '.join(stores)}" if stores else "at least one script",
             found=repr(store),
-            next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
+            next_action=f"{write}{close}",
             store=store,
         )
 

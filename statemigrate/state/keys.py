@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
-from statemigrate.formats.json_values import leaf_from_text
+from statemigrate.formats.json_values import leaf_from_text, value_from_json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -33,6 +34,41 @@ def key_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[Any, ...]
         _checked(leaf_from_text(field.type, text, field.name), columns, number, text)
         for number, (field, text) in enumerate(zip(fields, texts, strict=False))
     )
+
+
+def keys_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+    """What `key_from_texts` gives; of one text that is a JSON list, also the key that this lists.
+
+    A dry run and the quarantine print keys as such lists. A text column may hold what looks like
+    one, so that both are meant then, the list first. Raises as `key_from_texts`.
+    """
+    listed = _listed(columns, texts[0]) if len(texts) == 1 else None
+    if listed is None:
+        return (key_from_texts(columns, texts),)
+    try:
+        return listed, key_from_texts(columns, texts)
+    except ValueMismatchError:
+        return (listed,)
+
+
+def _listed(columns: StructType, text: str) -> tuple[Any, ...] | None:
+    """The key, or its beginning, that a JSON list has; None for any other text."""
+    from pyspark.sql.types import StructType
+
+    try:
+        items = json.loads(text) if text.startswith("[") else None
+    except ValueError:
+        return None
+    if not isinstance(items, list) or not 0 < len(items) <= len(columns.fields):
+        return None
+    named = Struct(StructType(columns.fields[: len(items)]))
+    names = [field.name for field in named.schema.fields]
+    try:
+        found = value_from_json(named, dict(zip(names, items, strict=True)))
+        named.validate(found)
+    except ValueMismatchError:
+        return None
+    return tuple(found[name] for name in names)
 
 
 def _checked(value: Any, columns: StructType, number: int, text: str) -> Any:

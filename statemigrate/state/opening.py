@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from statemigrate.deployment import is_family_of, store_of
-from statemigrate.errors import CheckpointError, LineageError, UnsupportedError
+from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.seen import directory_of
 from statemigrate.shell import argument
@@ -81,10 +81,7 @@ def open_state(
 def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:
     """Raise `LineageError` for a target that is of none of the stores with scripts."""
     for store in sorted(targets.keys() - set(stores)):
-        from difflib import get_close_matches
-
-        close = get_close_matches(store, stores, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
+        meant = did_you_mean(store, stores)
         raise LineageError(
             f"A target is named for {store}, which has no scripts, or broken ones.",
             expected=f"one of {', '.join(sorted(stores))}",

@@ -14,7 +14,7 @@ from statemigrate.deployment import (
     StorePlan,
     plan_store,
 )
-from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.errors import CheckpointError, StartupError, did_you_mean
 from statemigrate.migration import Lineage
 from statemigrate.state.values import Values
 
@@ -126,11 +126,12 @@ def stored_store(state: State, store: str) -> StoredStore:
 
 def no_such_store(checkpoint: str, store: str, stores: Iterable[str]) -> CheckpointError:
     """The checkpoint holds other stores."""
+    stores = list(stores)
     return CheckpointError(
         f"the checkpoint {checkpoint} has no store {store}",
         expected=f"one of {', '.join(stores) or 'none: its state is empty'}",
         found=store,
-        next_action="name a store of this checkpoint",
+        next_action=f"name a store of this checkpoint{did_you_mean(store, stores)}",
         path=checkpoint,
     )
 

@@ -16,10 +16,17 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import console, print_json, print_line, print_rows
+from statemigrate.cli.output import (
+    console,
+    print_json,
+    print_line,
+    print_rows,
+    said_when_interrupted,
+)
 from statemigrate.shell import argument
 
 if TYPE_CHECKING:
+    from statemigrate.commands.following.progress import Progress
     from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
     from statemigrate.native.backfill.plan import BackfillPlan
     from statemigrate.native.backfill.progress import BackfillStatus
@@ -104,15 +111,17 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.backfill import backfill as migrate
     from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
+    from statemigrate.state.opening import is_embedded
 
     bar = progress_bar("values", shown=not settings.json)
-    with spark_when_needed() as spark, bar as move:
+    far = _Far(is_embedded(checkpoint))
+    with said_when_interrupted(far.text), spark_when_needed() as spark, bar as move:
         done = migrate(
             checkpoint,
             migrations=settings.migrations,
             operator=settings.operator,
             spark=spark,
-            progress=move,
+            progress=far.after(move),
             **options,
         )
     if settings.json:
@@ -121,6 +130,32 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
         _print_done(done, checkpoint)
     else:
         _print_plan(done, checkpoint)
+
+
+class _Far:
+    """How far a backfill is, for whoever ends it with Ctrl-C."""
+
+    def __init__(self, is_embedded: bool) -> None:
+        self._is_embedded = is_embedded
+        self._done: tuple[int, int | None] = (0, None)
+
+    def after(self, move: Progress) -> Progress:
+        def note(done: int, total: int | None) -> None:
+            self._done = (done, total)
+            move(done, total)
+
+        return note
+
+    def text(self) -> str:
+        if not self._is_embedded:
+            return "Values migrate in the query alone; the same command plans their backfill again."
+        done, total = self._done
+        if total is None:
+            return "Nothing was migrated by it yet; the same command begins again."
+        return (
+            f"{done:,} of about {total:,} values were migrated, and stay so; the same command goes "
+            "on from there."
+        )
 
 
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:

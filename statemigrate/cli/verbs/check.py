@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.checkpoints import as_configured
+from statemigrate.cli.checkpoints import checkpoint_if_said
 from statemigrate.cli.options import Settings, configuration, shared_options, target_option
 from statemigrate.cli.output import console, print_json
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate check --code pipeline.totals:Totals")
+@checkpoint_if_said("Also compare with the scripts that were applied to this checkpoint.")
 @click.option(
     "--code",
     metavar="MODULE:OBJECT",
@@ -26,14 +27,9 @@ if TYPE_CHECKING:
 )
 @target_option
 @click.option(
-    "--checkpoint",
-    metavar="PATH",
-    help="Also compare with the scripts that were applied to this checkpoint.",
-)
-@click.option(
     "--record",
     is_flag=True,
-    help="Write what --checkpoint says was applied to applied.json, for checks without it.",
+    help="Write what CHECKPOINT says was applied to applied.json, for checks without it.",
 )
 @click.option(
     "--made-up/--no-made-up",
@@ -42,7 +38,6 @@ if TYPE_CHECKING:
     help="Try each script on values made up from its formats.",
 )
 @shared_options()
-@as_configured
 @click.pass_obj
 def check(
     settings: Settings,
@@ -64,7 +59,7 @@ def check(
     from statemigrate.commands.check import check as check_scripts
 
     if record and checkpoint is None:
-        raise click.UsageError("--record needs --checkpoint.")
+        raise click.UsageError("--record needs CHECKPOINT.")
     if record and checkpoint is not None:
         path = record_applied(checkpoint, migrations=settings.migrations)
         if not settings.json:

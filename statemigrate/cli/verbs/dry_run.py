@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from statemigrate.budget import BackfillOptions
-from statemigrate.cli.checkpoints import all_option, checkpoint_or
+from statemigrate.cli.checkpoints import all_option, checkpoint_or, checkpoint_said
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "dry-run",
-    epilog="Example: statemigrate dry-run auctions --checkpoint /data/cp --html report.html",
+    epilog="Example: statemigrate dry-run auctions /data/cp --html report.html",
 )
 @click.argument("store", required=False)
 @all_option
@@ -117,7 +117,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     if store is None:
         raise click.UsageError("Missing argument 'STORE', or --all.")
     if (checkpoint is None) == (file is None):
-        raise click.UsageError("Name either a query with --checkpoint, or values with --from-file.")
+        raise click.UsageError("Name either a query's CHECKPOINT, or values with --from-file.")
     if file is not None:
         report = dry_run_file(store, file, revision=from_revision, **shared)
     else:
@@ -145,6 +145,8 @@ def _refuse_beside_all(store: str | None) -> None:
     """Raise `click.UsageError` for what names one store or checkpoint, or makes one page of it."""
     given = click.get_current_context().get_parameter_source
     said = ["STORE"] if store else []
+    if checkpoint_said():
+        said.append("CHECKPOINT")
     for name, option in _OF_ONE.items():
         if given(name) is ParameterSource.COMMANDLINE:
             said.append(option)

@@ -71,6 +71,7 @@ def new(  # noqa: PLR0913 - an option each
 
     It follows the store's newest script and takes its format as `old`; a store's first script
     starts the store's branch. The formats and `upgrade` that are still open are yours to write.
+    With --to alone a store's first script is a baseline: it records what the state has today.
     """
     _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
     if like is not None and checkpoint is None:
@@ -135,15 +136,28 @@ def _write(
 ) -> None:
     from statemigrate.commands.writing.new import new as write
 
-    path = write(
+    script = write(
         store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations
-    ).path
-    steps = _next_steps(store, baseline, new is not None)
+    )
+    steps = _next_steps(store, script.is_baseline, new is not None)
     if settings.json:
-        print_json({"path": str(path), "store": store, "next": steps})
+        print_json(
+            {
+                "path": str(script.path),
+                "store": store,
+                "baseline": script.is_baseline,
+                "next": steps,
+            }
+        )
         return
     screen = console()
-    screen.print(f"Wrote {path}")
+    screen.print(f"Wrote {script.path}")
+    if script.is_baseline and not baseline:
+        screen.print(
+            f"Store {store} had no script: this one records the format of --to as the one that its "
+            "state has today"
+        )
+        screen.print("If the state has another one: remove the script, and name that with --from")
     for step in steps:
         screen.print(f"Next: {step}")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.checkpoints import as_configured
+from statemigrate.cli.checkpoints import checkpoint_if_said
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json, print_rows
 from statemigrate.escapes import visible, visible_lines
@@ -40,12 +40,7 @@ def init(settings: Settings) -> None:
 
 @click.command(epilog="Example: statemigrate history auctions")
 @click.argument("store", required=False)
-@click.option(
-    "--checkpoint",
-    metavar="PATH",
-    help="Mark the scripts that were applied to this checkpoint, by its path or name.",
-)
-@as_configured
+@checkpoint_if_said("Mark the scripts that were applied to this checkpoint, by its path or name.")
 @shared_options()
 @click.pass_obj
 def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
@@ -118,8 +113,8 @@ def show(settings: Settings, revision: str) -> None:
 def edit(settings: Settings, revision: str) -> None:
     """Open one script in your editor, and then say what it changes and what is wrong with it.
 
-    REVISION is as in `show`. The editor is that of VISUAL, else of EDITOR, else vi. The exit code
-    is 1 if something is wrong with the script.
+    REVISION is as in `show`. The editor is that of VISUAL, else of EDITOR, else the first that is
+    installed of several usual ones. The exit code is 1 if something is wrong with the script.
     """
     from statemigrate.commands.scripts import edit as edited
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found", bound="Told")
 
 
-@click.command(epilog="Example: statemigrate status --checkpoint /data/checkpoint --watch")
+@click.command(epilog="Example: statemigrate status /data/checkpoint --watch")
 @checkpoint_named
 @all_option
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.checkpoints import checkpoint_named, checkpoint_option
+from statemigrate.cli.checkpoints import checkpoint_named
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.retire import Retirement
 
 
-@click.command(epilog="Example: statemigrate retire --checkpoint /data/checkpoint")
+@click.command(epilog="Example: statemigrate retire /data/checkpoint")
 @checkpoint_named
 @target_option
 @accept_edited_option
@@ -68,9 +68,9 @@ def retire(
         click.get_current_context().exit(1)
 
 
-@click.command(epilog="Example: statemigrate quarantine auctions --checkpoint /data/checkpoint")
+@click.command(epilog="Example: statemigrate quarantine auctions /data/checkpoint")
 @click.argument("store")
-@checkpoint_option
+@checkpoint_named
 @click.option(
     "--output",
     "path",

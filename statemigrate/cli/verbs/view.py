@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import click
 
-from statemigrate.cli.checkpoints import checkpoint_option
+from statemigrate.cli.checkpoints import checkpoint_and_key, checkpoint_named
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
@@ -22,10 +23,9 @@ from statemigrate.cli.output import console, print_json, print_json_text
 from statemigrate.cli.progress import progress_bar
 
 
-@click.command(epilog="Example: statemigrate get auctions 42 --checkpoint /data/checkpoint")
+@click.command(epilog="Example: statemigrate get auctions /data/checkpoint 42")
 @click.argument("store")
-@click.argument("key", nargs=-1, required=True)
-@checkpoint_option
+@checkpoint_and_key
 @target_option
 @accept_edited_option
 @operator_option
@@ -43,8 +43,9 @@ def get(
     """Print what STORE holds under KEY, in the target format.
 
     KEY has one word for each column that the query groups by, and for map state one for each column
-    of the map's own key; with fewer words, all keys that begin with them are printed. Exit code 1
-    if there is none.
+    of the map's own key; with fewer words, all keys that begin with them are printed. A key as a
+    dry run prints it, a list in JSON, is one word. CHECKPOINT is left out where an option, a
+    variable or the configuration names one. Exit code 1 if there is no such key.
     """
     require_values("get")
     from statemigrate.cli.session import spark_when_needed
@@ -68,17 +69,15 @@ def get(
         click.get_current_context().exit(1)
 
 
-@click.command(
-    epilog="Example: statemigrate export auctions --checkpoint /data/cp --output all.parquet"
-)
+@click.command(epilog="Example: statemigrate export auctions /data/cp --output all.parquet")
 @click.argument("store")
-@checkpoint_option
+@checkpoint_named
 @click.option(
     "--output",
     "path",
     required=True,
     metavar="FILE",
-    help="File ending in .parquet, .avro or .jsonl.",
+    help="File ending in .parquet, .avro or .jsonl; - for lines of JSON on standard output.",
 )
 @target_option
 @accept_edited_option
@@ -96,18 +95,21 @@ def export(
 ) -> None:
     """Write every key of STORE with its value, in the target format, to one file.
 
-    Whatever is migrated so far; the query may be running. Each record has a `key` and a `value`.
+    To standard output with `--output -`, once all is read. Whatever is migrated so far; the query
+    may be running. Each record has a `key` and a `value`.
     """
     require_values("export")
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.view import export as write
 
     bar = progress_bar("keys", shown=not settings.json)
+    is_output = path == "-"
+    to: Any = sys.stdout.buffer if is_output else path
     with spark_when_needed() as spark, bar as move:
         done = write(
             store,
             checkpoint,
-            path,
+            to,
             migrations=settings.migrations,
             targets=targets,
             accept_edited=accept_edited,
@@ -117,10 +119,12 @@ def export(
             progress=move,
         )
     if settings.json:
-        print_json(asdict(done))
+        print_json(asdict(done), stderr=is_output)
     else:
         keys, batch = done.keys, done.batch
-        console().print(f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {path}")
+        place = "standard output" if is_output else path
+        text = f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {place}"
+        console(stderr=is_output).print(text)
 
 
 def _print_found(settings: Settings, found: Sequence[tuple[Any, Any]], *, whole: bool) -> None:

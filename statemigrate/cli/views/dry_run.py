@@ -20,6 +20,7 @@ from statemigrate.inspect.report.sentences import (
 )
 from statemigrate.inspect.report.text import counted, duration
 from statemigrate.inspect.report.verdict import verdict
+from statemigrate.shell import argument
 
 _STYLES = {"good": "bold green", "doubtful": "bold yellow", "bad": "bold red"}
 _FAMILIES = ("family\n  revision", "stored", "tried", "passed", "failed", "differing")
@@ -86,7 +87,7 @@ def _print_failure(failure: Failure) -> None:
     for line in rest:
         _data(f"    {line}")
     for key in failure.keys:
-        _data(f"    key {visible(key)}")
+        _data(f"    key {argument(key)}")
 
 
 def _print_fates(family: FamilyTrial) -> None:
@@ -145,7 +146,8 @@ def _effects(family: FamilyTrial) -> list[tuple[str, ...]]:
 def _sides(example: Example) -> tuple[str, str, str]:
     sides = (example.before, example.after)
     before, after = ("nothing" if side is None else visible(side) for side in sides)
-    return visible(example.key), before, after
+    # As a shell takes it, for `statemigrate get`.
+    return argument(example.key) if example.key else "", before, after
 
 
 def _say(text: str = "", style: str | None = None) -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.pinned import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.rewriting.new_code import NewCode, Probed, probed
 from statemigrate.commands.rewriting.rewrite import counted, new_windows, require_answers
+from statemigrate.deployment.references import named_object
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
@@ -39,7 +41,7 @@ from statemigrate.rewrite.seeding.origin import BATCH, Tables, before_seeding
 from statemigrate.rewrite.seeding.rows import check_tables
 from statemigrate.rewrite.seeding.scripted import seed_script
 from statemigrate.rewrite.seeding.seeds import Seed, find_seeds, only_store, seeded_stores
-from statemigrate.rewrite.seeding.tables import Table
+from statemigrate.rewrite.seeding.tables import Table, is_json
 from statemigrate.rewrite.windows.comparing import ObservedWindows
 from statemigrate.rewrite.windows.findings import WindowFinding
 from statemigrate.scripts.folder import survey_of
@@ -116,6 +118,7 @@ def seed(  # noqa: PLR0913 - all but two by name
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     check_spark_version(REWRITING, "rewrite a checkpoint")
+    _check_places(new, tables, target)
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
@@ -153,6 +156,21 @@ def seed(  # noqa: PLR0913 - all but two by name
     mark = hashlib.sha256(f"{plan.fingerprint} {sums}".encode()).hexdigest()
     report = run_plan(plan, origin, replace(place, fingerprint=mark), session, progress)
     return replace(seeding, report=report)
+
+
+def _check_places(
+    new: str | Path, tables: Mapping[str, str | Path] | str | Path, target: NewCode
+) -> None:
+    """Raise what is wrong with the places and the code, before Spark takes its time to start."""
+    Target(open_files(new), "", "", verb="seed").check()
+    for each in _named(tables).values():
+        is_json(str(each))
+    if target.like:
+        describe(open_files(target.like))
+    elif target.code:
+        named_object(target.code)
+    else:
+        raise _no_code()
 
 
 def _windows(
@@ -218,13 +236,17 @@ def _no_scripts(store: str, revision: str, folder: str | Path | None) -> Rewrite
 def _probed(target: NewCode, options: RewriteOptions, spark: SparkSession, new: str) -> Probed:
     found = probed(target, None if target.like else options.pinned({}), spark, new)
     if found is None:
-        raise RewriteError(
-            "what the query keeps is not said",
-            expected="its code, or a checkpoint that it made elsewhere",
-            found="neither",
-            next_action="add --code MODULE:FUNCTION, or --like CHECKPOINT",
-        )
+        raise _no_code()
     return found
+
+
+def _no_code() -> RewriteError:
+    return RewriteError(
+        "what the query keeps is not said",
+        expected="its code, or a checkpoint that it made elsewhere",
+        found="neither",
+        next_action="add --code MODULE:FUNCTION, or --like CHECKPOINT",
+    )
 
 
 def _conf(
@@ -254,6 +276,13 @@ def _seeds(
     spark: SparkSession,
     scripts: Mapping[str, Scripted],
 ) -> tuple[Seed, ...]:
+    session = rewriting_session(spark, found.shape)
+    zone = spark.conf.get(_ZONE) or "UTC"
+    opened = {store: Table.at(str(place), session, zone) for store, place in _named(tables).items()}
+    return find_seeds(found.shape.operators, opened, answers.take, answers.start, scripts)
+
+
+def _named(tables: Mapping[str, str | Path] | str | Path) -> Mapping[str, str | Path]:
     named = tables if isinstance(tables, Mapping) else {"": tables}
     if not named:
         raise RewriteError(
@@ -262,10 +291,7 @@ def _seeds(
             found="none",
             next_action="add --from STORE=TABLE",
         )
-    session = rewriting_session(spark, found.shape)
-    zone = spark.conf.get(_ZONE) or "UTC"
-    opened = {store: Table.at(str(place), session, zone) for store, place in named.items()}
-    return find_seeds(found.shape.operators, opened, answers.take, answers.start, scripts)
+    return named
 
 
 def _begun(answers: RewriteAnswers) -> int:

@@ -42,4 +42,4 @@ def verify(
     survey = survey_of(migrations)
     lineages = None if survey is None else dict(survey.lineages)
     old_files = None if old is None else open_files(old)
-    return verify_files(old_files, files, session_of(spark, str(new)), lineages)
+    return verify_files(old_files, files, lambda: session_of(spark, str(new)), lineages)

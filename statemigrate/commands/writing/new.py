@@ -33,8 +33,13 @@ def new(
 
     ``old`` is filled in from the newest script's ``new``, and otherwise left open, as ``new`` and
     ``upgrade`` are. With ``baseline``, for a store without scripts, it only records ``new``, the
-    format that the state has today. Raises `LineageError` if ``old`` is not the newest format or a
-    baseline would not come first, and `ScriptError` for what is no folder of scripts.
+    format that the state has today; so it does where only ``new`` is given and no script is there
+    to take ``old`` from, and the result says so. Raises `LineageError` if ``old`` is not the newest
+    format or a baseline would not come first, and `ScriptError` for what is no folder of scripts.
     """
-    path = ScriptFolder(migrations).new(store, message, old=old, new=new, baseline=baseline)
+    folder = ScriptFolder(migrations)
+    scripts = folder.survey()
+    is_first = store not in scripts.stores
+    baseline = baseline or (is_first and new is not None and old is None)
+    path = folder.new(store, message, old=old, new=new, baseline=baseline, scripts=scripts)
     return NewScript(store, path, baseline)

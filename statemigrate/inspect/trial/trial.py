@@ -9,7 +9,7 @@ from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.inspect.trial.fields.effects import changes, shown, shown_whole
+from statemigrate.inspect.trial.fields.effects import changes, shown, shown_key, shown_whole
 from statemigrate.inspect.trial.fields.group import Group
 from statemigrate.inspect.trial.fields.renames import Renames
 from statemigrate.inspect.trial.fields.stages import Stages
@@ -119,18 +119,18 @@ class Trial:
             group.values += 1
             if effect != "kept" and self._wants_example(group):
                 group.examples.append(self._example(effect, old, new))
-        key = shown(self._show(self._key)) if self._examples else ""
+        key = shown_key(self._show(self._key)) if self._examples else ""
         self._renames.look(key, before, migrated)
         if self._examples and self.findings.wants_values:
             self.findings.values.append((key, shown_whole(before), shown_whole(migrated)))
 
     def _shown_key(self) -> str:
-        return shown(self._show(self._key))
+        return shown_key(self._show(self._key))
 
     def _example(self, effect: str, old: Any, new: Any) -> tuple[str, str | None, str | None]:
         before = None if effect == "added" else shown(old)
         after = None if effect == "removed" else shown(new)
-        return shown(self._show(self._key)), before, after
+        return shown_key(self._show(self._key)), before, after
 
     def _fail(self, error: TransformError | ValueMismatchError) -> None:
         self.findings.failed += 1
@@ -138,7 +138,7 @@ class Trial:
         if not self._examples:
             return
         if group.wants_key:
-            group.keys.append(shown(self._show(self._key)))
+            group.keys.append(shown_key(self._show(self._key)))
         group.note = group.note or f"{error.found}"[:_NOTE]
 
     def _wants_example(self, group: Group) -> bool:

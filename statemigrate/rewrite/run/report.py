@@ -168,7 +168,7 @@ def read_report(files: Files) -> RewriteReport:
         raise CheckpointError(
             f"{files.location} was not made by a rewrite",
             expected=f"{REPORT}, which says what was rewritten",
-            found="no such file",
+            found="no such directory" if files.find() is None else "no such file",
             next_action="name the new checkpoint of `statemigrate rewrite`",
             path=files.location,
         )

@@ -31,7 +31,7 @@ class Table:
     @classmethod
     def at(cls, location: str, spark: SparkSession, zone: str) -> Table:
         """Open a table. Raises `RewriteError` where there is none, or one that is not its files."""
-        return cls(location, spark, _is_json(location, spark), zone)
+        return cls(location, spark, is_json(location, spark), zone)
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
@@ -61,7 +61,11 @@ def _schema(types: Mapping[str, Any]) -> Any:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-def _is_json(location: str, spark: SparkSession) -> bool:
+def is_json(location: str, spark: SparkSession | None = None) -> bool:
+    """Whether the files of a table are JSON, by their names; Parquet otherwise.
+
+    Raises `RewriteError` where there is none, or one that is not its files.
+    """
     if any(letter in location for letter in "*?[{"):
         return location.endswith(_JSON)
     files = open_files(location, spark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -47,32 +47,36 @@ class Verified:
 def verify_files(
     old: Files | None,
     new: Files,
-    spark: SparkSession,
+    session: Callable[[], SparkSession],
     lineages: Mapping[str, Lineage] | None = None,
 ) -> Verified:
     """Read both checkpoints as of the batch that was rewritten; the new query may have gone on.
 
-    With ``lineages``, those of the folder of scripts, the new rows of scripted stores are made
-    again too. ``old`` is None for a checkpoint that was seeded from tables: these may have changed
-    since, and are not read again. Raises `CheckpointError` for a new checkpoint that no rewrite has
-    made, or one whose state as of that batch is not kept any more; `RewriteError` for an ``old``
-    one that is another query's, or that there was not.
+    ``session`` makes the session to read with. With ``lineages``, those of the folder of scripts,
+    the new rows of scripted stores are made again too. ``old`` is None for a checkpoint that was
+    seeded from tables: these may have changed since, and are not read again. Raises
+    `CheckpointError` for a new checkpoint that no rewrite has made, or one whose state as of that
+    batch is not kept any more; `RewriteError` for an ``old`` one that is another query's, or that
+    there was not.
     """
     report = read_report(new)
     if (old is None) != bool(report.tables):
         raise _other_origin(old, report)
     after = describe(new, report.batch)
+    before = None if old is None else describe(old, report.batch)
+    if old is not None and before is not None:
+        _check_query(before, report, old)
+    # What can be known without it is, before Spark takes its time to start.
+    spark = session()
     reader = StateReader(new, report.batch, rewriting_session(spark, after))
     state = LoadedState(new, after)
-    if old is None:
+    if old is None or before is None:
         found = [
             *compared_logs(None, new, report),
             *_of_new(state, reader, report),
             *_of_tables(report),
         ]
         return _verified(report, found)
-    before = describe(old, report.batch)
-    _check_query(before, report, old)
     old_reader = StateReader(old, report.batch, rewriting_session(spark, before))
     scripts = scripts_again(report, before, lineages, read_record(old))
     physical = before

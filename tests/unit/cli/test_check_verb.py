@@ -103,7 +103,7 @@ def test_what_is_no_checkpoint_is_an_error(run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--record"], "--record needs --checkpoint."),
+        (["--record"], "--record needs CHECKPOINT."),
         (["--target", "auctions"], "--target takes STORE=REVISION, as in auctions=base."),
         (["--target", "=base"], "--target takes STORE=REVISION, as in auctions=base."),
     ],

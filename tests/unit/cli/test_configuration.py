@@ -42,7 +42,7 @@ def test_the_checkpoint_and_the_targets(run, tmp_path, monkeypatch):
     checkpoints.items(tmp_path, 10)
     missing = "Name one checkpoint: CHECKPOINT, or --checkpoint PATH."
     assert missing in run("status", code=2).stderr
-    assert "Missing option '--checkpoint'" in run("get", "items", "3", code=2).stderr
+    assert "Name the checkpoint and a key" in run("get", "items", "3", code=2).stderr
     project('checkpoint = "checkpoint"\n[tool.statemigrate.targets]\nitems = "base"')
     assert "checkpoint: embedded, batch 0" in run("status").stdout
     assert '"cents": 9' in run("get", "items", "3").stdout

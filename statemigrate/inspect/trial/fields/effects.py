@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.formats import Value
+from statemigrate.formats.json_values import json_text
 from statemigrate.formats.schema.nodes import Node, Record, Union
 from statemigrate.inspect.report.dry_run import Effect
 
@@ -61,6 +62,12 @@ def shown(value: Any) -> str:
     """A value as text of at most 160 characters."""
     text = json.dumps(value, default=_text, ensure_ascii=False)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 4]} ..."
+
+
+def shown_key(key: Any) -> str:
+    """A key as `statemigrate get` takes it: JSON, a list of its columns; a giant one is cut."""
+    text = json_text(key)
+    return text if len(text) <= _MOST else f"{text[:_MOST]} ..."
 
 
 def shown_whole(value: Value) -> str:
