@@ -6,45 +6,48 @@ neither Spark nor RocksDB nor alembic. Every verb of the command line is here un
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.adopt import adopt, undo_adoption
     from statemigrate.commands.applied import record_applied
-    from statemigrate.commands.backfill import backfill
     from statemigrate.commands.check import check
     from statemigrate.commands.chunked_backfill import backfill_status, pause_backfill
-    from statemigrate.commands.dry_run import dry_run, dry_run_file
+    from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
     from statemigrate.commands.following.current import (
         Current,
         CurrentOf,
         CurrentStore,
-        current,
         current_of_all,
     )
     from statemigrate.commands.following.deployed import Behind
     from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
-    from statemigrate.commands.following.log import Log, LogEntry, log
+    from statemigrate.commands.following.log import Log, LogEntry, LogOf
     from statemigrate.commands.following.page import status_page
-    from statemigrate.commands.following.status import Status, status
+    from statemigrate.commands.following.status import Status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
     from statemigrate.commands.rewriting.new_code import NewCode
-    from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite, rewrite_checkpoint
     from statemigrate.commands.rewriting.seed import Seeding, seed
     from statemigrate.commands.rewriting.verify import verify
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.scripts import edit, heads, history, init, show
+    from statemigrate.commands.verbs import backfill, current, dry_run, log, new, status
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.commands.writing.autogenerate import autogenerate
     from statemigrate.commands.writing.baseline import baseline
     from statemigrate.commands.writing.likeness import autogenerate_like
-    from statemigrate.commands.writing.new import NewScript, new
+    from statemigrate.commands.writing.new import NewScript
+    from statemigrate.configuration import NamedCheckpoint
+    from statemigrate.demo.run import demo
     from statemigrate.embedded.engine.driver.query import EmbeddedQuery
     from statemigrate.embedded.engine.driver.running import RunningQuery
     from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
@@ -104,33 +107,33 @@ _NAMES = {
     "statemigrate.commands.adopt": "adopt undo_adoption",
     "statemigrate.commands.applied": "record_applied",
     "statemigrate.commands.writing.autogenerate": "autogenerate",
-    "statemigrate.commands.backfill": "backfill",
     "statemigrate.commands.chunked_backfill": "backfill_status pause_backfill",
     "statemigrate.commands.writing.baseline": "baseline",
     "statemigrate.commands.writing.likeness": "autogenerate_like",
     "statemigrate.commands.check": "check",
-    "statemigrate.commands.dry_run": "dry_run dry_run_file",
+    "statemigrate.commands.dry_run": "dry_run_file",
     "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
-    "statemigrate.commands.writing.new": "NewScript new",
+    "statemigrate.commands.writing.new": "NewScript",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
     "statemigrate.commands.rewriting.new_code": "NewCode",
-    "statemigrate.commands.rewriting.rewrite": "Rewriting rewrite_checkpoint",
+    "statemigrate.commands.rewriting.rewrite": "Rewriting rewrite rewrite_checkpoint",
     "statemigrate.commands.rewriting.seed": "Seeding seed",
     "statemigrate.commands.rewriting.verify": "verify",
     "statemigrate.commands.scripts": "edit heads history init show",
-    "statemigrate.commands.following.current": (
-        "Current CurrentOf CurrentStore current current_of_all"
-    ),
-    "statemigrate.commands.following.log": "Log LogEntry log",
+    "statemigrate.commands.following.current": ("Current CurrentOf CurrentStore current_of_all"),
+    "statemigrate.commands.following.log": "Log LogEntry LogOf",
     "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.following.page": "status_page",
     "statemigrate.commands.following.deployed": "Behind",
     "statemigrate.metrics.status": "StatusMetrics",
-    "statemigrate.commands.following.status": "Status status",
+    "statemigrate.commands.following.status": "Status",
     "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
+    "statemigrate.commands.verbs": "backfill current dry_run log new status",
+    "statemigrate.configuration": "NamedCheckpoint",
+    "statemigrate.demo.run": "demo",
     "statemigrate.commands.view": "ExportError Exported export get",
     "statemigrate.embedded.engine.stopped.offline": "StoppedBackfill",
     "statemigrate.embedded.engine.driver.query": "EmbeddedQuery",
@@ -208,9 +211,11 @@ __all__ = [
     "LineageError",
     "Log",
     "LogEntry",
+    "LogOf",
     "Look",
     "Migration",
     "MissingPackageError",
+    "NamedCheckpoint",
     "NativeMetrics",
     "NewCode",
     "NewScript",
@@ -256,6 +261,7 @@ __all__ = [
     "check",
     "current",
     "current_of_all",
+    "demo",
     "dry_run",
     "dry_run_all",
     "dry_run_file",
@@ -275,6 +281,7 @@ __all__ = [
     "quarantine",
     "record_applied",
     "retire",
+    "rewrite",
     "rewrite_checkpoint",
     "rollback",
     "seed",
@@ -286,6 +293,21 @@ __all__ = [
     "verify",
     "with_backfill",
 ]
+
+
+class _Package(ModuleType):
+    """The package itself, on which a public name is never one of its rooms.
+
+    Python makes a room that is imported an attribute of its package. One that has the name of a
+    verb would be found then in the verb's place; it is imported by its whole name as before.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

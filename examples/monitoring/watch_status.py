@@ -7,7 +7,7 @@ import time
 
 from export import export_metrics
 
-from statemigrate import StatusMetrics, status_of_all
+from statemigrate import StatusMetrics, status
 from statemigrate.configuration import configured
 
 
@@ -17,8 +17,8 @@ def look_for_ever(interval: float = 300.0) -> None:
     while True:
         project = configured()
         metrics.record(
-            status_of_all(
-                project.checkpoints.values(),
+            status(
+                checkpoints=project.checkpoints.values(),
                 migrations=project.migrations or "migrations",
                 targets=project.targets,
                 stores=project.stores,

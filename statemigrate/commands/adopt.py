@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,39 @@ __all__ = ["adopt", "undo_adoption"]
 _VERBS: dict[str, Verb] = {"adopted": "adopt", "undone": "undo adopt", "relocated": "relocate"}
 
 
-@wraps(adoption.adopt)
 def adopt(
-    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: Place,
+    *,
+    undo: bool = False,
+    declared: Collection[str] = (),
+    apply: bool = False,
+    stopped: bool = False,
+    wait: float = WATCHED,
+    spark: Spark = None,
 ) -> Adoption:
-    """See `statemigrate.native.adoption.adopt`; what was done is told to the log."""
+    """Make room for the control source behind the sources of a query that was stopped.
+
+    A checkpoint that was moved or copied here is made to name its own files, which Spark needs to
+    start it; where it has room for the control source already, that is all.
+
+    Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
+    not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
+    first. A run that was interrupted is finished by the next one. The checkpoint's log is told of
+    what was done.
+
+    With ``undo`` the control source is taken out again, so that code without it starts. Such code
+    mostly declares the oldest family of each store alone, and Spark would forget all others. So
+    they are read with ``spark``, the active session unless given, or a function that makes one;
+    where one has values this is refused, unless it is among the families that are ``declared`` by
+    the code that starts next. `rollback` takes the values back first, step by step.
+
+    Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
+    there is nothing to adopt, or what is found is not understood; then nothing was changed.
+    """
+    if undo:
+        return undo_adoption(
+            checkpoint, apply=apply, stopped=stopped, wait=wait, declared=declared, spark=spark
+        )
     return _told(checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait))
 
 

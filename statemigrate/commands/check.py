@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from statemigrate.commands.applied import record_applied
+from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.checking.check import check as check_folder
 from statemigrate.inspect.checking.report import CheckReport
 
@@ -13,6 +15,7 @@ def check(
     *,
     code: Iterable[str] = (),
     checkpoint: str | Path | None = None,
+    record: bool = False,
     made_up: bool = True,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
@@ -26,9 +29,19 @@ def check(
     given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
     values made up from its formats.
 
-    Neither state nor Java is needed. Raises `ScriptError` for what is not a folder of scripts and
-    `CheckpointError` for what is not a checkpoint.
+    With ``record`` what was applied to ``checkpoint`` is written to ``applied.json`` first, for
+    checks without it. Neither state nor Java is needed. Raises `ScriptError` for what is not a
+    folder of scripts and `CheckpointError` for what is not a checkpoint.
     """
+    if record:
+        if checkpoint is None:
+            raise StatemigrateError(
+                "what was applied is to be recorded, and no checkpoint is named",
+                expected="the checkpoint of a query",
+                found="none",
+                next_action="name it, or leave record out",
+            )
+        record_applied(checkpoint, migrations=migrations)
     return check_folder(
         migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
     )

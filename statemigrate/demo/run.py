@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from statemigrate.demo import story
 from statemigrate.demo.jobs import native as native_job
@@ -14,18 +17,47 @@ from statemigrate.demo.stage.batch import Batch
 from statemigrate.demo.stage.crash import Crash
 from statemigrate.demo.stage.deployment import Deployment, run_job
 from statemigrate.demo.stage.events import make_events, write_files
-from statemigrate.demo.stage.options import DemoOptions
+from statemigrate.demo.stage.options import DemoOptions, Engine
 from statemigrate.demo.stage.places import DemoFolder
 from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
 from statemigrate.demo.timing import ActTimes
 from statemigrate.demo.verdict.comparison import Comparison, compare_summaries
 from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
 from statemigrate.demo.verdict.outcome import in_events, in_output, in_state
+from statemigrate.demo.verdict.rewritten import RewriteFigures
 from statemigrate.errors import CheckpointInUseError
+from statemigrate.files.java import require_java
 from statemigrate.native.adoption import adopt
 
 _PATIENCE = 60.0  # seconds
 _LOOK = 1.0  # second
+
+
+def demo(
+    folder: str | Path | None = None,
+    *,
+    events: int | None = None,
+    keys: int | None = None,
+    partitions: int | None = None,
+    seed: int = 7,
+    engine: Engine = "embedded",
+    master: str = "local[*]",
+) -> Figures | RewriteFigures:
+    """Migrate the state of a stream through a crash, and compare every key; the figures say it.
+
+    ``folder`` is a new or empty one, in which everything is left; without it nothing is. Sizes that
+    are not given are those of the command line. Raises `StatemigrateError` for sizes that leave
+    nothing to show, a folder that is in use, and when a part of it fails; a wrong outcome is no
+    error but shows in the figures.
+    """
+    require_java()
+    options = DemoOptions.sized(engine, events, keys, partitions, seed=seed, master=master)
+    with ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="statemigrate-demo-"))
+        *_, last = run_demo(options, DemoFolder.create(Path(folder), options))
+    assert isinstance(last, Finished), "the last step has them"  # noqa: S101
+    return last.figures
 
 
 def run_demo(options: DemoOptions, folder: DemoFolder) -> Generator[Step, None, None]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from statemigrate.demo.verdict.figures import Figures
     from statemigrate.demo.verdict.rewritten import RewriteFigures
 
-_LIVE = (300_000, 100_000, 4)
-_SIZES = {"embedded": _LIVE, "native": _LIVE, "paged": _LIVE, "rewrite": (120_000, 40_000, 2)}
-"""By engine: events, keys and partitions where they are not said."""
 _FOLDER = "statemigrate-demo"
 """Where a demonstration is kept unless it is said."""
 
@@ -94,9 +91,7 @@ def demo(
     Needs Java 17 or newer; uses the example's own migration, whatever --migrations says. Exits
     with 1 on any difference.
     """
-    sizes = zip((events, keys, partitions), _SIZES[engine], strict=True)
-    chosen = (usual if size is None else size for size, usual in sizes)
-    options = _options(*chosen, seed, engine, master)
+    options = _options(engine, events, keys, partitions, seed=seed, master=master)
     from statemigrate.demo.stage.places import DemoFolder
     from statemigrate.files.java import require_java
 
@@ -132,11 +127,11 @@ def _leave(folder: DemoFolder, root: Path, settings: Settings, *, is_kept: bool)
             console().print(line)
 
 
-def _options(*values: Any) -> DemoOptions:
+def _options(*values: Any, **others: Any) -> DemoOptions:
     from statemigrate.demo.stage.options import DemoOptions
 
     try:
-        return DemoOptions(*values)
+        return DemoOptions.sized(*values, **others)
     except StatemigrateError as error:
         raise click.UsageError(str(error)) from error
 

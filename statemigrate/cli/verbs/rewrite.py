@@ -148,7 +148,7 @@ def rewrite(
     old state is of, only the old code says (--old-code), or you.
     """
     from statemigrate.cli.views.rewrite import print_rewriting
-    from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+    from statemigrate.commands.rewriting.rewrite import rewrite as rewrite_checkpoint
 
     make = partial(rewrite_checkpoint, old, new, targets=targets)
     plan_or_make(make, settings, given, print_rewriting)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.commands.following.named import found_or_error
+from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
@@ -88,6 +90,41 @@ def log(checkpoint: Place, *, limit: int | None = None, spark: SparkSession | No
     if directory.query_id() is None:
         directory.require_query()
     return read_log(files, directory.last_commit(), limit)
+
+
+@dataclass(frozen=True)
+class LogOf:
+    """The log of a checkpoint that has a name, or why it cannot be read."""
+
+    checkpoint: NamedCheckpoint
+    log: Log | None
+    error: StatemigrateError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "name": self.checkpoint.name,
+            "path": self.checkpoint.path,
+            "log": None if self.log is None else self.log.to_json(),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+def log_of_all(
+    checkpoints: Iterable[NamedCheckpoint],
+    *,
+    limit: int | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[LogOf, ...]:
+    """The log of every checkpoint, of ``limit`` events each; what is wrong is in its place."""
+
+    def found(named: NamedCheckpoint) -> LogOf:
+        read = found_or_error(named, lambda: log(named.path, limit=limit, spark=spark))
+        if isinstance(read, StatemigrateError):
+            return LogOf(named, None, read)
+        return LogOf(named, read)
+
+    return tuple(map(found, checkpoints))
 
 
 def read_log(files: Files, committed: int, limit: int | None = None) -> Log:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 
 Found = TypeVar("Found")
+Named = Mapping[str, str | Path] | Iterable[NamedCheckpoint]
+"""Checkpoints that have a name: their paths by it, or with targets of their own."""
+
+
+def named_checkpoints(checkpoints: Named) -> tuple[NamedCheckpoint, ...]:
+    """The checkpoints in their order."""
+    if isinstance(checkpoints, Mapping):
+        return tuple(NamedCheckpoint(name, str(path)) for name, path in checkpoints.items())
+    return tuple(checkpoints)
 
 
 def look_at_each(

@@ -98,7 +98,7 @@ class Rewriting:
         return {**paths, **seen, "plan": self.document, "report": report, "next": self.next_action}
 
 
-def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
+def rewrite(  # noqa: PLR0913 - all but two by name
     old: str | Path,
     new: str | Path,
     *,
@@ -155,6 +155,10 @@ def rewrite_checkpoint(  # noqa: PLR0913 - all but two by name
     origin = OldCheckpoint(old_files, shape.query_id)
     report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
+
+
+rewrite_checkpoint = rewrite
+"""The name before every verb had its own; the same function."""
 
 
 def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:

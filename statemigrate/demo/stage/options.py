@@ -10,6 +10,15 @@ from statemigrate.errors import StatemigrateError
 MINIMUM_KEYS = 100
 Engine = Literal["embedded", "native", "paged", "rewrite"]
 
+_LIVE = (300_000, 100_000, 4)
+_SIZES: dict[Engine, tuple[int, int, int]] = {
+    "embedded": _LIVE,
+    "native": _LIVE,
+    "paged": _LIVE,
+    "rewrite": (120_000, 40_000, 2),
+}
+"""By engine: events, keys and partitions where they are not given."""
+
 
 @dataclass(frozen=True)
 class DemoOptions:
@@ -27,6 +36,28 @@ class DemoOptions:
     seed: int = 7
     engine: Engine = "embedded"
     master: str = "local[*]"
+
+    @classmethod
+    def sized(
+        cls,
+        engine: Engine,
+        events: int | None = None,
+        keys: int | None = None,
+        partitions: int | None = None,
+        *,
+        seed: int,
+        master: str,
+    ) -> DemoOptions:
+        """The options, with the usual sizes of ``engine`` where others are not given."""
+        usual = _SIZES[engine]
+        return cls(
+            usual[0] if events is None else events,
+            usual[1] if keys is None else keys,
+            usual[2] if partitions is None else partitions,
+            seed,
+            engine,
+            master,
+        )
 
     def __post_init__(self) -> None:
         if self.keys < MINIMUM_KEYS:
