@@ -11,12 +11,14 @@ import time
 import pytest
 import rewritten_code as code
 from rewritten_queries import late_batch, run, session_with
+from support.new_checkpoints import is_published, is_shut
 
 from statemigrate.commands.rewriting.verify import verify
 
-pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
+pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.rewrites]
 
-KILLS = int(os.environ.get("STATEMIGRATE_KILLS", "3"))
+LIVES = int(os.environ.get("STATEMIGRATE_LIVES", "3"))
+KILLS = 3
 SEED = int(os.environ.get("STATEMIGRATE_SEED", "23"))
 
 
@@ -37,6 +39,17 @@ def ended(process):
     assert process.returncode == 0, said
 
 
+def killed(process, after, *, alone):
+    """End the command after so many seconds; return whether it was still there."""
+    try:
+        process.communicate(timeout=after)
+    except subprocess.TimeoutExpired:
+        # The driver alone, whose Java ends a moment later, or all at once.
+        (os.kill if alone else os.killpg)(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+    return process.returncode == -signal.SIGKILL
+
+
 def rows_in(spark, checkpoint):
     """Every row of state, with its operator and its partition."""
     found = []
@@ -47,7 +60,20 @@ def rows_in(spark, checkpoint):
     return sorted(found)
 
 
-def test_whenever_it_is_killed_it_goes_on_to_the_same(spark, feed, tmp_path):
+def files_in(folder):
+    return {each: each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def refuses(session, feed, checkpoint, copy):
+    """Start the query on a copy of what is unfinished: Spark says so, and writes nothing."""
+    shutil.copytree(checkpoint, copy)
+    before = files_in(copy)
+    with pytest.raises(Exception, match="unfinished_checkpoint_of_statemigrate"):
+        run(session, feed, code.distinct_then_windows, copy, "append")
+    assert files_in(copy) == before
+
+
+def test_however_often_it_is_killed_it_goes_on_to_the_same(spark, feed, tmp_path):
     session = session_with(spark, "rocksdb")
     old, whole = tmp_path / "old", tmp_path / "whole"
     feed.add(late_batch(1), late_batch(2), late_batch(3))
@@ -58,29 +84,42 @@ def test_whenever_it_is_killed_it_goes_on_to_the_same(spark, feed, tmp_path):
     expected = rows_in(spark, whole)
     assert expected
     moments = random.Random(SEED)
-    killed = 0
-    for number in range(KILLS):
-        new = tmp_path / f"new-{number}"
-        # What comes before the first file is written is of less interest.
-        after = moments.uniform(0.4, 1.0) * seconds
-        alone = moments.random() < 0.5
-        with begun(old, new) as process:
-            try:
-                process.communicate(timeout=after)
-            except subprocess.TimeoutExpired:
-                # The driver alone, whose Java ends a moment later, or all at once.
-                (os.kill if alone else os.killpg)(process.pid, signal.SIGKILL)
-                process.communicate(timeout=60)
-                killed += 1
-        told = f"seed {SEED}, kill {number} after {after:.2f} s, alone: {alone}"
-        if not (new / "metadata").exists():
+    kills = refused = 0
+    for life in range(LIVES):
+        new = tmp_path / f"new-{life}"
+        told = f"seed {SEED}, life {life}:"
+        for kill in range(KILLS):
+            # What comes before the first file is written is of less interest.
+            after = moments.uniform(0.4, 1.0) * seconds
+            alone = moments.random() < 0.5
+            with begun(old, new) as process:
+                if not killed(process, after, alone=alone):
+                    assert process.returncode == 0, told
+                    break
+            kills += 1
+            told += f" kill after {after:.2f} s, alone: {alone}, whole: {is_published(new)};"
+            if is_published(new):
+                break
+            assert is_shut(new), told
+            if (new / "metadata").exists():
+                refuses(session, feed, new, tmp_path / f"copy-{life}-{kill}")
+                refused += 1
+        if not is_published(new):
             ended(begun(old, new))
         assert rows_in(spark, new) == expected, told
         assert verify(old, new, spark=spark).problems == (), told
-    assert killed
+    assert kills
+    assert refused
     feed.add(late_batch(4), late_batch(5))
     shutil.copytree(old, tmp_path / "twin")
     outputs = run(session, feed, code.distinct_then_windows, tmp_path / "twin", "append")
-    for number in range(KILLS):
-        checkpoint = tmp_path / f"new-{number}"
+    state = rows_in(spark, tmp_path / "twin")
+    for life in range(LIVES):
+        checkpoint = tmp_path / f"new-{life}"
         assert run(session, feed, code.distinct_then_windows, checkpoint, "append") == outputs
+        # In other partitions, for there are three.
+        assert without_partitions(rows_in(spark, checkpoint)) == without_partitions(state)
+
+
+def without_partitions(rows):
+    return sorted((operator, key, value) for operator, _, key, value in rows)
