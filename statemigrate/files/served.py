@@ -27,6 +27,7 @@ from statemigrate.files.protocol import LARGEST, Entry, Files
 _VERBS = frozenset(
     "get fetch put create replace list find delete delete_folder".split()  # noqa: SIM905
 )
+_SHORT = ("/tmp", "/var/tmp")  # noqa: S108 - a directory of its own is made in there
 _OPENING = threading.Lock()
 _ways: dict[str, _Way] = {}
 _BUILT_IN = {each.__name__: each for each in (FileNotFoundError, FileExistsError, ValueError)}
@@ -125,9 +126,8 @@ class _Way:
     def __init__(self, files: Files) -> None:
         self.files = files
         self.process = os.getpid()
-        self._directory = tempfile.mkdtemp(prefix="statemigrate-files-")
         token = secrets.token_bytes(32)
-        self._listener = Listener(f"{self._directory}/socket", "AF_UNIX", backlog=16, authkey=token)
+        self._directory, self._listener = _listen(files, token)
         self.lent = ServedFiles(files.location, f"{self._directory}/socket", token)
         self._is_open = True
         atexit.register(self._close)
@@ -148,6 +148,41 @@ class _Way:
             self._is_open = False
             self._listener.close()
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _listen(files: Files, token: bytes) -> tuple[str, Listener]:
+    """A new directory for this user alone, and what listens at ``socket`` in it.
+
+    The path of a socket has some hundred bytes, and a file system need not have sockets at all: the
+    temporary directory comes first, then those that every machine has.
+    """
+    found = []
+    for parent in dict.fromkeys((tempfile.gettempdir(), *_SHORT, *_session_directory())):
+        try:
+            directory = tempfile.mkdtemp(prefix="statemigrate-files-", dir=parent)
+        except OSError as error:
+            found.append(f"{parent}: {error}")
+            continue
+        try:
+            listener = Listener(f"{directory}/socket", "AF_UNIX", backlog=16, authkey=token)
+        except OSError as error:
+            shutil.rmtree(directory, ignore_errors=True)
+            found.append(f"{parent}: {error}")
+            continue
+        return directory, listener
+    raise StorageError(
+        f"the driver has no directory for a socket, by which Spark's planner reaches "
+        f"{files.location}",
+        expected="a directory that this user may write, with a path of at most 60 bytes",
+        found="; ".join(found),
+        next_action="set TMPDIR to such a directory where the query is started, and start it again",
+        path=files.location,
+    )
+
+
+def _session_directory() -> list[str]:
+    # Removed when the user logs out, so it comes last.
+    return [each for each in [os.environ.get("XDG_RUNTIME_DIR", "")] if each]
 
 
 def _answer(connection: Connection, files: Files) -> None:

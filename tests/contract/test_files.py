@@ -1,5 +1,6 @@
 """The one way to files, on a local disk and in an object store in memory."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,47 @@ class TestServedFiles(FilesContract):
     @pytest.fixture
     def files(self, tmp_path: Path) -> Files:
         return served(LocalFiles(tmp_path / "checkpoint"))
+
+
+class TestServedFilesBelowALongTemporaryDirectory(FilesContract):
+    """Of 118 bytes, as YARN and CI make them: the path of a socket has 107."""
+
+    @pytest.fixture
+    def files(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+        temporary = tmp_path / ("t" * 118)
+        temporary.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(temporary))
+        return served(LocalFiles(tmp_path / "checkpoint"))
+
+
+def test_a_directory_with_a_short_path_is_this_users_alone_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / ("t" * 118)
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    lent = served(LocalFiles(tmp_path / "checkpoint"))
+    directory = Path(lent.address).parent
+    assert len(lent.address) <= 60
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert directory.stat().st_uid == os.getuid()
+    assert list(temporary.iterdir()) == []
+
+
+def test_where_no_directory_can_have_a_socket_it_is_said_which_were_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / ("t" * 118)
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setattr("statemigrate.files.served._SHORT", (str(tmp_path / "missing"),))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")
+    with pytest.raises(StorageError, match="no directory for a socket") as raised:
+        served(LocalFiles(tmp_path / "checkpoint"))
+    assert "AF_UNIX path too long" in str(raised.value.found)
+    assert str(tmp_path / "missing") in str(raised.value.found)
+    assert "set TMPDIR" in str(raised.value.next_action)
+    assert list(temporary.iterdir()) == []
 
 
 def test_the_way_that_is_lent_is_this_users_alone(tmp_path: Path) -> None:
