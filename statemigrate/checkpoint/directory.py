@@ -67,6 +67,26 @@ class CheckpointDirectory:
         """The id of the last committed batch, -1 if there is none."""
         return self._newest("commits")
 
+    def require_commit(self) -> int:
+        """The id of the last committed batch. Raises `CheckpointError` before the first."""
+        committed = self.last_commit()
+        if committed < 0:
+            raise self.nothing_committed()
+        return committed
+
+    def nothing_committed(self) -> CheckpointError:
+        """The error for a checkpoint without a committed batch, with what is there instead."""
+        begun = self.last_begun()
+        found = f"batch {begun} begun, and none committed" if begun >= 0 else self._listing()
+        return CheckpointError(
+            f"nothing is committed in the checkpoint {self.checkpoint}",
+            expected="at least one committed batch: a number in the folder commits",
+            found=found,
+            next_action="check the path, or let the query run until its first batch is done: "
+            "state is there from then on",
+            path=self.checkpoint,
+        )
+
     def last_begun(self) -> int:
         """The id of the last batch whose offsets are written, -1 if there is none."""
         return self._newest("offsets")

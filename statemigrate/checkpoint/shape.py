@@ -60,15 +60,7 @@ def _operators(
 
 def _last_batch(files: Files) -> int:
     directory = CheckpointDirectory(files)
-    committed, begun = directory.last_commit(), directory.last_begun()
-    if committed < 0:
-        raise CheckpointError(
-            f"{files.location} has no committed batch",
-            expected="a query that has committed a batch",
-            found=f"{begun + 1} begun batches and no file in commits",
-            next_action="let the query run until its first batch is done",
-            path=files.location,
-        )
+    committed, begun = directory.require_commit(), directory.last_begun()
     if begun != committed:
         raise CheckpointError(
             f"batch {begun} of {files.location} is not committed",

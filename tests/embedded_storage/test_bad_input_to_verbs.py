@@ -72,7 +72,8 @@ def test_a_checkpoint_without_a_committed_batch_is_said(root: Path, words: list[
     path = checkpoints.items(root, 4, committed=False)
     told = lines(run(root, *words, "--checkpoint", str(path)))
     assert told["error"] == f"nothing is committed in the checkpoint {path}"
-    assert told["next"] == "check the path; a query writes its state with its first batch"
+    assert told["found"] == ", ".join(sorted(each.name for each in path.iterdir()))
+    assert told["next"].startswith("check the path, or let the query run until its first batch")
 
 
 @pytest.mark.parametrize("words", READING[1:], ids=lambda words: words[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import batches_in
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.continuation import require_versions
@@ -40,11 +41,4 @@ def require_committed(layout: Layout, *, before: int | None = None) -> Manifest:
     manifest = last_committed(layout, before=before)
     if manifest is not None:
         return manifest
-    exists = bool(layout.files.list())
-    raise CheckpointError(
-        f"nothing is committed in the checkpoint {layout.files.location}",
-        expected="at least one committed batch",
-        found="none" if exists else "an empty directory, or none",
-        next_action="check the path; a query writes its state with its first batch",
-        path=layout.files.location,
-    )
+    raise CheckpointDirectory(layout.files).nothing_committed()

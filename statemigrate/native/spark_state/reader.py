@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.commits import read_commit
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.logs.pinned import FILE_IDS
@@ -90,16 +91,7 @@ class SparkCheckpoint:
 
     def committed_batch(self) -> int:
         """The id of the last committed batch. Raises `CheckpointError` before the first."""
-        batch = self.last_batch()
-        if batch is None:
-            raise CheckpointError(
-                f"nothing is committed in the checkpoint {self.path}",
-                expected="at least one committed batch",
-                found="none",
-                next_action="check the path; a query writes its state with its first batch",
-                path=self.path,
-            )
-        return batch
+        return CheckpointDirectory(self.files, self.path).require_commit()
 
     def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
         """The query's stateful operators, as of the last batch or of an earlier one still kept.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
-from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
+from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
 from statemigrate.rewrite.forking.carried_log import making as making_event
@@ -74,9 +74,7 @@ def fork(
     directory = CheckpointDirectory(source)
     _refuse_embedded(directory)
     directory.require_query()
-    committed, begun = directory.last_commit(), directory.last_begun()
-    if committed < 0:
-        raise _without_commits(source)
+    committed, begun = directory.require_commit(), directory.last_begun()
     shape = describe(source, committed if at_batch is None else at_batch)
     check_state(source, shape, without_state=without_state)
     needed = needed_files(source, target, shape)
@@ -142,13 +140,3 @@ def _refuse_embedded(directory: CheckpointDirectory) -> None:
             next_action="stop the query and copy the whole directory",
             path=directory.checkpoint,
         )
-
-
-def _without_commits(source: Files) -> CheckpointError:
-    return CheckpointError(
-        f"{source.location} has no committed batch",
-        expected="a query that has committed a batch",
-        found="no file in commits",
-        next_action="let the query run until its first batch is done",
-        path=source.location,
-    )
