@@ -12,10 +12,14 @@ import pyarrow as pa
 import pytest
 
 from statemigrate import StateReader, current, status
+from statemigrate.checkpoint.logs.pinned import CODEC
 from statemigrate.checkpoint.stores.codecs import decompressed
 from statemigrate.checkpoint.stores.codecs.lz4 import Writer
 from statemigrate.checkpoint.stores.codecs.reading import PIECE
 from statemigrate.checkpoint.stores.codecs.xxhash32 import xxhash32
+from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
+from statemigrate.checkpoint.stores.rocksdb_files import Snapshot, written_snapshot
+from statemigrate.checkpoint.stores.versions import StoreVersion
 from statemigrate.commands.writing.baseline import baseline
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.storage.durable import FileReference
@@ -28,10 +32,11 @@ from statemigrate.embedded.versions.manifest import (
 )
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.errors import CheckpointError, FormatError
+from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats import Avro, Struct
 from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.rewrite.stored import tables
 from statemigrate.scripts import ScriptFolder
 from tests.support.hostile import bounded, refused_or_read
 from tests.support.object_store import MemoryFiles
@@ -187,3 +192,96 @@ def test_no_more_of_a_pack_is_read_than_the_manifest_knows(tmp_path: Path, monke
     assert read == [4 + len(first) + len(second)]
     found = [references[n].within(layout.partition(n)).read_bytes() for n in (0, 1)]
     assert found == [first, second]
+
+
+BOUND = 60 << 20
+"""Bytes of memory for any of these files."""
+LAST = struct.pack(">i", -1)
+"""What ends the records of a file of state."""
+
+
+def peak(read: Any) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def state_of(files: Any, name: str) -> Any:
+    version = StoreVersion("state/0/0", 1, None, (name,))
+    conf = {CODEC: "lz4"}
+    if name.endswith("changelog"):
+        return read_changelog_state(files, version, conf)
+    (found,) = read_hdfs_state(files, version, conf)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [
+        pytest.param("1.changelog", 12_500, marks=pytest.mark.long),
+        ("1.changelog", 2_500),
+        ("1.delta", 2_500),
+    ],
+)
+def test_a_file_that_overwrites_few_keys_takes_the_memory_of_what_is_left(name, blocks):
+    """3.7 MB become 400 MB, or a fifth of it: of 400,000 values of 32 keys the last are left."""
+    put = struct.Struct(">i8si1008s")
+    block = b"".join(put.pack(8, struct.pack(">q", key), 1008, b"") for key in range(32))
+    last = [(key, b"last %d" % key) for key in range(32)]
+    ends = [struct.pack(">iqi", 8, key, len(value)) + value for key, value in last]
+    files = MemoryFiles.holding({})
+    file = lz4_block(block, 5) * blocks + lz4_block(b"".join(ends) + LAST, 5) + END
+    assert len(file) < 5 << 20
+    files.put(name, file)
+    found: list[Any] = []
+    assert peak(lambda: found.extend(state_of(files, name))) < BOUND
+    left = zip(*(each.to_list() for each in found), strict=True)
+    assert dict(left) == {struct.pack(">q", key): value for key, value in last}
+
+
+@pytest.mark.long
+def test_very_many_small_records_take_no_more_than_large_ones():
+    """Each is eight bytes in the file, and its places would be some two hundred in memory."""
+    file = lz4_block(bytes(1 << 15), 5) * 192 + lz4_block(LAST, 5) + END
+    files = MemoryFiles.holding({})
+    files.put("1.delta", file)
+    found: list[Any] = []
+    assert peak(lambda: found.extend(state_of(files, "1.delta"))) < BOUND
+    assert [each.to_list() for each in found] == [[b""], [b""]]
+
+
+@pytest.mark.parametrize("record", [(2**31 - 1,), (8, 0, 2**31 - 1)])
+@pytest.mark.parametrize("name", ["1.changelog", "1.delta"])
+def test_a_record_that_claims_more_than_the_file_unpacks_to_is_not_waited_for(name, record):
+    """The file does become 100 MB, all of which would belong to the record."""
+    start = struct.pack(">i" if len(record) == 1 else ">iqi", *record)
+    zeros = lz4_block(bytes(1 << 15), 5)
+    files = MemoryFiles.holding({})
+    files.put(name, lz4_block(start, 5) + zeros * 3_200 + END)
+
+    def refused() -> None:
+        with pytest.raises(CorruptFileError, match=name) as caught:
+            state_of(files, name)
+        assert "2,147,483,647 bytes in a file of at most" in str(caught.value.found)
+
+    assert peak(refused) < BOUND
+
+
+def test_small_files_of_a_snapshot_that_are_not_small_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "LARGEST_SMALL", 1 << 16)
+    small = {"CURRENT": b"MANIFEST-1\n", "OPTIONS-1": bytes(1 << 17)}
+    files = MemoryFiles.holding({})
+    files.put("state/0/0/1.zip", written_snapshot(Snapshot(), small))
+    with pytest.raises(CorruptFileError, match="not a snapshot that RocksDB reads") as caught:
+        list(tables.read_tables(files, StoreVersion("state/0/0", 1, "state/0/0/1.zip", ())))
+    assert caught.value.found == "131,083 bytes in a zip for at most 65,536"
+
+
+@pytest.mark.parametrize(("codec", "empty"), [("snappy", b"\0\0\0\1\0"), ("lzf", b"ZV\0\0\0")])
+def test_very_many_blocks_of_nothing_are_passed_over(codec, empty):
+    start = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2 if codec == "snappy" else b""
+    with bounded():
+        assert b"".join(decompressed(codec, io.BytesIO(start + empty * 200_000))) == b""

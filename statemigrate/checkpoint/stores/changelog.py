@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from statemigrate.checkpoint.operators.java_text import JavaReader, java_text
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.codecs import compressing, decompressed
+from statemigrate.checkpoint.stores.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.stores.records import (
     MERGE,
     PUT,
@@ -65,7 +65,7 @@ def read_changelog(source: BinaryIO, codec: str, path: str) -> Changelog:
     Raises `CorruptFileError`, also from its ``changes``, for a damaged file, and `UnsupportedError`
     for a codec or a version that is not known.
     """
-    pieces = decompressed(codec, source)
+    most, pieces = most_content(codec, source), decompressed(codec, source)
     try:
         start = _start(pieces)
         version = version_of(start)
@@ -75,7 +75,7 @@ def read_changelog(source: BinaryIO, codec: str, path: str) -> Changelog:
     except ValueError as error:
         raise corrupt(path, error) from error
     rest = chain([start[size:]], pieces)
-    return Changelog(version, lineage, _checked(rest, version, path))
+    return Changelog(version, lineage, _checked(rest, version, path, most))
 
 
 class ChangelogWriter:
@@ -175,9 +175,9 @@ def _lineage_json(lineage: Sequence[LineageItem]) -> str:
     return json.dumps(items, separators=(",", ":"))
 
 
-def _checked(pieces: Iterator[bytes], version: int, path: str) -> Iterator[Changes]:
+def _checked(pieces: Iterator[bytes], version: int, path: str, most: int) -> Iterator[Changes]:
     try:
-        yield from read_records(pieces, typed=version in _TYPED)
+        yield from read_records(pieces, typed=version in _TYPED, most=most)
     except ValueError as error:
         raise corrupt(path, error) from error
 

@@ -1,8 +1,9 @@
 """What is left of changes, one after the other: each key once, with its value.
 
 A delete, or a new value, ends what was before; what is merged comes after it. Keys are compared
-and gathered by Arrow and numpy, without a loop over rows; all of a partition is in memory at once,
-as it is in Spark's HDFS-backed provider.
+and gathered by Arrow and numpy, without a loop over rows. What is left of a partition is in memory
+at once, as it is in Spark's HDFS-backed provider; changes are folded as they come, so that what
+later ones replace is not, however large the files unpack.
 """
 
 from __future__ import annotations
@@ -13,9 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from statemigrate.checkpoint.rows.buffers import Rows, joined, within
-from statemigrate.checkpoint.stores.records import DELETE, MERGE, Changes
+from statemigrate.checkpoint.stores.records import DELETE, MERGE, PUT, Changes
 
 Indices = npt.NDArray[np.int64]
+WAITING = 4 << 20
+"""Bytes of changes that wait to be folded, or as many as twice what was left of those before."""
+
+_EACH = 128
+"""Bytes of the numbers by which a change is found and compared, whatever it has."""
 
 
 def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, Rows]:
@@ -24,7 +30,26 @@ def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, R
     Values that were merged stand after each other with ``separator`` between, as RocksDB's own
     operator of the pinned version has them.
     """
-    parts = list(changes)
+    parts: list[Changes] = []
+    waiting, most = 0, WAITING
+    for each in changes:
+        parts.append(each)
+        waiting += _size(each)
+        if waiting > most:
+            # Folding again costs as much as what is left: each time there is twice as much before.
+            keys, values = _folded(parts, separator)
+            parts = [Changes(np.full(len(keys), PUT, np.uint8), keys, values)]
+            waiting, most = 0, max(WAITING, 2 * _size(parts[0]))
+    return _folded(parts, separator)
+
+
+def _size(changes: Changes) -> int:
+    """The bytes that changes take in memory, with those that folding takes for each."""
+    held = (changes.keys.offsets, changes.values.offsets)
+    return int(sum(offsets[-1] - offsets[0] for offsets in held)) + _EACH * len(changes)
+
+
+def _folded(parts: list[Changes], separator: bytes) -> tuple[Rows, Rows]:
     if not parts:
         return Rows.from_list([]), Rows.from_list([])
     whole = Changes(
@@ -32,10 +57,10 @@ def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, R
         Rows.concat([each.keys for each in parts]),
         Rows.concat([each.values for each in parts]),
     )
-    return _folded(whole, separator)
+    return _left(whole, separator)
 
 
-def _folded(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
+def _left(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
     identities = changes.keys.to_arrow().dictionary_encode()
     key_of = identities.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     order = np.arange(len(changes))
@@ -68,5 +93,4 @@ def _together(values: Rows, starts: Indices, separator: bytes) -> Rows:
 
 
 def _cut(rows: Rows, starts: Indices, ends: Indices) -> Rows:
-
     return within(rows.data, starts, ends - starts)

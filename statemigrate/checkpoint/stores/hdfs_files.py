@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.codecs import compressing, decompressed
+from statemigrate.checkpoint.stores.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.stores.records import (
     PUT,
     Changes,
@@ -28,7 +28,8 @@ def read_state_file(source: BinaryIO, codec: str, path: str) -> Iterator[Changes
     Raises `CorruptFileError` for a damaged file, `UnsupportedError` for an unknown codec.
     """
     try:
-        yield from read_records(decompressed(codec, source), typed=False)
+        most = most_content(codec, source)
+        yield from read_records(decompressed(codec, source), typed=False, most=most)
     except ValueError as error:
         raise corrupt(path, error) from error
 

@@ -25,9 +25,6 @@ from statemigrate.checkpoint.stores.versions import StoreVersion
 from statemigrate.errors import UnsupportedError
 from statemigrate.files import Files
 
-LARGEST = 1 << 40
-"""Bytes of a file of state."""
-
 
 def read_hdfs_state(
     files: Files, version: StoreVersion, conf: Mapping[str, str]
@@ -101,8 +98,11 @@ def fold_state(changes: Iterator[Changes], conf: Mapping[str, str]) -> tuple[Row
 
 @contextmanager
 def _opened(files: Files, name: str) -> Iterator[BinaryIO]:
+    found = files.find(name)
+    if found is None:
+        raise FileNotFoundError(f"{files.location}/{name}")
     with tempfile.TemporaryDirectory(prefix="statemigrate-") as folder:
         target = Path(folder, "file")
-        files.fetch(name, target, most=LARGEST, shared=True)
+        files.fetch(name, target, most=found.size, shared=True)
         with target.open("rb") as source:
             yield source

@@ -24,6 +24,8 @@ END, PUT, DELETE, MERGE = 0x00, 0x01, 0x10, 0x11
 _LENGTH = struct.Struct(">i")
 _NOTHING = -1
 _LONGEST = 0x7FFFFFFF
+_MANY = 1 << 15
+"""Records that are parsed at once: the places of many small ones take more than they do."""
 _TYPES = {END, PUT, DELETE, MERGE}
 
 
@@ -59,10 +61,12 @@ class _Found:
         )
 
 
-def read_records(pieces: Iterator[bytes], *, typed: bool) -> Iterator[Changes]:
+def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator[Changes]:
     """The records in ``pieces`` of a file, after its header; ``typed`` where a byte is before each.
 
-    Raises ValueError for what are no such records, or not all of them.
+    ``most`` are the bytes that the file can unpack to: a record that says it has more is refused
+    before they are waited for. A piece and a record at a time are in memory. Raises ValueError for
+    what are no such records, or not all of them.
     """
     buffer = bytearray()
     is_ended = False
@@ -70,9 +74,12 @@ def read_records(pieces: Iterator[bytes], *, typed: bool) -> Iterator[Changes]:
         if is_ended and piece:
             raise ValueError("more after the end of the records")
         buffer += piece
-        found = _whole_records(buffer, typed=typed)
-        if found.keys:
-            yield found.changes(np.frombuffer(bytes(buffer[: found.end]), np.uint8))
+        found = _Found()
+        while not found.is_last:
+            found = _whole_records(buffer, found.end, typed=typed, most=most)
+            if not found.keys:
+                break
+            yield found.changes(np.frombuffer(buffer, np.uint8))
         del buffer[: found.end]
         is_ended = found.is_last
         if is_ended and buffer:
@@ -114,12 +121,12 @@ def corrupt(path: str, error: Exception) -> CorruptFileError:
     )
 
 
-def _whole_records(data: bytearray, *, typed: bool) -> _Found:
-    """All records that are there to their ends. Raises ValueError for what is none."""
+def _whole_records(data: bytearray, at: int, *, typed: bool, most: int) -> _Found:
+    """The next records that are there to their ends. Raises ValueError for what is none."""
     found = _Found()
     unpack, size, before = _LENGTH.unpack_from, len(data), int(typed)
-    at, kind = 0, PUT
-    while at + before + (0 if typed else 4) <= size:
+    kind = PUT
+    while at + before + (0 if typed else 4) <= size and len(found.kinds) < _MANY:
         if typed:
             kind = data[at]
             if kind not in _TYPES:
@@ -134,14 +141,16 @@ def _whole_records(data: bytearray, *, typed: bool) -> _Found:
             break
         key = at + before + 4
         value = key + key_length + 4
-        if key_length < 0:
-            raise ValueError(f"a key of {key_length} bytes")
+        if not 0 <= key_length <= most:
+            raise ValueError(f"a key of {key_length:,} bytes in a file of at most {most:,}")
         if value > size:
             break
         (value_length,) = unpack(data, value - 4)
         end = value + max(0, value_length)
-        if value_length < _NOTHING or (typed and (value_length < 0) != (kind == DELETE)):
-            raise ValueError(f"a value of {value_length} bytes")
+        if not _NOTHING <= value_length <= most:
+            raise ValueError(f"a value of {value_length:,} bytes in a file of at most {most:,}")
+        if typed and (value_length < 0) != (kind == DELETE):
+            raise ValueError(f"a value of {value_length} bytes in a record of type {kind:#04x}")
         if end > size:
             break
         found.kinds.append(DELETE if value_length < 0 else kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -13,13 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.reading import LARGEST, snapshot_of
-from statemigrate.checkpoint.stores.versions import StoreVersion
+from statemigrate.checkpoint.stores.reading import snapshot_of
+from statemigrate.checkpoint.stores.versions import LARGEST_ZIP, StoreVersion
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
 
 _MANY = 50_000
 _METADATA = "metadata"
+LARGEST_SMALL = 1 << 30
+"""Bytes of the files in a zip together: RocksDB's manifest and options."""
 
 
 def read_tables(
@@ -70,17 +73,34 @@ def _lay_out(files: Files, version: StoreVersion, folder: Path) -> None:
     """Everything where RocksDB looks for it, by the names that it knows."""
     assert version.snapshot is not None, "asked before"  # noqa: S101
     archive = folder / "snapshot.zip"
-    files.fetch(version.snapshot, archive, most=LARGEST, shared=True)
-    with zipfile.ZipFile(archive) as small:
-        for name in small.namelist():
-            if name != _METADATA and "/" not in name and "\\" not in name:
-                (folder / name).write_bytes(small.read(name))
+    files.fetch(version.snapshot, archive, most=LARGEST_ZIP, shared=True)
+    try:
+        _unzip(archive, folder)
+    except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise _unreadable(files, version, error) from error
     archive.unlink()
     told = snapshot_of(files, version)
     assert told is not None, "it has one"  # noqa: S101
     for each in told.shared:
         source = f"{version.folder}/{each.name}"
-        files.fetch(source, folder / each.local_name, most=LARGEST, shared=True)
+        files.fetch(source, folder / each.local_name, most=each.size, shared=True)
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    """RocksDB's small files. Raises ValueError where they are not small."""
+    with zipfile.ZipFile(archive) as small:
+        wanted = [
+            each
+            for each in small.infolist()
+            if each.filename != _METADATA and not {"/", "\\"} & set(each.filename)
+        ]
+        size = sum(each.file_size for each in wanted)
+        if size > LARGEST_SMALL:
+            raise ValueError(f"{size:,} bytes in a zip for at most {LARGEST_SMALL:,}")
+        for each in wanted:
+            # No more than it says comes out of an entry.
+            with small.open(each) as content, (folder / each.filename).open("xb") as file:
+                shutil.copyfileobj(content, file)
 
 
 def _unreadable(files: Files, version: StoreVersion, error: Exception) -> CorruptFileError:

@@ -2,12 +2,15 @@
 
 import io
 from contextlib import suppress
+from itertools import chain
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.stores import folding
 from statemigrate.checkpoint.stores.changelog import (
     ChangelogWriter,
     LineageItem,
@@ -70,8 +73,13 @@ def test_the_bytes_are_those_that_spark_writes():
     assert deletions(rows(b"k"), typed=True).to_list() == [b"\x10\0\0\0\1k\xff\xff\xff\xff"]
 
 
-@given(st.lists(CHANGE, max_size=12), st.sampled_from([b"", b","]))
-def test_changes_fold_to_what_a_dictionary_would_hold(changes, separator):
+@given(
+    st.lists(CHANGE, max_size=12),
+    st.sampled_from([b"", b","]),
+    st.sampled_from([0, 40, folding.WAITING]),
+)
+def test_changes_fold_to_what_a_dictionary_would_hold(changes, separator, waiting):
+    """However often what is there is folded, before the next change comes."""
     expected: dict[bytes, list[bytes]] = {}
     for kind, key, value in changes:
         if kind == DELETE:
@@ -80,8 +88,11 @@ def test_changes_fold_to_what_a_dictionary_would_hold(changes, separator):
             expected[key] = [value]
         else:
             expected.setdefault(key, []).append(value)
-    found = read_changelog(io.BytesIO(changelog(2, *changes)), "zstd", "x").changes
-    keys, values = fold(found, separator=separator)
+    files = [changelog(2, each) for each in changes]
+    parts = [read_changelog(io.BytesIO(each), "zstd", "x").changes for each in files]
+    with patch.object(folding, "WAITING", waiting):
+        keys, values = fold(chain.from_iterable(parts), separator=separator)
+    assert len(keys) == len(expected)
     assert dict(zip(keys.to_list(), values.to_list(), strict=True)) == {
         key: separator.join(parts) for key, parts in expected.items()
     }

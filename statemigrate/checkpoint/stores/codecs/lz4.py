@@ -26,7 +26,7 @@ _LEVEL = 5
 """How the block size is noted: 2 to the power of 10 and this."""
 _SEED = 0x9747B28C
 _MASK = 0x0FFFFFFF
-_MOST = 255
+MOST = 255
 """Bytes of content that a byte in the file makes at best: one more of a match's length."""
 _LARGEST = 1 << 25
 """The largest block that can be noted."""
@@ -119,7 +119,7 @@ def _blocks(source: BinaryIO) -> Iterator[_Block]:
         known = magic == _MAGIC and method in (_PLAIN, _COMPRESSED)
         if not known or size > largest or length > 2 * largest:
             raise ValueError("no block of LZ4Block")
-        if size > _MOST * length:
+        if size > MOST * length:
             raise ValueError(f"a block of LZ4 of {size:,} bytes made of {length:,}")
         is_ended = size == 0
         if not is_ended:

@@ -11,28 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from statemigrate.checkpoint.stores.codecs.reading import PIECE, exactly, up_to
+from statemigrate.checkpoint.stores.codecs.reading import exactly, gathered, up_to
 
+MOST = 128
+"""Bytes of content that a byte in the file may make; LZF makes 88 at best."""
 _MAGIC = b"ZV"
 _CHUNK = 0xFFFF
 
 
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The content of all chunks. Raises ValueError for what is damaged or ends too early."""
-    pieces: list[bytes] = []
+    yield from gathered(_contents(source))
+
+
+def _contents(source: BinaryIO) -> Iterator[bytes]:
     while header := up_to(source, 5):
         if len(header) < 5 or header[:2] != _MAGIC or header[2] > 1:
             raise ValueError("no chunk of LZF")
         length = int.from_bytes(header[3:5])
         if header[2] == 0:
-            pieces.append(exactly(source, length))
+            yield exactly(source, length)
         else:
             size = int.from_bytes(exactly(source, 2))
-            pieces.append(_content(exactly(source, length), size))
-        if sum(map(len, pieces)) >= PIECE:
-            yield b"".join(pieces)
-            pieces = []
-    yield b"".join(pieces)
+            yield _content(exactly(source, length), size)
 
 
 class Writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import BinaryIO, Protocol
 
@@ -27,6 +28,15 @@ def decompressed(codec: str, source: BinaryIO) -> Iterator[bytes]:
     """
     found: Iterator[bytes] = _module(codec).decompressed(source)
     return found
+
+
+def most_content(codec: str, source: BinaryIO) -> int:
+    """The bytes that what is left of a file can become at most. Raises as `decompressed`."""
+    at = source.tell()
+    left = source.seek(0, os.SEEK_END) - at
+    source.seek(at)
+    most: int = left * _module(codec).MOST
+    return most
 
 
 def compressing(codec: str, sink: BinaryIO) -> Compressor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 PIECE = 4 << 20
@@ -26,3 +27,14 @@ def up_to(source: BinaryIO, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def gathered(contents: Iterable[bytes]) -> Iterator[bytes]:
+    """What many small blocks hold, in pieces; blocks of nothing cost nothing."""
+    found = bytearray()
+    for content in contents:
+        found += content
+        if len(found) >= PIECE:
+            yield bytes(found)
+            found.clear()
+    yield bytes(found)

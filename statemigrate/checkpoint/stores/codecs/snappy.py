@@ -11,8 +11,10 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.stores.codecs.reading import PIECE, exactly, up_to
+from statemigrate.checkpoint.stores.codecs.reading import exactly, gathered, up_to
 
+MOST = 64
+"""Bytes of content that a byte in the file may make; Snappy makes 21 at best."""
 _MAGIC = b"\x82SNAPPY\0"
 _VERSIONS = b"\0\0\0\1\0\0\0\1"
 _BLOCK = 1 << 15
@@ -24,18 +26,17 @@ _LARGEST = 1 << 29
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The content of all blocks. Raises ValueError for what is damaged or ends too early."""
     _check_header(exactly(source, 8), source)
-    pieces: list[bytes] = []
+    yield from gathered(_contents(source))
+
+
+def _contents(source: BinaryIO) -> Iterator[bytes]:
     while first := up_to(source, 4):
         if first == _MAGIC[:4]:
             _check_header(first + exactly(source, 4), source)
             continue
         if len(first) < 4:
             raise ValueError("the file ends too early")
-        pieces.append(_content(exactly(source, int.from_bytes(first))))
-        if sum(map(len, pieces)) >= PIECE:
-            yield b"".join(pieces)
-            pieces = []
-    yield b"".join(pieces)
+        yield _content(exactly(source, int.from_bytes(first)))
 
 
 class Writer:
@@ -72,8 +73,7 @@ def _check_header(magic: bytes, source: BinaryIO) -> None:
 
 def _content(block: bytes) -> bytes:
     size = _noted_size(block)
-    if size > _LARGEST or size > 64 * len(block):
-        # Snappy makes a byte of 21 at best.
+    if size > _LARGEST or size > MOST * len(block):
         raise ValueError(f"a block of Snappy of {size:,} bytes")
     try:
         return pa.Codec("snappy").decompress(block, size, asbytes=True)  # type: ignore[no-any-return]

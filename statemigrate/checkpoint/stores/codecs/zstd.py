@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.stores.codecs.reading import PIECE
 
+MOST = 1 << 15
+"""Bytes of content that a byte in the file makes at best: 128 KiB of a block of four bytes."""
+
 
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The bytes of all frames. Raises ValueError for what is damaged or ends too early."""
