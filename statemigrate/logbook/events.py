@@ -32,6 +32,9 @@ Change = Literal["first", "upgrade", "downgrade", "other", "none"]
 FORMAT = 1
 STEP = "step"
 """The detail that says which part of its verb an event was, as ``planned`` of a backfill."""
+STORES = "stores"
+"""The detail of a start that says that it names `ALL` of its stores."""
+ALL = "all"
 _STORE = {
     "store": str,
     "change": OneOf(get_args(Change)),
@@ -81,6 +84,11 @@ class Event:
     stores: tuple[StoreChange, ...]
     stamp: Stamp
     details: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names_all_stores(self) -> bool:
+        """Whether a start names what is new and what is not, so that others are no part of it."""
+        return self.details.get(STORES) == ALL
 
     @classmethod
     def now(

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from statemigrate.files import Files
 from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.events import Event, Verb
+from statemigrate.logbook.events import ALL, STORES, Event, Verb
 from statemigrate.logbook.folder import NOTHING_DONE, append, newest_first
 from statemigrate.logbook.standing import (
     Facts,
     Standing,
-    declared,
     is_noted,
+    is_restart,
     last_revision,
     unknown,
 )
@@ -25,10 +25,15 @@ _log = logging.getLogger("statemigrate.logbook")
 
 @dataclass(frozen=True)
 class Note:
-    """What a deployment tells the log of itself when it starts, made on the driver."""
+    """What a deployment tells the log of itself when it starts, made on the driver.
+
+    ``is_whole_query`` is whether ``stores`` are those of all operators of the query, so that the
+    last start in the log is the one before this. Spark's own state has a start an operator.
+    """
 
     stamp: Stamp
     stores: Mapping[str, Standing] = field(default_factory=dict)
+    is_whole_query: bool = False
 
     def start(self, files: Files, batch: int, facts: Facts) -> None:
         """Before the first batch, which is ``batch``: note what is new in this start.
@@ -38,14 +43,18 @@ class Note:
         `StorageError` where the log cannot be written; nothing was done then.
         """
         known = Known(files)
-        missing = unknown(known, facts)
+        missing = unknown(known, facts, self.is_whole_query)
         if missing:
             found = Event.now("found", facts.batch, missing, self.stamp_of_finder)
             append(files, found, NOTHING_DONE)
             known.add(found)
-        new = declared(known, self.stores, self.stamp.code)
-        if new:
-            append(files, Event.now("start", batch, new, self.stamp), NOTHING_DONE)
+        if not is_restart(known, self.stores, self.stamp.code, self.is_whole_query):
+            declared = tuple(
+                each.after(store, last_revision(known, store))
+                for store, each in self.stores.items()
+            )
+            event = Event.now("start", batch, declared, self.stamp, {STORES: ALL})
+            append(files, event, NOTHING_DONE)
 
     @property
     def stamp_of_finder(self) -> Stamp:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from statemigrate.deployment import StoredStore, StorePlan
 from statemigrate.logbook.events import Change, Event, StoreChange
+from statemigrate.logbook.outcomes import LaterStarts
 
 
 @dataclass(frozen=True)
@@ -60,22 +61,32 @@ def _change(before: str | None, after: str, order: tuple[str, ...]) -> Change:
     return "upgrade" if order.index(before) < order.index(after) else "downgrade"
 
 
-def last_known(
-    events: Iterable[Event], store: str, *, until: int | None = None
-) -> StoreChange | None:
-    """What the newest of ``events``, which come newest first, says of a store.
-
-    With ``until`` the newest of those that a batch up to that one may be of.
-    """
+def last_known(events: Iterable[Event], store: str) -> StoreChange | None:
+    """What the newest of ``events``, which come newest first, says of a store."""
     for event in events:
-        if until is None or event.batch <= until:
-            for each in event.stores:
-                if each.store == store:
-                    return each
+        for each in event.stores:
+            if each.store == store:
+                return each
     return None
 
 
-def unknown(events: Iterable[Event], facts: Facts) -> tuple[StoreChange, ...]:
+def _last_true(
+    events: Iterable[Event], store: str, until: int, is_whole_query: bool
+) -> StoreChange | None:
+    """As `last_known`, without starts that are known to have come to nothing."""
+    later = LaterStarts(is_whole_query)
+    for event in events:
+        if event.batch <= until and not (event.verb == "start" and later.replaced(event, store)):
+            for each in event.stores:
+                if each.store == store:
+                    return each
+        later.add(event)
+    return None
+
+
+def unknown(
+    events: Iterable[Event], facts: Facts, is_whole_query: bool = False
+) -> tuple[StoreChange, ...]:
     """What the checkpoint's state says and the log does not.
 
     An older release has run meanwhile, or a process ended before it could tell the log.
@@ -83,22 +94,42 @@ def unknown(events: Iterable[Event], facts: Facts) -> tuple[StoreChange, ...]:
     until = facts.batch if facts.until is None else facts.until
     found = []
     for store, standing in facts.stores.items():
-        noted = last_known(events, store, until=until)
+        noted = _last_true(events, store, until, is_whole_query)
         gone = noted is not None and set(standing.families) < set(noted.families)
         if noted is None or noted.revision != standing.revision or gone:
             found.append(standing.after(store, None if noted is None else noted.revision))
     return tuple(found)
 
 
-def declared(
-    events: Iterable[Event], stores: Mapping[str, Standing], code: str | None
-) -> tuple[StoreChange, ...]:
-    """What is new in a start: other revisions or families, or other code; nothing of a restart."""
-    return tuple(
-        standing.after(store, last_revision(events, store))
-        for store, standing in stores.items()
-        if not (is_noted(events, store, standing) and _is_started(events, store, standing, code))
+def is_restart(
+    events: Iterable[Event],
+    stores: Mapping[str, Standing],
+    code: str | None,
+    is_whole_query: bool,
+) -> bool:
+    """Whether the last start was of just these stores, revisions and families, and of this code."""
+    last = _last_start(events, stores, is_whole_query)
+    if last is None:
+        return not stores
+    return (
+        last.names_all_stores
+        and last.stamp.code == code
+        and {each.store: each.revision for each in last.stores}
+        == {store: each.revision for store, each in stores.items()}
+        and all(is_noted(events, store, each) for store, each in stores.items())
     )
+
+
+def _last_start(
+    events: Iterable[Event], stores: Mapping[str, Standing], is_whole_query: bool
+) -> Event | None:
+    """The last start of the query, or of the operator that has one of these stores."""
+    for event in events:
+        if event.verb == "start" and (
+            is_whole_query or any(each.store in stores for each in event.stores)
+        ):
+            return event
+    return None
 
 
 def last_revision(events: Iterable[Event], store: str) -> str | None:
@@ -115,12 +146,3 @@ def is_noted(events: Iterable[Event], store: str, standing: Standing) -> bool:
         and noted.revision == standing.revision
         and set(noted.families) == set(standing.families)
     )
-
-
-def _is_started(events: Iterable[Event], store: str, standing: Standing, code: str | None) -> bool:
-    """Whether the last start of the store was of this revision and code."""
-    for event in events:
-        begun = last_known([event], store) if event.verb == "start" else None
-        if begun is not None:
-            return begun.revision == standing.revision and event.stamp.code == code
-    return False

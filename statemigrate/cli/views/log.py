@@ -106,6 +106,7 @@ def _outcome(entry: LogEntry) -> str:
         "done": "",
         "no batch yet": "no batch is committed yet",
         "no batch": "no batch was committed with it",
+        "unknown": "whether a batch was committed with it is not known",
     }[entry.outcome]
 
 

@@ -140,7 +140,12 @@ def current_of_all(
 def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> CurrentStore:
     revision, lineage = stored.target.revision, scripts.lineages.get(store)
     scripted = None if lineage is None else scripted_revision(lineage, revision)
-    mine = [each for each in noted.entries if each.store == store and each.took_place]
+    mine = [
+        each
+        for each in noted.entries
+        if each.store == store
+        and (each.took_place or (each.outcome == "unknown" and each.revision == revision))
+    ]
     last = mine[0] if mine else None
     is_its = last is not None and last.revision == revision
     started = next((each for each in mine if each.verb == "start"), None) if is_its else None

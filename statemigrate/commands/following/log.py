@@ -13,14 +13,18 @@ from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.opening import Place, open_files
-from statemigrate.logbook.events import Change, Event, StoreChange, Verb
+from statemigrate.logbook.events import STORES, Change, Event, StoreChange, Verb
 from statemigrate.logbook.folder import newest_first
+from statemigrate.logbook.outcomes import LaterStarts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Outcome = Literal["done", "no batch yet", "no batch"]
-"""``done`` once a batch of it is committed; ``no batch`` where something else began before one."""
+Outcome = Literal["done", "no batch yet", "no batch", "unknown"]
+"""``done`` once a batch of it is committed; ``no batch`` where something else began before one.
+
+``unknown`` where something else began at its batch, of which the log does not say all stores.
+"""
 
 
 @dataclass(frozen=True)
@@ -136,28 +140,28 @@ def read_log(files: Files, committed: int, limit: int | None = None) -> Log:
     return Log(
         files.location,
         committed,
-        tuple(_entries(events, committed)),
+        tuple(_entries(events, committed, CheckpointDirectory(files).is_embedded)),
         events[-1].time if events and whole else None,
         tuple(each.error for each in noted if each.error is not None),
     )
 
 
-def _entries(events: list[Event], committed: int) -> Iterator[LogEntry]:
+def _entries(events: list[Event], committed: int, is_embedded: bool) -> Iterator[LogEntry]:
     """Entries newest first; a start that another has followed at the same batch came to nothing."""
-    followed: dict[str, int] = {}
+    later = LaterStarts(is_embedded)
     for event in events:
-        if not event.stores:
-            yield _entry(event, None, "done")
-        for each in event.stores:
-            yield _entry(event, each, _outcome(event, committed, followed.get(each.store)))
-        if event.verb == "start":
-            followed |= {each.store: event.batch for each in event.stores}
+        for each in event.stores or (None,):
+            store = None if each is None else each.store
+            yield _entry(event, each, _outcome(event, committed, later.replaced(event, store)))
+        later.add(event)
 
 
-def _outcome(event: Event, committed: int, next_start: int | None) -> Outcome:
-    if next_start is not None and next_start <= event.batch:
+def _outcome(event: Event, committed: int, replaced: bool | None) -> Outcome:
+    if replaced:
         return "no batch"
-    return "done" if committed >= event.batch else "no batch yet"
+    if committed < event.batch:
+        return "no batch yet"
+    return "done" if replaced is False else "unknown"
 
 
 def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntry:
@@ -175,5 +179,5 @@ def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntr
         event.stamp.by,
         event.stamp.statemigrate,
         event.stamp.spark,
-        event.details,
+        {name: text for name, text in event.details.items() if name != STORES},
     )

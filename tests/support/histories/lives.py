@@ -20,7 +20,7 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.commands.following.log import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.engine.driver.batches import Batches, Engine
-from statemigrate.embedded.engine.driver.facts import facts_of, standings
+from statemigrate.embedded.engine.driver.facts import facts_of, start_of
 from statemigrate.embedded.engine.stopped.offline import stopped
 from statemigrate.embedded.engine.tasks.handle import EmbeddedHandle
 from statemigrate.embedded.engine.tasks.opening import working_copy
@@ -36,7 +36,7 @@ from statemigrate.embedded.working.directory import remove_leftovers
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.families import Span
 from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.noting import Known, Note
+from statemigrate.logbook.noting import Known
 from statemigrate.logbook.standing import unknown
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.variables.handle import declared_variables
@@ -93,9 +93,9 @@ def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
     with _locked(layout, place / "working"):
         engine = _engine(place, deployment, claim(layout))
         committed = last_committed(layout)
-        note = Note(STAMP, standings(_planned(deployment, committed)))
+        note = start_of(STAMP, _planned(deployment, committed))
         note.start(layout.files, _next(layout), facts_of(committed))
-        if unknown(Known(layout.files), facts_of(committed)):
+        if unknown(Known(layout.files), facts_of(committed), is_whole_query=True):
             raise AssertionError("a start has not told the log all that the state has")
         batches = Batches(engine, partial(_planned, deployment))
         session = Session()

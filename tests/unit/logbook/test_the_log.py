@@ -91,6 +91,94 @@ def test_a_start_without_a_batch_is_never_said_to_have_changed_anything(files):
     ]
 
 
+def begin(files, batch, version="v1", whole=True, **stores):
+    Note(stamp(version), stores, is_whole_query=whole).start(files, batch, NOTHING)
+
+
+def outcomes(files, committed, store):
+    """Oldest first: revision and outcome of what the log says of a store."""
+    entries = reversed(read_log(files, committed).entries)
+    return [(each.revision, each.outcome) for each in entries if each.store == store]
+
+
+@pytest.fixture
+def embedded(files):
+    files.put("statemigrate/versions/000000000.json", b"")
+    return files
+
+
+def test_a_start_whose_batch_was_run_by_code_without_the_store_is_not_said_to_have_run(embedded):
+    begin(embedded, 0, maps=OLD, lists=OLD)
+    begin(embedded, 6, "v2", maps=NEW, lists=NEW)
+    begin(embedded, 6, "v3", lists=NEW)
+    assert outcomes(embedded, 9, "maps") == [("base", "done"), ("aaaa", "no batch")]
+    assert outcomes(embedded, 9, "lists")[1:] == [("aaaa", "no batch"), ("aaaa", "done")]
+
+
+def test_a_start_with_nothing_new_but_a_store_less_is_noted(embedded):
+    begin(embedded, 0, maps=OLD, lists=OLD)
+    begin(embedded, 6, maps=NEW, lists=OLD)
+    begin(embedded, 6, lists=OLD)
+    assert outcomes(embedded, 9, "maps") == [("base", "done"), ("aaaa", "no batch")]
+    # And so is the one after it, although the log has had all of that before.
+    begin(embedded, 10, maps=NEW, lists=OLD)
+    begin(embedded, 12, maps=NEW, lists=OLD)
+    assert outcomes(embedded, 12, "maps")[2:] == [("aaaa", "done")]
+
+
+def test_a_start_of_other_stores_altogether_runs_the_batch_of_a_whole_query(embedded):
+    begin(embedded, 0, maps=OLD)
+    begin(embedded, 6, maps=NEW)
+    begin(embedded, 6, lists=OLD)
+    assert outcomes(embedded, 9, "maps") == [("base", "done"), ("aaaa", "no batch")]
+
+
+def test_a_start_without_stores_runs_the_batch_of_a_whole_query(embedded):
+    begin(embedded, 0, maps=OLD)
+    begin(embedded, 6, maps=NEW)
+    begin(embedded, 6)
+    assert outcomes(embedded, 9, "maps") == [("base", "done"), ("aaaa", "no batch")]
+
+
+def test_what_a_start_that_came_to_nothing_said_is_not_found_to_have_gone_back(embedded):
+    begin(embedded, 0, maps=OLD, lists=OLD)
+    begin(embedded, 6, maps=NEW, lists=OLD)
+    begin(embedded, 6, lists=OLD)
+    stores = {"maps": OLD, "lists": OLD}
+    note = Note(stamp(), stores, is_whole_query=True)
+    note.start(embedded, 9, Facts(stores, 8))
+    assert [each.verb for each in read_log(embedded, 8).entries if each.verb == "found"] == []
+
+
+def test_of_two_operators_one_is_not_said_to_have_run_the_batch_of_the_other(files):
+    begin(files, 4, whole=False, maps=NEW)
+    begin(files, 4, whole=False, lists=NEW)
+    assert outcomes(files, 9, "maps") == [("aaaa", "done")]
+    # Code of the same operator, which has another store left.
+    begin(files, 10, "v2", whole=False, maps=NEWEST, more=NEW)
+    begin(files, 10, "v3", whole=False, more=NEW)
+    assert outcomes(files, 12, "maps")[1:] == [("bbbb", "no batch")]
+
+
+def early(files, batch, **stores):
+    """What a start left that named only what was new to the log."""
+    changes = tuple(each.after(store, None) for store, each in stores.items())
+    append(files, Event.now("start", batch, changes, stamp()), "")
+
+
+def test_of_starts_in_an_early_log_nobody_knows_whether_the_unnamed_store_was_there(embedded):
+    early(embedded, 0, maps=OLD, lists=OLD)
+    early(embedded, 6, maps=NEW, lists=NEW)
+    early(embedded, 6, lists=NEWEST)
+    assert outcomes(embedded, 5, "maps") == [("base", "done"), ("aaaa", "no batch yet")]
+    assert outcomes(embedded, 9, "maps") == [("base", "done"), ("aaaa", "unknown")]
+    assert outcomes(embedded, 9, "lists")[1:] == [("aaaa", "no batch"), ("bbbb", "done")]
+    # This release does not know what the last start had, and says what this one has.
+    begin(embedded, 9, maps=NEW, lists=NEWEST)
+    begin(embedded, 9, maps=NEW, lists=NEWEST)
+    assert outcomes(embedded, 9, "maps")[2:] == [("aaaa", "done")]
+
+
 def test_what_a_release_without_a_log_did_is_found_at_the_next_start(files):
     start(files, 30, NEW, Facts({"t": NEW}, 29))
     assert told(files, 40)[0] == ("found", 29, "first", None, "aaaa", "done", None)

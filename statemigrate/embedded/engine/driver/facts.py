@@ -30,6 +30,11 @@ def standings(plans: Mapping[str, StorePlan]) -> dict[str, Standing]:
     return {store: Standing.of_plan(plan) for store, plan in plans.items()}
 
 
+def start_of(stamp: Stamp, plans: Mapping[str, StorePlan]) -> Note:
+    """What the start of a query notes: one query is all there is in its checkpoint."""
+    return Note(stamp, standings(plans), is_whole_query=True)
+
+
 def tell_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
     """Note what a batch dropped; where that fails the next start does, and no batch ends for it."""
     if stamp is None:

@@ -17,7 +17,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.embedded.engine.driver.batches import Batches, Engine, Sink
 from statemigrate.embedded.engine.driver.drain import Drain, Held, drains
-from statemigrate.embedded.engine.driver.facts import facts_of, standings
+from statemigrate.embedded.engine.driver.facts import facts_of, start_of
 from statemigrate.embedded.engine.driver.heartbeat import beat, with_heartbeat
 from statemigrate.embedded.engine.driver.running import RunningQuery
 from statemigrate.embedded.engine.stopped.ending import release_ended
@@ -39,7 +39,6 @@ from statemigrate.embedded.working.directory import (
 )
 from statemigrate.errors import StartupError
 from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.noting import Note
 from statemigrate.migration import Lineage
 from statemigrate.processor.keys.grouping import grouping_key
 from statemigrate.processor.rows.codec import output_type
@@ -119,7 +118,7 @@ class EmbeddedQuery:
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(Presence(epoch))
-        note = Note(Stamp.of(self._processor), standings(stores))
+        note = start_of(Stamp.of(self._processor), stores)
         note.start(self._layout.files, batch, facts_of(committed))
         batches = Batches(self._engine(schema, epoch, note.stamp), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
