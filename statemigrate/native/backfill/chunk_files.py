@@ -137,9 +137,11 @@ class ChunkFiles:
         return self._data(WAITING)
 
     def _data(self, folder: str) -> set[str]:
+        return {name for name in self._names(folder) if _is_chunk(name)}
+
+    def _names(self, folder: str) -> set[str]:
         found = self.files.list(folder, recursive=True)
-        names = {e.name.removeprefix(f"{folder}/") for e in found if e.kind == "file"}
-        return {name for name in names if name.count("/") == 1 and _is_data(name)}
+        return {e.name.removeprefix(f"{folder}/") for e in found if e.kind == "file"}
 
     def ask_for_batch(self, last: int) -> None:
         """Let the next run have a batch after ``last``, though no row comes: a chunk without a key.
@@ -148,6 +150,29 @@ class ChunkFiles:
         """
         if not self.written() - self.log().taken.keys():
             self.files.put(f"{CHUNKS}/{_EMPTY}/{last}.parquet", no_rows())
+
+    def remove_committed(self) -> int:
+        """Remove the chunk files whose batches are committed; how many there were.
+
+        Spark lists what is there in every batch, and knows what it has taken by its own log, which
+        stays. While there is no plan its files are let be: one that is being made counts them.
+        """
+        # In this order: what another command writes meanwhile is not among the files, and a plan
+        # that is there at the end was whole before they were listed, or is not theirs.
+        there = self._names(CHUNKS)
+        written = {name for name in there if _is_chunk(name)}
+        if not written:
+            return 0
+        log = self.log()
+        done = {name for name in written if log.is_committed(name)}
+        if done and self.plan() is None:
+            done = {name for name in done if name.startswith(f"{_EMPTY}/")}
+        checksums = {_checksum_of(name) for name in done} & there
+        # Checksums first: one without its file would be known by nobody.
+        self.files.delete(
+            f"{CHUNKS}/{name}" for names in (checksums, done) for name in sorted(names)
+        )
+        return len(done)
 
     def withdraw(self) -> int:
         """Remove the plan and every chunk file but those of a batch that is being processed.
@@ -205,6 +230,13 @@ def no_rows() -> bytes:
     return bytes(written.getvalue())
 
 
-def _is_data(name: str) -> bool:
-    # Spark's own rule for what its file source passes over.
-    return not name.rpartition("/")[2].startswith(("_", "."))
+def _is_chunk(name: str) -> bool:
+    # Of the last part: Spark's own rule for what its file source passes over.
+    plan, slash, file = name.partition("/")
+    return bool(plan and slash) and "/" not in file and not file.startswith(("_", "."))
+
+
+def _checksum_of(name: str) -> str:
+    """The file that Hadoop writes alongside on a local disk."""
+    plan, _, file = name.partition("/")
+    return f"{plan}/.{file}.crc"

@@ -80,8 +80,10 @@ def backfill_status(
     """
     files = ChunkFiles(path)
     files.directory.require_query()
-    # The files come first: a chunk that is counted as processed is so in the state read later.
-    plan, log, written = files.plan(), files.log(), files.written()
+    # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
+    # as processed is so in the state read later.
+    plan, written = files.plan(), files.written()
+    log = files.log()
     left = OlderFamilies(path, operator, spark, scripts, targets, older).left()
     names = written | log.taken.keys()
     mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}

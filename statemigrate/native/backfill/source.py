@@ -1,7 +1,7 @@
 """The control source: a second source of the query, that names keys whose state is to be migrated.
 
 It stays in the query for good, and costs one listing of a small directory a batch while there is
-nothing to backfill.
+nothing to backfill: files of committed batches are removed.
 """
 
 from __future__ import annotations
