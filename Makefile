@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint docs bench peers compat java \
+.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel docs bench peers compat java \
 	chromium compiler postgres prometheus clean
 
 demo: $(STAMP) java
@@ -68,6 +68,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+wheel: $(STAMP)
+	rm -f dist/statemigrate-*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

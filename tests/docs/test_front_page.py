@@ -36,9 +36,12 @@ def shown(picture: str) -> str:
     return "\n".join(rows[row] for row in sorted(rows))
 
 
-def test_the_first_screen_has_states_an_install_line_and_the_picture():
-    first = "\n".join(README.splitlines()[:30])
-    assert "pip install 'statemigrate[spark]'" in first
+def test_the_first_screen_has_states_what_works_in_a_clone_and_the_picture():
+    first = "\n".join(README.splitlines()[:36])
+    for target in ("demo", "test", "wheel"):
+        assert f"\nmake {target} " in first
+        assert f"\n{target}: " in (TOP / "Makefile").read_text()
+    assert 'pip install "$(ls dist/*.whl)[spark]"' in first
     for word in ("**live**", "**rewrite**", "**pages**", "`transformWithState`", "dropDuplicates"):
         assert word in first
     assert "](docs/demo.svg)" in first
