@@ -102,10 +102,10 @@ def run_once(spark, feed, code, checkpoint, mode="update"):
     return Counter(given)
 
 
-def raw_state(spark, checkpoint):
+def raw_state(spark, checkpoint, **options):
     """Every row of RocksDB's, as bytes, with the name of its family."""
     reader = spark.read.format("statestore").option("_readAllColumnFamilies", True)
-    rows = reader.load(str(checkpoint)).collect()
+    rows = reader.options(**options).load(str(checkpoint)).collect()
     return sorted(
         (row.column_family_name, bytes(row.key_bytes), bytes(row.value_bytes)) for row in rows
     )
