@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -187,6 +188,26 @@ def all_option(command: Command) -> Command:
         help="Every checkpoint that has a name in pyproject.toml.",
     )
     return option(command)
+
+
+def match_option(command: Command) -> Command:
+    """Give a command --match, for some of --all; `named_by` has those that are meant."""
+    option = click.option(
+        "--match",
+        metavar="GLOB",
+        help="With --all: only checkpoints whose name is like this, as in 'orders-*'.",
+    )
+    return option(command)
+
+
+def named_by(match: str | None) -> tuple[NamedCheckpoint, ...]:
+    """The checkpoints that have a name, or whose name is like ``match``."""
+    named = configuration().checkpoints.values()
+    found = tuple(each for each in named if fnmatchcase(each.name, match or "*"))
+    if not found:
+        known = ", ".join(each.name for each in named)
+        raise click.UsageError(f"No checkpoint has a name like {match}: there are {known}.")
+    return found
 
 
 def _every(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:  # noqa: ARG001

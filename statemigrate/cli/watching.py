@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +17,7 @@ from statemigrate.cli.views.fleet import fleet_lines, fleet_parts, watched_parts
 from statemigrate.cli.views.status import line_of, parts_of
 from statemigrate.commands.following.fleet import Fleet
 from statemigrate.commands.following.status import Status
+from statemigrate.commands.following.summary import NEEDS, Need
 from statemigrate.commands.following.watching import Watched, WatchedFleet
 
 
@@ -34,6 +35,8 @@ Found = TypeVar("Found", bound=Told)
 class Looks(Generic[Found]):
     """How something is looked at and shown: once, in a frame of many, and as lines of a log.
 
+    Of what was found ``shown`` is the part to be shown.
+
     ``after`` adds rates to a look, from those before it.
     """
 
@@ -43,6 +46,7 @@ class Looks(Generic[Found]):
     once: Callable[[Found], Iterable[RenderableType]]
     frame: Callable[[Found], Iterable[RenderableType]]
     lines: Callable[[Found], Iterable[str]]
+    shown: Callable[[Found], Found] = lambda found: found
 
 
 def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
@@ -57,8 +61,11 @@ def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
     )
 
 
-def looks_at_all(look: Callable[[], Fleet]) -> Looks[Fleet]:
-    """All that have a name. What cannot be read is not known to be done."""
+def looks_at_all(look: Callable[[], Fleet], needs: Collection[Need] = NEEDS) -> Looks[Fleet]:
+    """All that have a name, of which those with one of ``needs`` are shown.
+
+    What cannot be read is not known to be done.
+    """
     return Looks(
         look,
         WatchedFleet().after,
@@ -66,6 +73,7 @@ def looks_at_all(look: Callable[[], Fleet]) -> Looks[Fleet]:
         fleet_parts,
         watched_parts,
         fleet_lines,
+        lambda found: found.only(needs),
     )
 
 
@@ -73,9 +81,9 @@ def show_once(looks: Looks[Found], *, as_json: bool) -> Found:
     """Look, print what was found, and return it."""
     found = looks.look()
     if as_json:
-        print_json(found.to_json())
+        print_json(looks.shown(found).to_json())
     else:
-        print_parts(looks.once(found))
+        print_parts(looks.once(looks.shown(found)))
     return found
 
 
@@ -89,12 +97,12 @@ def watch(
     found = looks.after(looks.look())
     with suppress(KeyboardInterrupt), nullcontext() if as_json else redrawn() as draw:
         show = _as_json if as_json else _shown(looks, draw)
-        show(found)
+        show(looks.shown(found))
         note(found)
         while not looks.is_done(found):
             time.sleep(interval)
             found = looks.after(looks.look())
-            show(found)
+            show(looks.shown(found))
             note(found)
     return found
 

@@ -2,7 +2,7 @@
 
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
-from support.fleets import BEHIND, FINISHED, FLEET, NASTY_FLEET
+from support.fleets import BEHIND, FINISHED, FLEET, FORTY, NASTY_FLEET
 
 from statemigrate import DryRunReport, status_page
 from statemigrate.inspect.report.html import html_page
@@ -15,6 +15,7 @@ REPORTS = {
     "empty": EMPTY,
     "huge": huge(2, 40),
     "fleet": FLEET,
+    "forty": FORTY,
     "nasty fleet": NASTY_FLEET,
     "finished": FINISHED,
     "behind": BEHIND,

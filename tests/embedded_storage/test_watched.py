@@ -159,7 +159,7 @@ def test_all_are_drawn_within_80_columns(layout: Layout, tmp_path: Path) -> None
     first = command.until("nowhere is not the checkpoint")
     assert ["gone", "cannot", "be", "read"] in [line.split() for line in first.splitlines()]
     commit(layout, 1, 812_000)
-    later = command.until("812,000 left to migrate")
+    later = command.until("812,000 values left to migrate")
     (shop,) = [line.split() for line in later.splitlines() if line.startswith("shop  ")]
     assert shop[:6] == ["shop", "1", "0", "s", "ago", "items"]
     assert shop[6] == "812,000"

@@ -84,6 +84,15 @@ BEHIND = Status(
     None,
     NOW - 3,
 )
+FORTY = Fleet(
+    (
+        *(named(f"done-{number}", FINISHED) for number in range(30)),
+        *(named(f"bids-{number}", BEHIND) for number in range(4)),
+        *(named(f"auctions-{number}", AUCTIONS) for number in range(4)),
+        named("sessions", SESSIONS),
+        Look(NamedCheckpoint("gone", "nowhere"), None, GONE),
+    )
+)
 NASTY_STORE = StoreStatus(
     f"store {TAG}",
     "value",

@@ -56,9 +56,11 @@ def test_a_verb_is_a_function_of_the_same_name(verb):
     assert len(inspect.getdoc(function).splitlines()) > 1
 
 
-# What only the command line has: how a result is printed, drawn again, or written to a file.
+# What only the command line has: how a result is printed, drawn again, or written to a file, and
+# which of several checkpoints are meant, that a function is given.
 SHOWING = {
     "json", "debug", "values", "help", "html", "junit", "watch", "interval", "check_heads",
+    "match", "only",
 }  # fmt: skip
 # By option what the function calls it; of `quarantine` the values are what is returned.
 NAMES = {
@@ -145,7 +147,8 @@ def test_one_function_serves_one_thing_and_several(tmp_path):
     fleet = statemigrate.status(checkpoints={"shop": path, "gone": tmp_path / "no"}, **named)
     assert [each.error is None for each in fleet.looks] == [True, False]
     alone = statemigrate.status(path, **named)
-    assert fleet.looks[0].status.stores == alone.stores
+    assert fleet.looks[0].status.left == alone.left
+    assert "--checkpoint shop, then" in fleet.looks[0].status.stores[0].next_action
     with_targets = statemigrate.NamedCheckpoint("shop", str(path), targets={"items": "base"})
     (found,) = statemigrate.status(checkpoints=[with_targets], **named).looks
     assert found.status.is_current

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from statemigrate.cli.checkpoints import all_option, checkpoint_named
+from statemigrate.cli.checkpoints import all_option, checkpoint_named, match_option, named_by
 from statemigrate.cli.options import (
     Settings,
     check_heads_option,
-    configuration,
     file_to_write,
     looking,
     operator_option,
     shared_options,
     target_option,
 )
+from statemigrate.commands.following.summary import NEEDS, Need
 from statemigrate.files.documents.whole import replacing
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ Found = TypeVar("Found", bound="Told")
 @click.command(epilog="Example: statemigrate status /data/checkpoint --watch")
 @checkpoint_named
 @all_option
+@match_option
+@click.option(
+    "--only",
+    type=click.Choice([each.replace(" ", "-") for each in NEEDS]),
+    multiple=True,
+    help="With --all: show only what cannot be read, is stuck, behind its scripts, migrating, or "
+    "in order; may be repeated.",
+)
 @click.option(
     "--watch",
     is_flag=True,
@@ -55,7 +63,7 @@ Found = TypeVar("Found", bound="Told")
 @operator_option
 @shared_options()
 @click.pass_obj
-def status(
+def status(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     checkpoint: str,
     interval: float,
@@ -65,11 +73,15 @@ def status(
     watch: bool,
     check_heads: bool,
     every: bool,
+    match: str | None,
+    only: tuple[str, ...],
 ) -> None:
     """Show what is left to migrate, where, how fast it goes, and what to do next.
 
     Counts are exact, as of the last committed batch; the query may be running. --all has a line
-    for each store of all checkpoints, and exit code 1 if one of them cannot be read.
+    for each store of all checkpoints, what needs a person first, and exit code 1 if one of them
+    cannot be read. It is stuck where values are quarantined, its scripts are broken, or the script
+    of what is deployed is missing. --match looks at some of them, --only shows some.
 
     A store is behind while newer scripts exist than those that code was deployed for: nothing is
     left to migrate to what is deployed, and still every value may be in an old format.
@@ -83,6 +95,8 @@ def status(
 
     if every and checkpoint:
         raise click.UsageError("--all is every checkpoint that has a name; name none.")
+    if (match or only) and not every:
+        raise click.UsageError("--match and --only are for --all.")
     with spark_when_needed() as spark:
         shared = looking(settings, targets, spark)
         follow = partial(
@@ -90,7 +104,7 @@ def status(
         )
         found: Status | Fleet
         if every:
-            found = fleet = follow(_at_all(**shared))
+            found = fleet = follow(_at_all(match, _needs(only), **shared))
             is_whole = fleet.is_whole
         else:
             found = follow(_at_one(settings, checkpoint, **shared))
@@ -106,7 +120,7 @@ def _follow(
 
     def note(found: Found) -> None:
         if html is not None:
-            _write(html, found)
+            _write(html, looks.shown(found))
 
     if interval is None:
         found = show_once(looks, as_json=as_json)
@@ -129,8 +143,12 @@ def _at_one(settings: Settings, checkpoint: str, **shared: Any) -> Looks[Status]
     return looks_at_one(partial(look, checkpoint, operator=settings.operator, **shared))
 
 
-def _at_all(**shared: Any) -> Looks[Fleet]:
+def _needs(only: tuple[str, ...]) -> frozenset[Need]:
+    return frozenset(each for each in NEEDS if each.replace(" ", "-") in only or not only)
+
+
+def _at_all(match: str | None, needs: frozenset[Need], **shared: Any) -> Looks[Fleet]:
     from statemigrate.cli.watching import looks_at_all
     from statemigrate.commands.following.fleet import status_of_all
 
-    return looks_at_all(partial(status_of_all, configuration().checkpoints.values(), **shared))
+    return looks_at_all(partial(status_of_all, named_by(match), **shared), needs)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from statemigrate.cli.output import console, print_rows, print_sentence
+from statemigrate.cli.output import print_parts, print_rows, print_sentence
+from statemigrate.cli.views.fleet import unread_parts
 from statemigrate.commands.following.current import Current, CurrentOf, CurrentStore
-from statemigrate.commands.following.log import Log, LogEntry
+from statemigrate.commands.following.log import Log, LogEntry, LogOf
 from statemigrate.logbook.events import STEP
 
 _COMMIT = re.compile(r"([0-9a-f]{10})[0-9a-f]{30}(-dirty)?")
@@ -21,19 +22,38 @@ def print_current(found: Current) -> None:
     _print_stores(found)
 
 
-def print_currents(found: Iterable[CurrentOf]) -> None:
-    """Print all checkpoints, one after the other, and what is wrong with one in its place."""
-    for number, each in enumerate(found):
-        if number:
-            console().print()
-        if each.current is None:
-            print_sentence(
-                f": {each.error}", mark=each.checkpoint.name, style="bold red", lines=True
-            )
-            continue
-        said = f": {each.current.engine}, batch {each.current.batch}"
-        print_sentence(said, mark=each.checkpoint.name, style="bold cyan")
-        _print_stores(each.current)
+def print_currents(found: Sequence[CurrentOf]) -> None:
+    """Print a line for each store of all checkpoints, and below what is wrong with which."""
+    read = [(each.checkpoint.name, each.current) for each in found if each.current is not None]
+    columns = ("checkpoint", "store", "revision", "since (UTC)", "code", "older", "message")
+    print_rows(
+        columns,
+        [(name, *_row(store)) for name, current in read for store in current.stores],
+    )
+    for name, current in read:
+        for store in current.stores:
+            if store.differs:
+                print_sentence(
+                    _differing(store), mark=f"{name}, {store.store}", style="bold yellow"
+                )
+        _print_damaged(current.log, name)
+    print_parts(unread_parts((e.checkpoint.name, e.error) for e in found if e.error is not None))
+
+
+def print_logs(found: Sequence[LogOf], limit: int | None) -> None:
+    """Print the entries of all checkpoints, the newest ``limit`` of them, newest first."""
+    read = [(each.checkpoint.name, each.log) for each in found if each.log is not None]
+    entries = [(name, entry) for name, log in read for entry in log.entries]
+    entries.sort(key=lambda each: datetime.fromisoformat(each[1].time), reverse=True)
+    if entries:
+        columns = ("time (UTC)", "checkpoint", "batch", "what", "code", "by")
+        rows = ((name, _entry(entry)) for name, entry in entries[:limit])
+        print_rows(columns, [(cells[0], name, *cells[1:]) for name, cells in rows])
+    else:
+        print_sentence(_BEGINS)
+    for name, log in read:
+        _print_damaged(log, name)
+    print_parts(unread_parts((e.checkpoint.name, e.error) for e in found if e.error is not None))
 
 
 def _print_stores(found: Current) -> None:
@@ -41,16 +61,18 @@ def _print_stores(found: Current) -> None:
     print_rows(columns, [_row(each) for each in found.stores])
     for each in found.stores:
         if each.differs:
-            print_sentence(
-                f": the log says {each.noted}, and the state is at {each.revision}, which counts. "
-                "A release that keeps no log has run; the next start adds what it did.",
-                mark=each.store,
-                style="bold yellow",
-            )
+            print_sentence(_differing(each), mark=each.store, style="bold yellow")
     if any(each.noted is None for each in found.stores):
         known = found.log.since
         print_sentence(_BEGINS if known is None else f"The log begins at {moment(known)}Z.")
     _print_damaged(found.log)
+
+
+def _differing(store: CurrentStore) -> str:
+    return (
+        f": the log says {store.noted}, and the state is at {store.revision}, which counts. "
+        "A release that keeps no log has run; the next start adds what it did."
+    )
 
 
 def _row(store: CurrentStore) -> tuple[str, ...]:
@@ -74,9 +96,10 @@ def print_log(found: Log) -> None:
     _print_damaged(found)
 
 
-def _print_damaged(found: Log) -> None:
+def _print_damaged(found: Log, name: str | None = None) -> None:
+    mark = "Damaged:" if name is None else f"{name}, damaged:"
     for error in found.damaged:
-        print_sentence(f" {error}", mark="Damaged:", style="bold red", lines=True)
+        print_sentence(f" {error}", mark=mark, style="bold red", lines=True)
 
 
 def _entry(entry: LogEntry) -> tuple[str, ...]:

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.following.named import look_at_each
-from statemigrate.commands.following.status import Status, status
+from statemigrate.commands.following.status import status
+from statemigrate.commands.following.summary import (
+    Look,
+    Need,
+    NextStep,
+    by_name,
+    next_steps,
+    sorted_by_need,
+    totals,
+)
 from statemigrate.configuration import NamedCheckpoint
-from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
 
-
-@dataclass(frozen=True)
-class Look:
-    """What was found at a checkpoint: its status, or why there is none."""
-
-    checkpoint: NamedCheckpoint
-    status: Status | None
-    error: StatemigrateError | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The parts, for machines."""
-        return {
-            "name": self.checkpoint.name,
-            "path": self.checkpoint.path,
-            "status": None if self.status is None else self.status.to_json(),
-            "error": None if self.error is None else self.error.to_json(),
-        }
+__all__ = ["Fleet", "Look", "status_of_all"]
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """What was found at each checkpoint, in the order in which they were named."""
+    """What was found at each checkpoint, in the order in which they were named.
+
+    Everything that shows it has those first that need a person.
+    """
 
     looks: tuple[Look, ...]
 
@@ -66,10 +61,36 @@ class Fleet:
         """Whether every checkpoint could be read, and nothing is left to deploy or to migrate."""
         return all(each.status is not None and each.status.is_done for each in self.looks)
 
+    @property
+    def by_need(self) -> tuple[Look, ...]:
+        """What was found, with those first that need a person."""
+        return tuple(sorted_by_need(self.looks))
+
+    @property
+    def totals(self) -> Mapping[Need, int]:
+        """How many checkpoints need what; what none needs is left out."""
+        return totals(self.looks)
+
+    @property
+    def next_steps(self) -> tuple[NextStep, ...]:
+        """What is to be done, each once, with what it is for."""
+        return next_steps(self.by_need)
+
+    def only(self, needs: Collection[Need]) -> Fleet:
+        """Those checkpoints alone that need one of these.
+
+        "unreadable"; "stuck" where values are quarantined, scripts are broken, or the script of
+        what is deployed is missing; "behind" its scripts, or what was asked for; "migrating" while
+        values are left; and "in order".
+        """
+        return Fleet(tuple(each for each in self.looks if each.need in needs))
+
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
         return {
-            "checkpoints": [each.to_json() for each in self.looks],
+            "totals": dict(self.totals),
+            "checkpoints": [each.to_json() for each in self.by_need],
+            "next": [each.to_json() for each in self.next_steps],
             "left": self.left,
             "behind": list(self.behind),
             "is_current": self.is_current,
@@ -91,4 +112,9 @@ def status_of_all(
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, status, targets, **shared)
-    return Fleet(tuple(Look(*each) for each in looks))
+    return Fleet(
+        tuple(
+            Look(named, None if found is None else by_name(found, named.name), error)
+            for named, found, error in looks
+        )
+    )

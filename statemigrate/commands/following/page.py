@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from statemigrate.commands.following.deployed import Behind
 from statemigrate.commands.following.fleet import Fleet, Look
 from statemigrate.commands.following.status import Status
 from statemigrate.commands.following.store_status import StoreStatus
+from statemigrate.commands.following.summary import IN_WORDS, NextStep, in_words, need_of_all
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.inspect.report.html import rendered
 from statemigrate.inspect.report.html_charts import Bar, share_bar
@@ -27,6 +29,7 @@ def status_page(found: Status | Fleet) -> str:
     return rendered(
         "status.mako",
         fleet=fleet,
+        numbered=list(enumerate(fleet.by_need)),
         title=_title(fleet),
         verdict=_verdict(fleet),
         shown=_Shown(),
@@ -114,7 +117,29 @@ class _Shown:
 
     def left(self, found: Status) -> str:
         """What a checkpoint is, in the list of all."""
-        return f"{found.left:,} left{', behind' if found.behind else ''}"
+        need = need_of_all(found.stores)
+        return f"{found.left:,} left{', ' + need if need in ('behind', 'stuck') else ''}"
+
+    def totals(self, fleet: Fleet) -> str:
+        """How many checkpoints need what."""
+        return f"{in_words(fleet.totals)}."
+
+    def in_order(self, fleet: Fleet) -> str:
+        """How many checkpoints need nothing, which are folded; nothing where none is in order."""
+        found = fleet.totals.get("in order", 0)
+        words = IN_WORDS["in order"][found != 1]
+        return f"{counted(found, 'checkpoint')} {words}" if found else ""
+
+    def count(self, step: NextStep) -> str:
+        """For how many stores a step is."""
+        return f"{counted(len(step.of), 'store')}:"
+
+    def places(
+        self, step: NextStep, numbered: Sequence[tuple[int, Look]]
+    ) -> list[tuple[int, str, str]]:
+        """The checkpoints and stores that a step is for, with the numbers of their sections."""
+        numbers = {look.checkpoint.name: number for number, look in numbered}
+        return [(numbers[name], name, store) for name, store in step.of]
 
     def pace(self, store: StoreStatus, found: Status) -> str:
         """How fast a store is migrated, as far as that was seen."""

@@ -86,9 +86,10 @@ def test_all_checkpoints_are_looked_at_though_one_cannot_be_read(run, tmp_path):
     rows = [line.split() for line in shown.splitlines()]
     assert ["gone", "cannot", "be", "read"] in rows
     head = ["base,", "head", checkpoints.REVISION]
-    (shop,) = [row for row in rows if row[:3] == ["shop", "embedded", "0"]]
-    assert shop[4:] == ["s", "ago", "items", *head, "behind", "0", "-"]
-    assert "shop, items: statemigrate dry-run items" in shown
+    (shop,) = [row for row in rows if row[:1] == ["shop"]]
+    assert shop[:6] == ["shop", "items", "behind", "0", "-", "0"]
+    assert shop[-5:] == ["s", "ago", *head]
+    assert "Next: shop, items: statemigrate dry-run items --checkpoint shop, then" in shown
     assert "nowhere is not the checkpoint of a stateful query" in shown
     found = json.loads(run("status", "--all", "--json", code=1).stdout)
     assert [each["name"] for each in found["checkpoints"]] == ["gone", "shop"]

@@ -189,7 +189,7 @@ def test_the_exit_code_fails_where_it_was_asked_to(layout):
         run(*words, code=0)
         run(*words, "--check-heads", code=1)
         run(*words, "--check-heads", "--target", "items=base", code=0)
-    assert "1 of 1 checkpoint behind" in run("status", "--all", code=0)
+    assert "1 checkpoint: 1 is behind its scripts" in run("status", "--all", code=0)
     found = json.loads(run("status", "--all", "--json", "--check-heads", code=1))
     assert (found["behind"], found["is_current"]) == (["shop"], False)
     (store,) = found["checkpoints"][0]["status"]["stores"]

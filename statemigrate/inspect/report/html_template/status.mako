@@ -9,8 +9,55 @@ ${parts.head(f"Status of {title}", style, policy)}\
 <p class="headline">${verdict.headline}</p>
 <p class="grade">${verdict.text}</p>
 % if len(fleet.looks) > 1:
+<p class="note">${shown.totals(fleet)}</p>
+${listed([each for each in numbered if each[1].need != "in order"])}
+% if shown.in_order(fleet):
+<details>
+<summary>${shown.in_order(fleet)}</summary>
+${listed([each for each in numbered if each[1].need == "in order"])}
+</details>
+% endif
+% endif
+</div>
+</header>
+
+% if len(fleet.looks) > 1 and fleet.next_steps:
+<section aria-labelledby="next">
+<h2 id="next">What is next</h2>
+% for step in fleet.next_steps:
+<p class="step"><strong>${shown.count(step)}</strong> ${step.text}</p>
+<p class="note">
+% for number, name, store in shown.places(step, numbered):
+<a href="#checkpoint-${number}"><bdi dir="ltr">${name}</bdi></a> <bdi dir="ltr">${store}</bdi>${"" if loop.last else ","}
+% endfor
+</p>
+% endfor
+</section>
+% endif
+% for number, look in numbered:
+% if look.need != "in order" or len(fleet.looks) == 1:
+${section(number, look)}
+% endif
+% endfor
+% if len(fleet.looks) > 1 and shown.in_order(fleet):
+<details>
+<summary>${shown.in_order(fleet)}</summary>
+% for number, look in numbered:
+% if look.need == "in order":
+${section(number, look)}
+% endif
+% endfor
+</details>
+% endif
+<p class="kicker made">Made ${made_at} by statemigrate ${version}. Counts are exact, as of each checkpoint's last committed batch.</p>
+</main>
+</body>
+</html>
+
+<%def name="listed(some)">
+% if some:
 <ul class="fleet">
-% for number, look in enumerate(fleet.looks):
+% for number, look in some:
 <li><a href="#checkpoint-${number}"><bdi dir="ltr">${look.checkpoint.name}</bdi></a>
 <span class="note">\
 % if look.status is None:
@@ -22,10 +69,9 @@ ${shown.left(look.status)}\
 % endfor
 </ul>
 % endif
-</div>
-</header>
+</%def>
 
-% for number, look in enumerate(fleet.looks):
+<%def name="section(number, look)">
 <section id="checkpoint-${number}" aria-labelledby="name-${number}">
 <h2 id="name-${number}"><bdi dir="ltr">${look.checkpoint.name}</bdi>\
 % if look.status is not None:
@@ -62,18 +108,16 @@ ${families(store)}
 % if shown.pace(store, look.status):
 <p>${shown.pace(store, look.status)}</p>
 % endif
+% if len(fleet.looks) == 1:
 <p class="step"><strong>Next:</strong> ${store.next_action}</p>
+% endif
 % endfor
 % if not look.status.stores:
 <p>There is no store in it.</p>
 % endif
 % endif
 </section>
-% endfor
-<p class="kicker made">Made ${made_at} by statemigrate ${version}. Counts are exact, as of each checkpoint's last committed batch.</p>
-</main>
-</body>
-</html>
+</%def>
 
 <%def name="share(bar)">
 <div class="row share">
