@@ -13,8 +13,10 @@ from statemigrate.logbook.folder import NOTHING_DONE, append, newest_first
 from statemigrate.logbook.standing import (
     Facts,
     Standing,
+    has_family,
     is_noted,
     is_restart,
+    last_event,
     last_revision,
     unknown,
 )
@@ -29,11 +31,13 @@ class Note:
 
     ``is_whole_query`` is whether ``stores`` are those of all operators of the query, so that the
     last start in the log is the one before this. Spark's own state has a start an operator.
+    ``dropped`` are families, by store, that the first batch drops: ``stores`` are without them.
     """
 
     stamp: Stamp
     stores: Mapping[str, Standing] = field(default_factory=dict)
     is_whole_query: bool = False
+    dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def start(self, files: Files, batch: int, facts: Facts) -> None:
         """Before the first batch, which is ``batch``: note what is new in this start.
@@ -48,13 +52,43 @@ class Note:
             found = Event.now("found", facts.batch, missing, self.stamp_of_finder)
             append(files, found, NOTHING_DONE)
             known.add(found)
-        if not is_restart(known, self.stores, self.stamp.code, self.is_whole_query):
+        dropped = self._dropped(known)
+        undropped = {
+            store: each.with_families(dropped.get(store, ())) for store, each in self.stores.items()
+        }
+        if not any(
+            is_restart(known, stores, self.stamp.code, self.is_whole_query)
+            for stores in (self.stores, undropped)
+        ):
             declared = tuple(
-                each.after(store, last_revision(known, store))
-                for store, each in self.stores.items()
+                each.after(store, last_revision(known, store)) for store, each in undropped.items()
             )
             event = Event.now("start", batch, declared, self.stamp, {STORES: ALL})
             append(files, event, NOTHING_DONE)
+            known.add(event)
+        self._retires(files, batch, known, dropped)
+
+    def _dropped(self, known: Known) -> dict[str, tuple[str, ...]]:
+        """What is dropped of the families in the log: others were made empty, and never filled."""
+        logged = {
+            store: tuple(name for name in names if has_family(known, store, name))
+            for store, names in self.dropped.items()
+        }
+        return {store: names for store, names in logged.items() if names}
+
+    def _retires(
+        self, files: Files, batch: int, known: Known, dropped: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Note what the first batch drops; a start that is run again at that batch has done so."""
+        changes = tuple(
+            self.stores[store].after(store, last_revision(known, store)) for store in dropped
+        )
+        noted = [last_event(known, store) for store in dropped]
+        if all(each and (each.verb, each.batch) == ("retire", batch) for each in noted):
+            return
+        names = ", ".join(sorted(name for each in dropped.values() for name in each))
+        event = Event.now("retire", batch, changes, self.stamp, {"dropped": names})
+        append(files, event, NOTHING_DONE)
 
     @property
     def stamp_of_finder(self) -> Stamp:

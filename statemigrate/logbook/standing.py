@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from statemigrate.deployment import StoredStore, StorePlan
 from statemigrate.logbook.events import Change, Event, StoreChange
@@ -31,6 +31,10 @@ class Standing:
     def of_stored(cls, stored: StoredStore) -> Standing:
         """What a checkpoint has."""
         return cls(stored.target.revision, tuple(each.name for each in stored.families))
+
+    def with_families(self, names: tuple[str, ...]) -> Standing:
+        """The same with more live families."""
+        return replace(self, families=(*self.families, *names))
 
     def after(self, store: str, before: str | None) -> StoreChange:
         """What it is for a store that was at the revision ``before``."""
@@ -63,11 +67,20 @@ def _change(before: str | None, after: str, order: tuple[str, ...]) -> Change:
 
 def last_known(events: Iterable[Event], store: str) -> StoreChange | None:
     """What the newest of ``events``, which come newest first, says of a store."""
-    for event in events:
-        for each in event.stores:
-            if each.store == store:
-                return each
-    return None
+    event = last_event(events, store)
+    return None if event is None else next(each for each in event.stores if each.store == store)
+
+
+def last_event(events: Iterable[Event], store: str) -> Event | None:
+    """The newest of ``events`` that says something of a store."""
+    return next((e for e in events if any(each.store == store for each in e.stores)), None)
+
+
+def has_family(events: Iterable[Event], store: str, family: str) -> bool:
+    """Whether any event has a family of a store."""
+    return any(
+        family in each.families for event in events for each in event.stores if each.store == store
+    )
 
 
 def _last_true(
@@ -76,7 +89,8 @@ def _last_true(
     """As `last_known`, without starts that are known to have come to nothing."""
     later = LaterStarts(is_whole_query)
     for event in events:
-        if event.batch <= until and not (event.verb == "start" and later.replaced(event, store)):
+        is_begun = event.verb in ("start", "retire")
+        if event.batch <= until and not (is_begun and later.replaced(event, store)):
             for each in event.stores:
                 if each.store == store:
                     return each
@@ -89,16 +103,26 @@ def unknown(
 ) -> tuple[StoreChange, ...]:
     """What the checkpoint's state says and the log does not.
 
-    An older release has run meanwhile, or a process ended before it could tell the log.
+    An older release has run meanwhile, or a process ended before it could tell the log. The
+    parameter ``is_whole_query`` is that of `Note`.
     """
     until = facts.batch if facts.until is None else facts.until
     found = []
     for store, standing in facts.stores.items():
         noted = _last_true(events, store, until, is_whole_query)
-        gone = noted is not None and set(standing.families) < set(noted.families)
-        if noted is None or noted.revision != standing.revision or gone:
+        if noted is None or _differs(standing, noted, is_whole_query):
             found.append(standing.after(store, None if noted is None else noted.revision))
     return tuple(found)
+
+
+def _differs(standing: Standing, noted: StoreChange, is_whole_query: bool) -> bool:
+    """Whether the state is another one than the log says.
+
+    A log of Spark's own state may have fewer families: those that no start looked for.
+    """
+    stored, logged = set(standing.families), set(noted.families)
+    families = stored != logged if is_whole_query else stored < logged
+    return noted.revision != standing.revision or families
 
 
 def is_restart(

@@ -8,7 +8,7 @@ from control_pipeline import ControlPipeline
 from function_deployments import Deployments
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
-from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, batch
+from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
 from tally_functions import Tally
 
 from statemigrate import backfill, current, fork, log, migrated, pause_backfill
@@ -76,6 +76,32 @@ def test_deployments_are_told_once_each_and_copies_take_the_log_along(
     ]
     assert [each.revision for each in forks["last"][1:]] == [AMOUNTS, CENTS]
     assert [(each.verb, each.batch) for each in forks["earlier"]] == [("fork", 1), ("start", 0)]
+
+
+def test_what_a_query_with_variables_drops_is_logged(spark, tmp_path, scripts, monkeypatch):
+    monkeypatch.setenv(CODE_VERSION, "release-1")
+    pipeline = NativePipeline(spark, tmp_path / "pipeline")
+    folder = scripts.write()
+
+    def deploy(processor, revision, rows):
+        targets = {"tally": revision}
+        made = migrated(
+            processor, migrations=folder, targets=targets, checkpoint=pipeline.checkpoint
+        )
+        pipeline.feed(rows)
+        pipeline.deploy_natively(made)
+
+    deploy(CentsTally(), CENTS, batch("first", range(4)))
+    for name in ("second", "third", "fourth"):
+        deploy(AmountsTally(), AMOUNTS, batch(name, range(4)))
+    found = log(pipeline.checkpoint).entries
+    assert [(each.verb, each.batch, each.outcome) for each in reversed(found)] == [
+        ("start", 0, "done"),
+        ("start", 1, "done"),
+        ("retire", 2, "done"),
+    ]
+    assert (found[0].revision, found[0].families) == (AMOUNTS, (FAMILIES[AMOUNTS],))
+    assert found[0].details == {"dropped": FAMILIES[CENTS]}
 
 
 def test_what_an_older_release_did_is_found(pipeline, deploy, monkeypatch):

@@ -52,6 +52,8 @@ def begin_run(seen: Seen, records: Records, families: Families, note: Note | Non
         for store, each in records.items()
     }
     if note is not None:
+        # Families are dropped by the batch right after the check, and by none later.
+        note = note if committed == seen.batch else replace(note, dropped={})
         note.start(seen.files, committed + 1, _facts(record, note, committed))
     write_record(seen.files, {**record, **mine})
 

@@ -79,7 +79,11 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     drained = _drained(plans, state)
     live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
     records = _records(plans, drained, record, seen, settings)
-    note = Note(Stamp.of(processor), _standings(plans, records))
+    note = Note(
+        Stamp.of(processor),
+        _standings(plans, records),
+        dropped=_dropped(drained) if settings.retire_drained else {},
+    )
     return Deployed(settings, lineages, live, drained, counts, seen, records, note)
 
 
@@ -95,6 +99,10 @@ def _standings(
         store: Standing(plan.target.revision, records[store].families, plan.lineage.revisions)
         for store, plan in plans.items()
     }
+
+
+def _dropped(drained: Drained) -> dict[str, tuple[str, ...]]:
+    return {store: tuple(each.name for each in found) for store, found in drained.items() if found}
 
 
 def _fitting(declared: Declared, state: CommittedState) -> StoredStore | None:

@@ -150,6 +150,20 @@ def test_what_a_start_that_came_to_nothing_said_is_not_found_to_have_gone_back(e
     assert [each.verb for each in read_log(embedded, 8).entries if each.verb == "found"] == []
 
 
+def test_a_family_that_a_command_left_before_it_was_killed_is_found_at_the_next_start(embedded):
+    """Back at the revision that the log has, with another one's family still there."""
+    half = Standing("base", ("t", "t@aaaa"), ORDER)
+    begin(embedded, 0, maps=OLD)
+    note = Note(stamp(), {"maps": NEWEST}, is_whole_query=True)
+    note.start(embedded, 3, Facts({"maps": half}, 2))
+    entries = read_log(embedded, 2).entries
+    assert [(each.verb, each.families, each.outcome) for each in entries] == [
+        ("start", NEWEST.families, "no batch yet"),
+        ("found", half.families, "done"),
+        ("start", ("t",), "done"),
+    ]
+
+
 def test_of_two_operators_one_is_not_said_to_have_run_the_batch_of_the_other(files):
     begin(files, 4, whole=False, maps=NEW)
     begin(files, 4, whole=False, lists=NEW)
@@ -158,6 +172,49 @@ def test_of_two_operators_one_is_not_said_to_have_run_the_batch_of_the_other(fil
     begin(files, 10, "v2", whole=False, maps=NEWEST, more=NEW)
     begin(files, 10, "v3", whole=False, more=NEW)
     assert outcomes(files, 12, "maps")[1:] == [("bbbb", "no batch")]
+
+
+def retiring(files, batch, version="v1"):
+    note = Note(stamp(version), {"t": DRAINED}, dropped={"t": ("t",)})
+    note.start(files, batch, NOTHING)
+
+
+def test_what_the_first_batch_of_a_start_drops_is_noted_with_it_once(files):
+    start(files, 0, NEW)
+    # It is killed before that batch is committed, twice.
+    for _ in range(3):
+        retiring(files, 6)
+    entries = read_log(files, 5).entries
+    assert [(each.verb, each.batch, each.families, each.outcome) for each in entries] == [
+        ("retire", 6, DRAINED.families, "no batch yet"),
+        ("start", 0, NEW.families, "done"),
+    ]
+    assert entries[0].details == {"dropped": "t"}
+    start(files, 7, DRAINED, Facts({"t": DRAINED}, 6))
+    assert [each.verb for each in read_log(files, 9).entries] == ["retire", "start"]
+
+
+def test_a_family_that_was_made_and_never_filled_is_dropped_without_a_word(files):
+    start(files, 0, DRAINED)
+    retiring(files, 6)
+    assert [each.verb for each in read_log(files, 6).entries] == ["start"]
+
+
+def test_what_a_replaced_start_was_to_drop_is_not_said_to_be_dropped(files):
+    start(files, 0, NEW)
+    retiring(files, 6, "v2")
+    start(files, 6, NEW, Facts({"t": NEW}, 5))
+    # And tried again.
+    retiring(files, 6, "v2")
+    entries = [(each.verb, each.code, each.outcome) for each in read_log(files, 6).entries]
+    assert entries == [
+        ("retire", "v2", "done"),
+        ("start", "v2", "done"),
+        ("start", "v1", "no batch"),
+        ("retire", "v2", "no batch"),
+        ("start", "v2", "no batch"),
+        ("start", "v1", "done"),
+    ]
 
 
 def early(files, batch, **stores):
