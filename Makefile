@@ -21,8 +21,8 @@ test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
-# deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/3 is the second
-# of three parts.
+# deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/6 is the second
+# of six parts.
 PART ?=
 long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) \

@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the part that was asked for, of the tests that the marks have left."""
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(0))
     if (chosen := config.getoption("--part")) is None:
         return
     chosen_modules = modules_of_part(Counter(str(item.path) for item in items), *chosen)
@@ -47,6 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give every process of the run one temporary folder: what is killed clears up nothing."""
+    # A shell without job control ignores SIGINT in what it runs in the background, and commands that
+    # tests start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     # A short path: a database's socket lies below it, of which a hundred bytes count.
