@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give every process of the run one temporary folder: what is killed clears up nothing."""
-    # A shell without job control ignores SIGINT in what it runs in the background, and commands that
+    # A shell without job control ignores SIGINT in what it runs in the background. Commands that
     # tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):

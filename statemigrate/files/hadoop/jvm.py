@@ -47,6 +47,11 @@ class Java:
         return self.jvm.org.apache.hadoop
 
 
+def has_jvm(spark: SparkSession) -> bool:
+    """Whether the session's JVM can be called from this process; a session of Connect has none."""
+    return hasattr(spark, "_jsparkSession")
+
+
 def java_of(spark: SparkSession | None = None) -> Java | None:
     """The JVM of a session, the active one unless it is given; None where there is none.
 
@@ -88,8 +93,11 @@ def any_java(spark: SparkSession | None = None) -> Java:
 def default_file_system(spark: SparkSession | None = None) -> str:
     """What a path without a scheme is on, as a URI without a slash at its end.
 
-    A JVM is started only where settings for it speak of that.
+    A JVM is started only where settings for it speak of that. The server of a session of Connect
+    tells only what was set in Spark's own settings, not in Hadoop's files.
     """
+    if spark is not None and not has_jvm(spark):
+        return (spark.conf.get("spark.hadoop.fs.defaultFS", None) or "file:").rstrip("/")
     context = _context(spark)
     if context is not None:
         settings = context._jsc.hadoopConfiguration()
@@ -118,7 +126,7 @@ def _text(path: Path) -> str:
 
 
 def _context(spark: SparkSession | None) -> Any:
-    if spark is not None and not hasattr(spark, "_jsparkSession"):
+    if spark is not None and not has_jvm(spark):
         raise _remote_session()
     # Without the package there is no session; importing it takes a second.
     pyspark = sys.modules.get("pyspark")

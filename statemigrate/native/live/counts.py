@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from statemigrate.files.hadoop.jvm import has_jvm
 from statemigrate.native.live.work import Work, tell, total_of
 
 
@@ -27,7 +28,7 @@ class MigrationCounts:
         from pyspark.sql import SparkSession
 
         session = SparkSession.getActiveSession()
-        if session is None or not hasattr(session, "_jsparkSession"):
+        if session is None or not has_jvm(session):
             return None
         context = session.sparkContext
         touched, backfilled, quarantined = (context.accumulator(0) for _ in range(3))

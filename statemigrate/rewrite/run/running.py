@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.operators.metadata import is_at
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
+from statemigrate.files.hadoop.jvm import has_jvm
 from statemigrate.native.spark_state.view import uri_of
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def check_stopped(old: Files, spark: SparkSession) -> None:
 
     That none does says nothing of queries elsewhere.
     """
-    if not hasattr(spark, "_jsparkSession"):
+    if not has_jvm(spark):
         # Spark Connect tells of a query's id alone, which a fork of it has too.
         return
     # Of the session's own queries PySpark tells; a notebook has more than one session.

@@ -37,7 +37,8 @@ from statemigrate.embedded.working.directory import (
     private_directory,
     remove_leftovers,
 )
-from statemigrate.errors import StartupError
+from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.files.hadoop.jvm import has_jvm
 from statemigrate.logbook.code import Stamp
 from statemigrate.migration import Lineage
 from statemigrate.processor.keys.grouping import grouping_key
@@ -46,7 +47,7 @@ from statemigrate.processor.variables.handle import declared_variables
 from statemigrate.processor.workers import check_workers, use_this_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
@@ -62,6 +63,7 @@ class EmbeddedQuery:
     or upsert. Migrations come from the processor's
     `migrated` decorator; without one every store keeps the format it has.
 
+    Raises `UnsupportedError` for a stream of Spark Connect.
     `start` checks everything first and raises `StartupError`, `CheckpointError` or
     `CheckpointInUseError` before anything is touched.
     """
@@ -78,6 +80,7 @@ class EmbeddedQuery:
         sink: Sink,
         options: EmbeddedOptions | None = None,
     ) -> None:
+        _require_jvm(stream.sparkSession)
         self._stream = stream
         self._by = _columns_of(groupBy, by)
         self._processor = processor
@@ -216,6 +219,17 @@ class EmbeddedQuery:
                 found=key,
                 next_action="group by the same columns, with the same names and types",
             )
+
+
+def _require_jvm(spark: SparkSession) -> None:
+    if not has_jvm(spark):
+        raise UnsupportedError(
+            "the embedded engine does not run over Spark Connect",
+            expected="a classic SparkSession, whose driver runs the engine's batches",
+            found="a session of Spark Connect",
+            next_action="start the query from a classic session, or keep its state in Spark's own "
+            "store with statemigrate.migrated",
+        )
 
 
 def _columns_of(

@@ -13,6 +13,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from statemigrate.files.hadoop.jvm import has_jvm
 from statemigrate.native.backfill.chunk_files import ChunkFiles, is_source_of
 from statemigrate.native.backfill.feeding.batches import Batch
 from statemigrate.native.backfill.feeding.feeder import Feeder
@@ -31,10 +32,16 @@ _LISTENERS: WeakKeyDictionary[SparkSession, Feeding] = WeakKeyDictionary()
 def feed(spark: SparkSession, files: ChunkFiles) -> None:
     """Feed the query of a checkpoint, from its next start in this session on."""
     if spark not in _LISTENERS:
-        _LISTENERS[spark] = Feeding(partial(work_of, spark.sparkContext))
+        _LISTENERS[spark] = Feeding(_work_told_to(spark))
         spark.streams.addListener(_LISTENERS[spark])
-        atexit.register(_stop, ref(spark), _LISTENERS[spark])
+        if has_jvm(spark):
+            atexit.register(_stop, ref(spark), _LISTENERS[spark])
     _LISTENERS[spark].add(files)
+
+
+def _work_told_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
+    # Connect has no accumulators, so its tasks report nothing.
+    return partial(work_of, spark.sparkContext) if has_jvm(spark) else lambda *_: None
 
 
 def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
