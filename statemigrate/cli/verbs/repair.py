@@ -24,6 +24,18 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: statemigrate repair /data/checkpoints/auctions --apply")
 @checkpoint_named
 @click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@click.option(
+    "--back-to",
+    metavar="BATCH",
+    type=click.IntRange(min=0),
+    help="On the embedded engine, go back to an older version that is whole; batches after it run "
+    "again.",
+)
+@click.option(
+    "--working-directory",
+    metavar="DIR",
+    help="On the embedded engine, the one that the query's options name.",
+)
 @stopped_option
 @click.option(
     "--wait",
