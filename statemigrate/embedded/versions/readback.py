@@ -62,10 +62,14 @@ class _File:
 
 
 class Readback:
-    """What one driver knows of the durable files of the versions that it keeps."""
+    """What one driver knows of the durable files of the versions that it keeps.
 
-    def __init__(self, layout: Layout, retain: int = 2**31) -> None:
+    What is damaged is told once, unless it ``warns`` of nothing.
+    """
+
+    def __init__(self, layout: Layout, retain: int = 2**31, *, warns: bool = True) -> None:
         self._layout = layout
+        self._warns = warns
         self._retain = retain
         self._versions: dict[int, Chains | None] = {}
         self._unread: deque[tuple[int, int]] = deque()
@@ -196,7 +200,7 @@ class Readback:
             self._tell(file.name, error)
 
     def _tell(self, name: str, error: CorruptFileError) -> None:
-        if name not in self.lost:
+        if self._warns and name not in self.lost:
             place = without_credentials(str(error.data["path"]))
             _log.warning(
                 "%s was read back and is not what it was (%s); the next batch stores what the "
