@@ -39,7 +39,8 @@ from statemigrate.files.documents.sealed import RESTORE_COPY
 _AT_ONCE = 1_024
 _REPAIR = (
     "stop the query and run `statemigrate repair CHECKPOINT`: it says what is left, and which "
-    "version is whole; or restore the checkpoint directory from a copy; do not delete anything from it"
+    "version is whole; or restore the checkpoint directory from a copy; do not delete anything "
+    "from it"
 )
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
