@@ -76,7 +76,8 @@ def test_nothing_is_left_that_no_retained_version_needs(layout):
         state = states[11][number]
         names = {path for path in files(layout.partition(number)) if not path.startswith("files/")}
         chain = {each.file.name for each in state.changelogs}
-        assert names == {state.snapshot.file.name, *chain}
+        # And the one that leads from the version before to the snapshot.
+        assert names == {state.snapshot.file.name, state.snapshot.step.file.name, *chain}
         with pytest.raises(CorruptFileError):
             contents(place(layout, number), states[3][number])
     assert remove_old_versions(layout, 11, retain=1) == 0
@@ -145,7 +146,7 @@ def test_removal_that_was_interrupted_is_completed_the_next_time(layout):
     aged(layout, 2)
     states |= run(layout, range(7, 9), states=states)
     remove_old_versions(layout, 8, retain=2)
-    kept = {each.file.name for version in (7, 8) for each in states[version][0].changelogs}
+    kept = {each.file.name for version in (7, 8) for each in states[version][0].all_changelogs}
     found = {path.name for path in layout.partition(0).glob("*.changelog")}
     assert found == kept
 

@@ -45,6 +45,57 @@ def proven_state(copy: Path) -> str | None:
         return None
 
 
+def keep(copy: Path) -> None:
+    """Keep the proven files of ``copy`` beside it, proof and all, while it is worked on.
+
+    A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
+    is kept may be the last that has the state.
+    """
+    drop_kept(copy)
+    duplicate(copy, kept_copy(copy))
+
+
+def drop_kept(copy: Path) -> None:
+    """Remove what `keep` kept; what is left of it after a crash proves all of itself, or nothing.
+
+    Nothing is synced: an old copy that comes back after a loss of power is of an old state.
+    """
+    kept = kept_copy(copy)
+    if kept.exists():
+        with unwritable(kept.parent):
+            shutil.rmtree(kept)
+
+
+def duplicate(copy: Path, target: Path) -> None:
+    """Give the proven files of ``copy`` a second place, which proves the same.
+
+    SST files are second names. Nothing of it is made durable: what a loss of power leaves proves
+    itself, or nothing.
+    """
+    with unwritable(target.parent):
+        target.mkdir()
+        for path in copy.iterdir():
+            if not _DATA.fullmatch(path.name):
+                continue
+            if path.suffix != ".sst" or not _linked(path, target / path.name):
+                shutil.copyfile(path, target / path.name)
+        shutil.copyfile(copy / PROOF, target / PROOF)
+
+
+def _linked(path: Path, target: Path) -> bool:
+    # Both are in a directory that is this user's alone.
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        return False
+    return True
+
+
+def kept_copy(copy: Path) -> Path:
+    """Where `keep` keeps the files of a working copy."""
+    return copy.with_name(f"{copy.name}-proven")
+
+
 def withdraw(copy: Path) -> None:
     """Take the proof away, so that no crash leaves it beside files that changed."""
     try:
