@@ -1,0 +1,238 @@
+"""What plain code made Spark forget comes back: every key beside a twin that never forgot it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from native_pipeline import NativePipeline
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+from tally import AMOUNTS, Scripts
+
+from statemigrate import migrated
+from statemigrate.commands.rewriting.forgotten import restore_forgotten
+from statemigrate.errors import RewriteError, StartupError
+
+pytestmark = pytest.mark.spark
+
+OLD, NEW = "n BIGINT", "n BIGINT, text STRING"
+KINDS = {"total": "value", "marks": "list", "seen": "map"}
+REVISIONS = {"total": AMOUNTS, "marks": "cccc33334444", "seen": "dddd44445555"}
+SCRIPT = f'''
+from statemigrate.formats import Struct
+
+revision = "{{revision}}"
+down_revision = None
+branch_labels = ("{{store}}",)
+store = "{{store}}"
+old = Struct("{OLD}")
+new = Struct("{NEW}")
+
+
+def upgrade(value):
+    return {{{{"n": value["n"], "text": "was " + str(value["n"])}}}}
+
+
+def downgrade(value):
+    return {{{{"n": value["n"]}}}}
+'''
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+
+def write_scripts(directory: Path) -> Path:
+    folder = Scripts(directory).folder
+    for store, revision in REVISIONS.items():
+        text = SCRIPT.format(store=store, revision=revision)
+        (folder.versions / f"{store}.py").write_text(f'"""Change {store}."""\n{text}')
+    return directory
+
+
+class Old(StatefulProcessor):
+    """A sum, a list and a map a key; rows say what is done to them."""
+
+    ddl = OLD
+
+    def init(self, handle):
+        self.total = handle.getValueState("total", self.ddl)
+        self.marks = handle.getListState("marks", self.ddl)
+        self.seen = handle.getMapState("seen", "item BIGINT", self.ddl)
+
+    def handleInputRows(self, key, rows, timerValues):
+        for row in rows:
+            if row.name == "add":
+                before = self.total.get()
+                self.total.update(self.made((before[0] if before else 0) + row.cents))
+                self.marks.appendValue(self.made(row.cents))
+                self.seen.updateValue((row.cents,), self.made(row.cents))
+            elif row.name == "remove":
+                self.seen.removeKey((row.cents,))
+            else:
+                self.total.clear()
+                self.marks.clear()
+        yield Row(key=key[0], n=0, cents=0, last="", moved=0)
+
+    def made(self, n):
+        return (n,)
+
+    def close(self):
+        pass
+
+
+class New(Old):
+    """Written for the newer formats."""
+
+    ddl = NEW
+
+    def made(self, n):
+        return (n, f"made {n}")
+
+
+FIRST = [(f"k{n}", n + 1, "add") for n in range(12)]
+# Ten keys are migrated, two are not.
+MIGRATED = [(f"k{n}", 100, "add") for n in range(10)]
+# Code without the wrapper adds to k0 and k1, ends k2, ends k3 after it has added to it, and k10.
+PLAIN = [
+    [("k0", 7, "add"), ("k1", 7, "add"), ("k2", 0, "end"), ("k3", 7, "add"), ("k2", 3, "remove")],
+    [("k3", 0, "end"), ("k3", 7, "remove"), ("k10", 0, "end"), ("k4", 5, "remove")],
+]
+AFTER = [("k5", 1000, "add"), ("k11", 1000, "add"), ("k0", 1000, "add")]
+
+
+class Query(NativePipeline):
+    def made(self, folder, code=New, **settings):
+        return migrated(code(), migrations=folder, checkpoint=self.checkpoint, **settings)
+
+    def step(self, processor, rows):
+        self.feed(rows)
+        self.deploy_natively(processor)
+
+    def all_values(self):
+        """By store and key what is there, whatever the family; and the families of each key."""
+        found, where = {}, {}
+        listed = self.variables()
+        for store, kind in KINDS.items():
+            for family in (store, f"{store}@{REVISIONS[store]}"):
+                for key, value in (self.state(family, kind) if family in listed else {}).items():
+                    if kind == "map":
+                        found.setdefault((store, key), {}).update(value)
+                        for item in value:
+                            where.setdefault((store, key, item), []).append(family)
+                    else:
+                        found[store, key] = value
+                        where.setdefault((store, key), []).append(family)
+        return found, where
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_scripts(tmp_path / "migrations")
+
+
+def started(spark, root, folder):
+    query = Query(spark, root)
+    query.step(Old(), FIRST)
+    query.step(query.made(folder), MIGRATED)
+    return query
+
+
+@pytest.fixture
+def with_changelogs(spark):
+    """Files that tell what each batch has deleted; Spark's default is a snapshot a batch."""
+    spark.conf.set(CHANGELOGS, "true")
+    yield
+    spark.conf.unset(CHANGELOGS)
+
+
+@pytest.fixture
+def forgetful(spark, tmp_path, folder, with_changelogs):
+    """A query whose wrapper was taken away half way."""
+    query = started(spark, tmp_path / "forgetful", folder)
+    for rows in PLAIN:
+        query.step(Old(), rows)
+    return query
+
+
+@pytest.fixture
+def twin(spark, tmp_path, folder, with_changelogs):
+    """The same, whose wrapper stayed."""
+    query = started(spark, tmp_path / "twin", folder)
+    for rows in PLAIN:
+        query.step(query.made(folder), rows)
+    return query
+
+
+def files_of(place):
+    return {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
+
+
+def accepted(restoring):
+    return [each.acceptance for each in restoring.questions]
+
+
+def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_deletions(
+    spark, tmp_path, folder, forgetful, twin
+):
+    with pytest.raises(StartupError) as refused:
+        forgetful.made(folder)
+    (family,) = refused.value.data["families"]
+    assert family.partition("@")[0] in KINDS
+    assert refused.value.data["batch"] == 2
+    before, new = files_of(forgetful.checkpoint), tmp_path / "new"
+    said = restore_forgotten(forgetful.checkpoint, new, migrations=folder, spark=spark)
+    counts = {
+        each.source.name: (
+            each.found.count,
+            each.restored.count,
+            each.live.count,
+            each.deleted.count,
+        )
+        for each in said.families
+    }
+    assert counts == {
+        # k0 and k1 have newer values; k2 and k3 are deleted.
+        f"total@{AMOUNTS}": (10, 6, 2, 2),
+        f"marks@{REVISIONS['marks']}": (10, 6, 2, 2),
+        # Of each key the item 100 was migrated with the update, and the first one not.
+        f"seen@{REVISIONS['seen']}": (10, 10, 0, 0),
+    }
+    assert not new.exists()
+    # Whether the code cleared a map that it did not see, no file tells.
+    assert [each.name for each in said.questions] == [f"seen@{REVISIONS['seen']}"]
+    with pytest.raises(RewriteError) as asked:
+        restore_forgotten(forgetful.checkpoint, new, migrations=folder, apply=True, spark=spark)
+    assert asked.value.data["questions"] == [f"seen@{REVISIONS['seen']}"]
+    done = restore_forgotten(
+        forgetful.checkpoint,
+        new,
+        migrations=folder,
+        accept=accepted(said),
+        apply=True,
+        spark=spark,
+    )
+    assert done.report is not None
+    assert files_of(forgetful.checkpoint) == before
+    repaired = Query(spark, forgetful.root, checkpoint_directory=new)
+    compare(repaired, twin)
+    document = json.loads((new / "statemigrate/restored.json").read_text())["body"]
+    assert {each["family"]: each["restored"]["rows"] for each in document["families"]} == {
+        name: restored for name, (_, restored, _, _) in counts.items()
+    }
+    for query in (repaired, twin):
+        query.step(query.made(folder), AFTER)
+    compare(repaired, twin)
+
+
+def parts(found):
+    return found.restored, found.live, found.deleted
+
+
+def compare(repaired, twin):
+    """Every key, but for the two to which plain code has added without seeing what was there."""
+    found, where = repaired.all_values()
+    expected, _ = twin.all_values()
+    undetermined = {(store, key) for store in ("total", "marks") for key in ("k0", "k1")}
+    assert {key: v for key, v in found.items() if key not in undetermined} == {
+        key: v for key, v in expected.items() if key not in undetermined
+    }
+    assert undetermined <= {*found}
+    assert all(len(families) == 1 for families in where.values())
