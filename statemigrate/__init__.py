@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.following.status import Status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
+    from statemigrate.commands.repair import Repair, RepairFinding, repair
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
     from statemigrate.commands.rewriting.new_code import NewCode
@@ -116,6 +117,7 @@ _NAMES = {
     "statemigrate.commands.writing.new": "NewScript",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
+    "statemigrate.commands.repair": "Repair RepairFinding repair",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
     "statemigrate.commands.rewriting.new_code": "NewCode",
@@ -223,6 +225,8 @@ __all__ = [
     "PageError",
     "ProcessorError",
     "Quarantined",
+    "Repair",
+    "RepairFinding",
     "Retirement",
     "RewriteAnswers",
     "RewriteError",
@@ -280,6 +284,7 @@ __all__ = [
     "pause_backfill",
     "quarantine",
     "record_applied",
+    "repair",
     "retire",
     "rewrite",
     "rewrite_checkpoint",

@@ -40,6 +40,7 @@ VERBS = {
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
     "rollback": ("rollback", "Take values back to an older revision, step by step."),
     "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
+    "repair": ("repair", "Make a damaged checkpoint whole from what is left of it."),
     "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
     "seed": ("seed", "Make a new checkpoint whose state comes from tables."),
     "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.embedded.versions.manifest import Manifest
+from statemigrate.embedded.versions.readback import Restorable
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class BatchProgress:
 
     ``quarantined`` are the values whose transform failed in this batch, ``largest_rows`` the input
     rows of the most loaded partition, ``changelog_bytes`` the size of all changelogs.
-    ``clean_up_failed`` tells that old versions could not be removed after it.
+    ``clean_up_failed`` tells that old versions could not be removed after it. ``damages`` are
+    durable files that were found missing or altered when the batch began, each with what stood in
+    for it. ``versions`` has what reading files back has found so far.
     """
 
     batch: int
@@ -44,6 +47,8 @@ class BatchProgress:
     backfill_ms: float
     commit_ms: float
     clean_up_failed: bool = False
+    damages: tuple[str, ...] = ()
+    versions: Restorable = field(default_factory=lambda: Restorable(0, 0, 0))
 
     @property
     def left(self) -> int:
@@ -64,10 +69,11 @@ def batch_progress(
         for store, names in sources.items()
         for name in names
     )
-    counted: dict[str, int] = {
+    counted: dict[str, Any] = {
         name: sum(report[name] for report in reports)
         for name in ("rows", "keys", "touched", "backfilled", "quarantined", "changelog_bytes")
     }
+    damages = [each for report in reports for each in report["damages"]]
     slowest: dict[str, float] = {
         name: max((report[name] for report in reports), default=0.0)
         for name in ("restore_ms", "live_ms", "backfill_ms", "commit_ms")
@@ -83,6 +89,7 @@ def batch_progress(
         backfill_ms=slowest["backfill_ms"],
         commit_ms=slowest["commit_ms"],
         clean_up_failed=False,
+        damages=tuple(f"{each['path']} is {each['found']}; {each['instead']}" for each in damages),
         **counted,
     )
 

@@ -60,6 +60,9 @@ class EmbeddedMetrics:
         to.changelog.record(progress.changelog_bytes, query)
         to.clean_up_failures.add(int(progress.clean_up_failed), query)
         to.committed_at.set(time.time(), query)
+        to.kept.set(progress.versions.kept, query)
+        to.restorable.set(progress.versions.restorable, query)
+        to.damaged.set(progress.versions.damaged, query)
         self._record_families(progress)
         self._record_durations(progress)
 

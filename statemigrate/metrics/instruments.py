@@ -81,6 +81,19 @@ class EmbeddedInstruments(Instruments):
             "{batch}",
             "Batches after which old versions could not be removed; the log says why.",
         )
+        self.kept = meter.create_gauge(
+            "statemigrate.versions.kept", "{version}", "Versions of the state that are kept."
+        )
+        self.restorable = meter.create_gauge(
+            "statemigrate.versions.restorable",
+            "{version}",
+            "Versions kept whose own files make them, as far as files were read back.",
+        )
+        self.damaged = meter.create_gauge(
+            "statemigrate.files.damaged",
+            "{file}",
+            "Durable files that were read back and are missing or altered; the log names them.",
+        )
         self.changelog = meter.create_histogram(
             "statemigrate.changelog.size",
             "By",

@@ -168,7 +168,7 @@ def test_what_the_caller_still_holds_does_not_keep_the_copy_open(place):
     assert dict(used.scan(Span())) == {key: {"n": number} for key, number in THREE.items()}
     following.abandon()
     assert sorted(path.name for path in place.working.parent.iterdir()) == [
-        "durable", "working", "working.lock",
+        "durable", "working", "working-proven", "working.lock",
     ]  # fmt: skip
     del running, target
 

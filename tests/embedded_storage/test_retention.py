@@ -76,7 +76,8 @@ def test_nothing_is_left_that_no_retained_version_needs(layout):
         state = states[11][number]
         names = {path for path in files(layout.partition(number)) if not path.startswith("files/")}
         chain = {each.file.name for each in state.changelogs}
-        assert names == {state.snapshot.file.name, *chain}
+        # And the one that leads from the version before to the snapshot.
+        assert names == {state.snapshot.file.name, state.snapshot.step.file.name, *chain}
         with pytest.raises(CorruptFileError):
             contents(place(layout, number), states[3][number])
     assert remove_old_versions(layout, 11, retain=1) == 0

@@ -13,7 +13,7 @@ import hashlib
 import shutil
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,12 +84,19 @@ def store_snapshot(
     contents: Path,
     version: int,
     before: Iterable[FileReference] = (),
+    lost: Collection[str] = (),
 ) -> FileReference:
     """Store the open database's present state; returns the listing's reference.
 
-    ``before`` are the listings of which unchanged files are shared.
+    ``before`` are the listings of which unchanged files are shared. One that is damaged has nothing
+    to share, and neither do the files of content that ``lost`` names.
     """
-    shared = {each.sha256: each for listing in before for each in stored_files(listing, directory)}
+    shared = {
+        each.sha256: each
+        for listing in before
+        for each in _shareable(listing, directory)
+        if each.name not in lost
+    }
     moment = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
     try:
         database.copy_to(moment)
@@ -115,6 +122,14 @@ def restore_snapshot(reference: FileReference, directory: Path, contents: Path, 
         source = each.stored.within(contents)
         verify(source, each.stored)
         _link_or_copy(source, target)
+
+
+def _shareable(listing: FileReference, directory: Path) -> list[FileReference]:
+    try:
+        return stored_files(listing, directory)
+    except CorruptFileError:
+        # What it named is stored once more; whoever restores by it names the damage.
+        return []
 
 
 def stored_files(reference: FileReference, directory: Path) -> list[FileReference]:

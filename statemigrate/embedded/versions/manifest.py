@@ -20,7 +20,12 @@ EMPTY_STATE = "empty"
 
 _PACK = {"name": str, "offset": int}
 _CHANGELOG = {"file": FILE, "state": str, "pack": Maybe(_PACK, missing=True)}
-_SNAPSHOT = {"file": FILE, "state": str, "records": Maybe(Table(int), missing=True)}
+_SNAPSHOT = {
+    "file": FILE,
+    "state": str,
+    "records": Maybe(Table(int), missing=True),
+    "step": Maybe(_CHANGELOG, missing=True),
+}
 _CHAIN = {"snapshot": Maybe(_SNAPSHOT), "changelogs": [_CHANGELOG]}
 _STATE = {
     **_CHAIN,
@@ -78,16 +83,20 @@ class SnapshotReference:
     """A snapshot's listing, and the identity of the state it holds.
 
     ``records`` are those of each family, counted in the stored files; None for a snapshot that was
-    never read back, as those of the first release.
+    never read back, as those of the first release. ``step`` is the changelog of the batch that the
+    snapshot was stored in, where nothing else names it: with it the same state can be made from
+    the version before.
     """
 
     file: FileReference
     state: str
     records: dict[str, int] | None = None
+    step: ChangelogReference | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form that a manifest has."""
-        return {"file": vars(self.file), "state": self.state, "records": self.records}
+        found = {"file": vars(self.file), "state": self.state, "records": self.records}
+        return found if self.step is None else {**found, "step": self.step.to_json()}
 
 
 @dataclass(frozen=True)
@@ -156,6 +165,12 @@ class PartitionState:
 
     @property
     def all_changelogs(self) -> tuple[ChangelogReference, ...]:
+        """Those since either snapshot, and those that lead to them."""
+        named = (*self._chains, *self._steps)
+        return tuple({each.file.name: each for each in named}.values())
+
+    @property
+    def chain_changelogs(self) -> tuple[ChangelogReference, ...]:
         """Those since either snapshot."""
         return tuple({each.file.name: each for each in self._chains}.values())
 
@@ -170,16 +185,26 @@ class PartitionState:
         return (*self.changelogs, *self.base.changelogs)
 
     @property
+    def _steps(self) -> tuple[ChangelogReference, ...]:
+        return tuple(each.step for each in self.all_snapshots if each.step is not None)
+
+    @property
     def packs(self) -> dict[str, Pack]:
         """Where changelogs are that are in a pack, by their names."""
-        return {each.file.name: each.pack for each in self._chains if each.pack is not None}
+        named = (*self._chains, *self._steps)
+        return {each.file.name: each.pack for each in named if each.pack is not None}
 
     def packed(self, packs: Mapping[str, Pack]) -> PartitionState:
         """The same, some of its changelogs, by name, in a pack."""
         return replace(
             self,
+            snapshot=_stepped(self.snapshot, packs),
             changelogs=_packed(self.changelogs, packs),
-            base=replace(self.base, changelogs=_packed(self.base.changelogs, packs)),
+            base=replace(
+                self.base,
+                snapshot=_stepped(self.base.snapshot, packs),
+                changelogs=_packed(self.base.changelogs, packs),
+            ),
         )
 
     @classmethod
@@ -274,10 +299,24 @@ def _packed(
     )
 
 
+def _stepped(
+    snapshot: SnapshotReference | None, packs: Mapping[str, Pack]
+) -> SnapshotReference | None:
+    if snapshot is None or snapshot.step is None:
+        return snapshot
+    return replace(snapshot, step=_packed((snapshot.step,), packs)[0])
+
+
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
     if document is None:
         return None
-    return SnapshotReference(_file(document["file"]), document["state"], document.get("records"))
+    step = document.get("step")
+    return SnapshotReference(
+        _file(document["file"]),
+        document["state"],
+        document.get("records"),
+        None if step is None else _changelogs([step])[0],
+    )
 
 
 def _changelogs(documents: list[dict[str, Any]]) -> tuple[ChangelogReference, ...]:

@@ -22,7 +22,13 @@ from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import FileReference, unwritable, verify
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
 from statemigrate.embedded.storage.snapshots import stored_files
-from statemigrate.embedded.versions.manifest import Pack, PartitionState
+from statemigrate.embedded.versions.chains import (
+    Chain,
+    chains_of,
+    older_chains,
+    without_damage,
+)
+from statemigrate.embedded.versions.manifest import ChangelogReference, Pack, PartitionState
 from statemigrate.embedded.versions.packs import take, write_pack
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
@@ -45,23 +51,47 @@ class Mirror:
     def __init__(self, layout: Layout, *, shared: bool = False) -> None:
         self._layout = layout
         self._is_proven = self._shared = shared
+        self._lost: dict[Path, CorruptFileError] = {}
 
-    def bring(self, states: States) -> None:
-        """Fetch what tasks need to start from ``states``.
+    def bring(self, states: States) -> tuple[PartitionState, ...]:
+        """Fetch what tasks need to start from ``states``; the states by what there is of them.
 
         What is here already is compared with its checksum the first time, and fetched anew if it
-        is another. Raises `CorruptFileError` for what is missing or altered in the checkpoint.
+        is another. What is missing or altered in the checkpoint is missing here too, and whoever
+        needs it tells; where a state's own files do not make it any more, those that older
+        manifests name are fetched, and the state names them.
         """
-        jobs = self._unpacking(states)
-        if self._is_remote:
-            for number, state in enumerate(states):
-                folder = f"{PARTITIONS}/{number}"
-                files = [each.file for each in state.all_changelogs if each.pack is None]
-                jobs += [partial(self._have, folder, file) for file in files]
-                listings = [each.file for each in state.all_snapshots]
-                jobs += [partial(self._have_snapshot, folder, listing) for listing in listings]
+        if not self._is_remote:
+            return tuple(states)
+        jobs = self._unpacking(
+            (number, each.chain_changelogs) for number, each in enumerate(states)
+        )
+        for number, state in enumerate(states):
+            files = [each.file for each in state.chain_changelogs if each.pack is None]
+            listings = [each.file for each in state.all_snapshots]
+            jobs += self._having(number, files, listings)
         self._do(jobs)
+        found = tuple(self._with_whole_chain(*each) for each in enumerate(states))
         self._is_proven = True
+        return found
+
+    @property
+    def lost(self) -> tuple[CorruptFileError, ...]:
+        """What was found missing or altered in the checkpoint."""
+        return tuple(self._lost.values())
+
+    def require_whole(self, states: States) -> None:
+        """Raise `CorruptFileError` where the files that are here do not make one of ``states``."""
+        for number, state in enumerate(states):
+            if not any(self._is_whole(number, each) for each in chains_of(state)):
+                raise next(iter(self._lost.values()))
+
+    def place_of(self, path: str) -> str:
+        """Where a file that tasks have named is in the checkpoint."""
+        here = Path(path)
+        if not (self._is_remote and here.is_relative_to(self._layout.checkpoint)):
+            return path
+        return self._layout.place(str(here.relative_to(self._layout.checkpoint)))
 
     def hand_over(self, version: int, before: States, after: States) -> tuple[PartitionState, ...]:
         """Bring to the checkpoint what tasks have written since; the states as they are there.
@@ -110,6 +140,8 @@ class Mirror:
             path = Path(str(error.data.get("path")))
             if not (self._is_remote and path.is_relative_to(self._layout.checkpoint)):
                 raise
+            if path in self._lost:
+                raise self._lost[path] from error
             raise error.but(
                 next_action="start the query again, and keep others from removing files of its "
                 "working directory, such as what empties the temporary one: the file is fetched "
@@ -139,8 +171,11 @@ class Mirror:
     def _content(self, number: int, state: PartitionState) -> set[str]:
         """The names of the content of a state's snapshots."""
         directory = self._layout.partition(number)
-        listings = [stored_files(each.file, directory) for each in state.all_snapshots]
-        return {file.name for listing in listings for file in listing}
+        names: set[str] = set()
+        for each in state.all_snapshots:
+            if each.file.within(directory) not in self._lost:
+                names |= {file.name for file in stored_files(each.file, directory)}
+        return names
 
     def _new_content(self, number: int, states: tuple[PartitionState, PartitionState]) -> set[str]:
         """The names in the checkpoint of new snapshots, and of the content they do not share."""
@@ -166,24 +201,65 @@ class Mirror:
             return True
         return False
 
-    def _have(self, folder: str, file: FileReference) -> None:
+    def _having(
+        self, number: int, files: Iterable[FileReference], listings: Iterable[FileReference]
+    ) -> Jobs:
+        folder = f"{PARTITIONS}/{number}"
+        jobs: Jobs = [partial(self._have, folder, file) for file in files]
+        return jobs + [partial(self._have_snapshot, folder, listing) for listing in listings]
+
+    def _have(self, folder: str, file: FileReference) -> bool:
+        """Fetch a file that is not here; whether there is one now."""
         path = file.within(self._path(folder))
-        if self._lacks(path, file):
-            name = f"{folder}/{file.name}"
-            with self._appearing(path, name, file) as unfinished:
-                self._fetch(name, unfinished, file.size + _SPARE)
+        if not self._lacks(path, file):
+            return True
+        name = f"{folder}/{file.name}"
+        with self._noted(path), self._appearing(path, name, file) as unfinished:
+            self._fetch(name, unfinished, file.size + _SPARE)
+        return confined(path).is_file()
 
     def _have_snapshot(self, folder: str, listing: FileReference) -> None:
-        self._have(folder, listing)
-        for file in stored_files(listing, self._path(folder)):
-            self._have(f"{folder}/files", file)
+        if self._have(folder, listing):
+            for file in stored_files(listing, self._path(folder)):
+                self._have(f"{folder}/files", file)
 
-    def _unpacking(self, states: States) -> Jobs:
+    @contextmanager
+    def _noted(self, *paths: Path) -> Iterator[None]:
+        """Note of files here that the checkpoint has lost them, and why."""
+        for path in paths:
+            self._lost.pop(path, None)
+        try:
+            yield
+        except CorruptFileError as error:
+            self._lost |= dict.fromkeys(paths, error)
+
+    def _with_whole_chain(self, number: int, state: PartitionState) -> PartitionState:
+        if not self._lost or any(self._is_whole(number, each) for each in chains_of(state)):
+            return state
+        for chain in older_chains(self._layout, number, state):
+            self._do(self._unpacking([(number, chain.changelogs)]))
+            files = [each.file for each in chain.changelogs if each.pack is None]
+            listings = [] if chain.snapshot is None else [chain.snapshot.file]
+            self._do(self._having(number, files, listings))
+            if self._is_whole(number, chain):
+                return without_damage(state, (), chain)
+        # A working copy may have the state all the same.
+        return state
+
+    def _is_whole(self, number: int, chain: Chain) -> bool:
+        directory = self._layout.partition(number)
+        files = {each.within(directory) for each in chain.files}
+        if not files & self._lost.keys() and chain.snapshot is not None:
+            content = stored_files(chain.snapshot.file, directory)
+            files |= {each.within(directory / "files") for each in content}
+        return not files & self._lost.keys()
+
+    def _unpacking(self, named: Iterable[tuple[int, Iterable[ChangelogReference]]]) -> Jobs:
         """What takes the changelogs from packs that are not here."""
         found = [
             (each.pack.name, each.pack.offset, each.file, self._layout.partition(number))
-            for number, state in enumerate(states)
-            for each in state.all_changelogs
+            for number, changelogs in named
+            for each in changelogs
             if each.pack is not None
             and self._lacks(each.file.within(self._layout.partition(number)), each.file)
         ]
@@ -198,10 +274,12 @@ class Mirror:
                 confined(local).parent.mkdir()
             # What the manifest does not know of may be behind it, of batches that it left behind.
             known = max(offset + file.size for _, offset, file, _ in parts)
-            self._fetch(name, local, known, cut=True)
-            for _, offset, file, directory in parts:
-                with self._appearing(file.within(directory), name, file) as unfinished:
-                    take(local, offset, file, unfinished)
+            paths = [file.within(directory) for _, _, file, directory in parts]
+            with self._noted(*paths):
+                self._fetch(name, local, known, cut=True)
+                for (_, offset, file, _), path in zip(parts, paths, strict=True):
+                    with self._noted(path), self._appearing(path, name, file) as unfinished:
+                        take(local, offset, file, unfinished)
         finally:
             confined(local).unlink(missing_ok=True)
 

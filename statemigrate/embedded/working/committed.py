@@ -7,6 +7,7 @@ tried again.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import time
@@ -26,10 +27,11 @@ from statemigrate.embedded.versions.versions import newest_only, published, read
 from statemigrate.embedded.working.families import RocksFamily, family_class
 from statemigrate.embedded.working.readers import make_directory, remove_directory
 from statemigrate.embedded.working.records import count, quarantine_prefix, records
-from statemigrate.embedded.working.restore import open_at
+from statemigrate.embedded.working.restore import restored
 from statemigrate.errors import CorruptFileError
 from statemigrate.families import Span
 
+_log = logging.getLogger("statemigrate.embedded")
 DEADLINE = 20.0
 """Seconds for which a version is looked for that stays long enough to be linked."""
 
@@ -57,8 +59,11 @@ class CommittedState:
         state = self.manifest.partitions[number]
         working = Path(tempfile.mkdtemp(prefix=f"partition-{number}-", dir=self.working)) / "copy"
         with self._named():
-            database = open_at(state, self.layout.partition(number), working)
-        opened = CommittedPartition(database, state)
+            found = restored(state, self.layout.partition(number), working)
+        for each in found.damages:
+            place = each.path.replace(self.layout.files.location, self.location)
+            _log.warning("%s is %s; %s", place, each.found, each.instead)
+        opened = CommittedPartition(found.database, state)
         try:
             yield opened
         finally:
@@ -182,12 +187,16 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
 def _held(layout: Layout, working: Path) -> CommittedState:
     manifest = require_committed(layout)
     held = Layout(working / "held", layout.files)
-    # What is kept for a snapshot that was never read back is not looked at.
-    states = [replace(state, base=CountedBase()) for state in manifest.partitions]
-    try:
-        Mirror(held, shared=True).bring(states)
-    except CorruptFileError as error:
-        raise _moved(error, str(held.checkpoint), layout.files.location) from error
+    states = list(manifest.partitions)
+    if layout.remote is not None:
+        # What is kept for a snapshot that was never read back is fetched where it is needed.
+        states = [replace(state, base=CountedBase()) for state in states]
+    mirror = Mirror(held, shared=True)
+    states = list(mirror.bring(states))
+    if mirror.lost:
+        states = list(mirror.bring(manifest.partitions))
+        mirror.require_whole(states)
+    manifest = replace(manifest, partitions=tuple(states))
     return CommittedState(manifest, held.here, layout, working, layout.files.location)
 
 

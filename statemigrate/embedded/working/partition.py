@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,21 +12,28 @@ from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.storage.changelog import ChangelogWriter
-from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.database import META, named
 from statemigrate.embedded.storage.durable import FileReference, unwritable
 from statemigrate.embedded.storage.snapshots import store_snapshot
+from statemigrate.embedded.versions.chains import Chain
 from statemigrate.embedded.versions.manifest import (
+    ChangelogReference,
     CountedBase,
     PartitionState,
     SnapshotReference,
 )
 from statemigrate.embedded.working.families import RocksFamily, family_class
-from statemigrate.embedded.working.proof import prove
+from statemigrate.embedded.working.proof import kept_copy, prove, remove
 from statemigrate.embedded.working.records import count, is_empty, quarantine_prefix, records
-from statemigrate.embedded.working.recount import is_due, recounted
-from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, is_private, open_at
-from statemigrate.errors import StatemigrateError
+from statemigrate.embedded.working.recount import compared, is_due, recounted
+from statemigrate.embedded.working.restore import (
+    STATE,
+    UNCOMMITTED,
+    Damage,
+    is_private,
+    restored,
+)
+from statemigrate.errors import CorruptFileError, StatemigrateError
 from statemigrate.families import Span
 
 _LEFT, _CURSOR = b"left/", b"cursor/"
@@ -47,15 +54,29 @@ class Partition:
     Every write goes to the working copy and to the changelog. Until `commit` has published the
     changelog nothing is durable; a working copy left without commit is never used again as it is.
     ``changelog_bytes`` is the size of the file that `commit` published, 0 without one.
+
+    ``damages`` are durable files that were found missing or altered, for which other files or the
+    working copy stood in; the next `commit` or `publish` then stores a snapshot that needs none of
+    them. ``older`` and ``lost`` are as of `restored`.
     Implements `statemigrate.budget.Ledger`.
     """
 
-    def __init__(self, place: PartitionPlace, state: PartitionState, version: int) -> None:
+    def __init__(
+        self,
+        place: PartitionPlace,
+        state: PartitionState,
+        version: int,
+        *,
+        older: Callable[[], Iterable[Chain]] = lambda: (),
+        lost: Collection[str] = (),
+    ) -> None:
         self._place = place
-        self._before = state
         self._version = version
+        self._lost = lost
         with unwritable(place.working.parent):
-            self._database = open_at(state, place.directory, place.working)
+            found = restored(state, place.directory, place.working, older=older, lost=lost)
+        self._database, self._before, self.damages = found.database, found.state, found.damages
+        self._alone, self._is_damaged = found.alone, bool(found.damages or lost)
         self._log = ChangelogWriter(place.directory, version)
         self._opened: list[RocksFamily] = []
         self._counted: dict[str, RocksFamily] = {}
@@ -123,7 +144,7 @@ class Partition:
         with unwritable(self._place.directory):
             after = self._published(snapshot=snapshot)
             self._database.flush()
-            self._close(partial(prove, state=after.state))
+            self._close(partial(_proven, state=after.state))
             return after
 
     def publish(self, *, snapshot: bool) -> PartitionState:
@@ -143,27 +164,42 @@ class Partition:
             self.changelog_bytes = file.size
             after = after.followed_by(file, self._log.records)
         self._meta.put(STATE, after.state.encode())
-        if snapshot and (after.changelogs or not after.base.is_counted):
+        if self._is_damaged or (snapshot and (after.changelogs or not after.base.is_counted)):
             after = self._stored(after)
-            self._remove_unnamed(file, after)
+            self._is_damaged = self._alone = False
         return self._described(after)
 
     def _stored(self, after: PartitionState) -> PartitionState:
-        directory = self._place.directory
-        before = {each.file for each in (after.snapshot, after.base.snapshot) if each is not None}
-        listing = store_snapshot(
-            self._database, directory, directory / "files", self._version, before
-        )
-        snapshot = SnapshotReference(listing, after.state)
-        if is_due(after.base):
-            snapshot = recounted(snapshot, after.base, directory, self._place.working)
-            return PartitionState(after.state, snapshot, base=CountedBase(snapshot))
-        return PartitionState(after.state, snapshot, base=after.base)
+        last = after.changelogs[-1] if after.changelogs else None
+        if self._alone:
+            return self._stored_alone(after, last)
+        snapshot = SnapshotReference(self._store(after.all_snapshots), after.state)
+        if not is_due(after.base):
+            return PartitionState(after.state, snapshot, base=after.base)
+        try:
+            counted = recounted(snapshot, after.base, self._place.directory, self._place.working)
+        except CorruptFileError as error:
+            # Of the files that it was to replace, or of content that it shares with them.
+            instead = "a snapshot of the proven working copy takes its place"
+            self.damages = (*self.damages, Damage.of(error, instead))
+            return self._stored_alone(after, last)
+        return _based_on(replace(counted, step=last))
 
-    def _remove_unnamed(self, file: FileReference | None, after: PartitionState) -> None:
-        """Remove the changelog where the snapshot stands for it: no manifest will ever name it."""
-        if file is not None and not after.changelogs and not after.base.changelogs:
-            confined(file.within(self._place.directory)).unlink()
+    def _stored_alone(
+        self, after: PartitionState, last: ChangelogReference | None
+    ) -> PartitionState:
+        """A snapshot that needs no file from before it, compared with the copy key by key."""
+        snapshot = SnapshotReference(self._store(()), after.state, step=last)
+        return _based_on(
+            compared(snapshot, self._database, self._place.directory, self._place.working)
+        )
+
+    def _store(self, before: Iterable[SnapshotReference]) -> FileReference:
+        directory = self._place.directory
+        listings = [each.file for each in before]
+        return store_snapshot(
+            self._database, directory, directory / "files", self._version, listings, self._lost
+        )
 
     def abandon(self) -> None:
         """Give the batch up: leave no file, and a working copy that says it is not committed.
@@ -279,10 +315,30 @@ class Partition:
         return replace(state, entries=entries, quarantined=quarantined)
 
 
+def _based_on(snapshot: SnapshotReference) -> PartitionState:
+    return PartitionState(snapshot.state, snapshot, base=CountedBase(snapshot))
+
+
+def _proven(copy: Path, state: str) -> None:
+    """Prove a copy that is closed; what was kept from before it is not needed any more."""
+    prove(copy, state)
+    remove(kept_copy(copy))
+
+
 @contextmanager
-def opened(place: PartitionPlace, state: PartitionState, version: int) -> Iterator[Partition]:
-    """A partition for the length of a block; unless the block commits, nothing of it stays."""
-    partition = Partition(place, state, version)
+def opened(
+    place: PartitionPlace,
+    state: PartitionState,
+    version: int,
+    *,
+    older: Callable[[], Iterable[Chain]] = lambda: (),
+    lost: Collection[str] = (),
+) -> Iterator[Partition]:
+    """A partition for the length of a block; unless the block commits, nothing of it stays.
+
+    The proven copy that it was opened with is kept for the next attempt then, see `restored`.
+    """
+    partition = Partition(place, state, version, older=older, lost=lost)
     try:
         yield partition
     except BaseException as error:

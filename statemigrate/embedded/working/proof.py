@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.storage.durable import (
+    linked,
     publish_document,
     read_document,
     sha256_of,
@@ -43,6 +44,37 @@ def proven_state(copy: Path) -> str | None:
     except (CorruptFileError, KeyError):
         # A copy is disposable: what proves nothing is as good as nothing.
         return None
+
+
+def keep(copy: Path) -> None:
+    """Keep the proven files of ``copy`` beside it, proof and all, while it is worked on.
+
+    A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
+    is kept may be the last that has the state.
+    """
+    remove(kept_copy(copy))
+    duplicate(copy, kept_copy(copy))
+
+
+def duplicate(copy: Path, target: Path) -> None:
+    """Give the proven files of ``copy`` a second place, which proves the same.
+
+    SST files are second names. Nothing of it is made durable: what a loss of power leaves proves
+    itself, or nothing.
+    """
+    with unwritable(target.parent):
+        target.mkdir()
+        for path in copy.iterdir():
+            if not _DATA.fullmatch(path.name):
+                continue
+            if path.suffix != ".sst" or not linked(path, target / path.name):
+                shutil.copyfile(path, target / path.name)
+        shutil.copyfile(copy / PROOF, target / PROOF)
+
+
+def kept_copy(copy: Path) -> Path:
+    """Where `keep` keeps the files of a working copy."""
+    return copy.with_name(f"{copy.name}-proven")
 
 
 def withdraw(copy: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Literal
 
 from statemigrate.embedded.storage.changelog import Columns, read_blocks, runs_of
 from statemigrate.embedded.storage.database import META, Database, Run, translated
 from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.embedded.storage.snapshots import restore_snapshot
+from statemigrate.embedded.versions.chains import Chain, chains_of, without_damage
 from statemigrate.embedded.versions.manifest import (
     EMPTY_STATE,
     ChangelogReference,
@@ -21,7 +24,15 @@ from statemigrate.embedded.versions.manifest import (
     SnapshotReference,
 )
 from statemigrate.embedded.working.last_writes import LastWrites
-from statemigrate.embedded.working.proof import proven_state, remove, withdraw
+from statemigrate.embedded.working.proof import (
+    duplicate,
+    keep,
+    kept_copy,
+    proven_state,
+    remove,
+    withdraw,
+)
+from statemigrate.embedded.working.records import count
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
@@ -30,19 +41,76 @@ STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
 
+@dataclass(frozen=True)
+class Damage:
+    """A durable file that is missing or altered, and what was used in its place.
+
+    ``instead`` is None where nothing was: its state is known from elsewhere.
+    """
+
+    path: str
+    found: Literal["missing", "altered"]
+    instead: str
+
+    @classmethod
+    def of(cls, error: CorruptFileError, instead: str) -> Damage:
+        """That which an error is about."""
+        path = Path(str(error.data["path"]))
+        return cls(str(path), "altered" if path.exists() else "missing", instead)
+
+    def __str__(self) -> str:
+        return f"{self.path} is {self.found}; {self.instead}"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """An open working copy that holds exactly ``state``, and what was damaged on the way to it.
+
+    ``state`` names durable files that are whole. Where there are none any more it is ``alone``: the
+    copy was proven, and is the only one that has the state.
+    """
+
+    database: Database
+    state: PartitionState
+    damages: tuple[Damage, ...] = ()
+    alone: bool = False
+
+
+def _no_chains() -> Iterable[Chain]:
+    return ()
+
+
 def open_at(wanted: PartitionState, directory: Path, working: Path) -> Database:
+    """Open a working copy that holds exactly ``wanted``: see `restored`."""
+    return restored(wanted, directory, working).database
+
+
+def restored(
+    wanted: PartitionState,
+    directory: Path,
+    working: Path,
+    *,
+    older: Callable[[], Iterable[Chain]] = _no_chains,
+    lost: Collection[str] = (),
+) -> Restored:
     """Open a working copy that holds exactly ``wanted``; nothing proves it from here on.
 
     ``directory`` has the partition's durable files. The copy under ``working`` is used as far as
     it is proven right: as it is, after replaying the changelogs it has not seen, or not at all.
     While another attempt of the same task holds it, here or in another
     process, a private copy is made instead.
+
+    A copy is made from the newest snapshot; where files of that are damaged from the base, from the
+    chains that ``older`` gives, and last from the proven files that a failed batch has left.
+    ``lost`` are names of files that are known to be damaged. Raises `CorruptFileError` where none
+    of these is whole.
     """
+    source = _Source(wanted, directory, older, lost)
     with unwritable(working.parent):
         try:
-            return _open_held(wanted, directory, working)
+            return _open_held(source, working)
         except CheckpointInUseError:
-            return _open_verified(wanted, directory, _private(working))
+            return source.open(_private(working))
 
 
 def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Database:
@@ -52,7 +120,7 @@ def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Data
     once.
     """
     with unwritable(scratch.parent):
-        database = _rebuilt(replace(wanted, changelogs=()), directory, scratch)
+        database = _rebuilt(Chain("snapshot", wanted.snapshot, ()), directory, scratch)
         with _closed_on_failure(database), translated(database.path):
             writes = LastWrites(database)
             for changelog in wanted.changelogs:
@@ -71,26 +139,138 @@ def _private(working: Path) -> Path:
     return working.with_name(f"{working.name}-private-{uuid.uuid4().hex}")
 
 
-def _open_held(wanted: PartitionState, directory: Path, working: Path) -> Database:
+def _open_held(source: _Source, working: Path) -> Restored:
     # RocksDB's own lock lies inside the copy and is not held while the copy is made or replaced.
     held = DirectoryLock(working.with_name(f"{working.name}.lock"), "the working copy in")
     try:
-        database = _open_verified(wanted, directory, working)
+        found = source.open(working)
     except BaseException:
         held.release()
         raise
-    database.on_close(held.release)
-    return database
+    found.database.on_close(held.release)
+    return found
 
 
-def _open_verified(wanted: PartitionState, directory: Path, working: Path) -> Database:
-    state = proven_state(working)
-    missing = None if state is None else _missing(wanted, state)
-    if missing is not None:
+class _Source:
+    """All that a partition's state may be made from."""
+
+    def __init__(
+        self,
+        wanted: PartitionState,
+        directory: Path,
+        older: Callable[[], Iterable[Chain]],
+        lost: Collection[str],
+    ) -> None:
+        self._wanted = wanted
+        self._directory = directory
+        self._older = older
+        self._lost = lost
+        self._chains = chains_of(wanted)
+
+    def open(self, working: Path) -> Restored:
+        """The proven copy, or one that is made from the first whole chain."""
+        state = proven_state(working)
+        missing = None if state is None else missing_changelogs(self._wanted, state)
+        if missing is not None:
+            if not is_private(working):
+                keep(working)
+            found = self._proven(working, missing)
+            if found is not None:
+                return found
+        return self._made(working)
+
+    def _proven(self, working: Path, missing: tuple[ChangelogReference, ...]) -> Restored | None:
+        """The copy as it is, with what it has not seen; None where it cannot be used."""
+        absent = {each.kind: each.absent(self._directory, self._lost) for each in self._chains}
         database = _open_proven(working)
-        if database is not None:
-            return _replayed(database, missing, directory)
-    return _rebuilt(wanted, directory, working)
+        if database is None:
+            return None
+        try:
+            _replayed(database, missing, self._directory)
+        except CorruptFileError:
+            # Told again, with what there is instead, by what is made from files.
+            return None
+        whole = [kind for kind, errors in absent.items() if not errors]
+        found = {str(error.data["path"]): error for errors in absent.values() for error in errors}
+        alone = not whole
+        instead = "the proven working copy has" if alone else "other files have"
+        damages = tuple(Damage.of(error, f"{instead} the state") for error in found.values())
+        state = without_damage(self._wanted, whole, None) if damages else self._wanted
+        return Restored(database, state, damages, alone)
+
+    def _made(self, working: Path) -> Restored:
+        errors: list[CorruptFileError] = []
+        # Older manifests are read only where both chains of this one are broken.
+        for chain in itertools.chain(self._chains, self._older_whole(errors)):
+            try:
+                database = _rebuilt(chain, self._directory, working)
+            except CorruptFileError as error:
+                # Its traceback holds on to the database, which would stay open with it.
+                errors.append(error.with_traceback(None))
+                continue
+            if not errors:
+                return Restored(database, self._wanted)
+            with _closed_on_failure(database):
+                _require_equal(database, chain, self._wanted, self._directory)
+            own = chain in self._chains
+            state = without_damage(
+                self._wanted, [chain.kind] if own else (), None if own else chain
+            )
+            return Restored(database, state, _damages(errors, f"the {chain.kind} is used"))
+        return self._kept(working, errors)
+
+    def _older_whole(self, errors: list[CorruptFileError]) -> Iterator[Chain]:
+        for chain in self._older():
+            absent = chain.absent(self._directory, self._lost)
+            errors += absent
+            if not absent:
+                yield chain
+
+    def _kept(self, working: Path, errors: list[CorruptFileError]) -> Restored:
+        """The copy as it was before the batch that failed. Raises where that has not the state."""
+        kept = kept_copy(working)
+        state = proven_state(kept)
+        missing = None if state is None else missing_changelogs(self._wanted, state)
+        if missing is not None and not is_private(working):
+            remove(working)
+            duplicate(kept, working)
+            found = self._proven(working, missing)
+            if found is not None:
+                instead = "the proven copy from before a batch that failed is used"
+                return replace(found, damages=_damages(errors, instead), alone=True)
+        first, *others = errors
+        if not others:
+            raise first
+        raise first.but(
+            found=f"{first.found}; and damaged besides: "
+            + ", ".join(sorted({str(each.data["path"]) for each in others})),
+        ) from first
+
+
+def _damages(errors: Iterable[CorruptFileError], instead: str) -> tuple[Damage, ...]:
+    found = {str(error.data["path"]): Damage.of(error, instead) for error in errors}
+    return tuple(found.values())
+
+
+def _require_equal(
+    database: Database, chain: Chain, wanted: PartitionState, directory: Path
+) -> None:
+    """Raise `CorruptFileError` unless what a chain has made is what ``wanted`` says of itself."""
+    counts = {
+        name: count(database.column(name)) if name in database.families else 0
+        for name, noted in wanted.entries.items()
+        if noted is not None
+    }
+    expected = {name: noted for name, noted in wanted.entries.items() if noted is not None}
+    if (chain.state, counts) == (wanted.state, expected):
+        return
+    raise CorruptFileError(
+        f"the {chain.kind} in {directory} does not make the state that the manifest says",
+        expected=f"state {wanted.state}, records by family: {expected}",
+        found=f"state {chain.state}, records by family: {counts}",
+        next_action=RESTORE_COPY,
+        path=str(directory),
+    )
 
 
 def _open_proven(working: Path) -> Database | None:
@@ -105,27 +285,29 @@ def _open_proven(working: Path) -> Database | None:
         return None
 
 
-def _missing(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ...] | None:
+def missing_changelogs(wanted: PartitionState, state: str) -> tuple[ChangelogReference, ...] | None:
     """The changelogs a copy in ``state`` lacks; None when it is not on the way at all."""
-    base = wanted.snapshot.state if wanted.snapshot else EMPTY_STATE
-    on_the_way = [base, *(each.state for each in wanted.changelogs)]
-    if state not in on_the_way:
-        return None
-    return wanted.changelogs[on_the_way.index(state) :]
+    for chain in chains_of(wanted):
+        start = chain.snapshot.state if chain.snapshot else EMPTY_STATE
+        on_the_way = [start, *(each.state for each in chain.changelogs)]
+        if state in on_the_way:
+            return chain.changelogs[on_the_way.index(state) :]
+    return None
 
 
-def _rebuilt(wanted: PartitionState, directory: Path, working: Path) -> Database:
+def _rebuilt(chain: Chain, directory: Path, working: Path) -> Database:
     remove(working)
-    if wanted.snapshot is not None:
+    snapshot = chain.snapshot
+    if snapshot is not None:
         try:
-            restore_snapshot(wanted.snapshot.file, directory, directory / "files", working)
+            restore_snapshot(snapshot.file, directory, directory / "files", working)
         except BaseException:
             remove(working)
             raise
     database = Database(working)
-    if wanted.snapshot is not None:
-        _compare(database, wanted.snapshot, directory)
-    return _replayed(database, wanted.changelogs, directory)
+    if snapshot is not None:
+        _compare(database, snapshot, directory)
+    return _replayed(database, chain.changelogs, directory)
 
 
 def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:

@@ -36,6 +36,7 @@ WANTED = {
     "StatemigrateBatchFailed",
     "StatemigrateQuarantineGrows",
     "StatemigrateLagGrows",
+    "StatemigrateVersionsDamaged",
     "StatemigrateNotRetired",
     "StatemigrateBehind",
     "StatemigrateCommitTooOld",

@@ -19,7 +19,7 @@ from statemigrate.embedded.engine.driver.facts import tell_retired
 from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
 from statemigrate.embedded.engine.driver.lately import Lately
 from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.tasks.report import REPORT
+from statemigrate.embedded.engine.tasks.report import REPORT, tell_damages
 from statemigrate.embedded.engine.tasks.task import run_partition
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
@@ -29,6 +29,7 @@ from statemigrate.embedded.versions.epochs import Epoch
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.needs import Needs
+from statemigrate.embedded.versions.readback import IDLE_MS, SHARE, Readback, Restorable
 from statemigrate.embedded.versions.retention import remove_old_versions
 from statemigrate.embedded.versions.versions import publish_manifest
 from statemigrate.logbook.code import Stamp
@@ -65,6 +66,7 @@ class Batches:
         self._held: Manifest | None = None
         self._needs: dict[tuple[int, int], Needs] = {}
         self._mirror = Mirror(engine.layout)
+        self._readback = Readback(engine.layout, engine.options.retain)
         self._first = True
         self._lately = Lately()
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
@@ -86,13 +88,16 @@ class Batches:
         committed = self._continued(batch)
         if self._first:
             self._stores = self._planned(committed)
+            self._readback.begin()
         before = self._empty() if committed is None else committed
         if before is not self._held:
-            self._mirror.bring(before.partitions)
+            before = replace(before, partitions=self._mirror.bring(before.partitions))
         plan = self._plan(before, batch)
         with _stored(self._stage(rows, plan)) as computed:
             with self._mirror.explained():
                 reports = _reports(computed, self._engine.options.partitions)
+                for report in reports:
+                    tell_damages(report["damages"], self._mirror.place_of)
                 manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
         # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
@@ -132,6 +137,7 @@ class Batches:
             processing_time=batch_time(self._engine.layout, batch),
             batch_ms=self._lately.batch_ms,
             after_rows=self._lately.had_rows,
+            lost=self._readback.lost_of(before),
         )
 
     def _retirable(self, before: Manifest) -> frozenset[str]:
@@ -195,11 +201,27 @@ class Batches:
             has_worked(reports) or self._retirable(manifest)
         ):
             beat(self._engine.layout, plan.version)
-        progress = replace(progress, clean_up_failed=not self._cleaned_up(before, manifest))
+        progress = replace(
+            progress,
+            clean_up_failed=not self._cleaned_up(before, manifest),
+            versions=self._read_back(manifest, progress),
+        )
         self.progress.append(progress)
         # Last: what fails before it fails the batch, which is then run and told of again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
+
+    def _read_back(self, manifest: Manifest, progress: BatchProgress) -> Restorable:
+        """Read some durable files back; what keeps them from being read ends no batch."""
+        self._readback.committed(manifest)
+        try:
+            if manifest.version % self._engine.options.snapshot_every == 0:
+                self._readback.tidy()
+            self._readback.read(IDLE_MS if not progress.rows else SHARE * progress.batch_ms)
+        except Exception:
+            where = errors.without_credentials(self._engine.layout.files.location)
+            _log.warning("files of %s cannot be read back", where, exc_info=True)
+        return self._readback.restorable
 
     def _cleaned_up(self, before: Manifest, manifest: Manifest) -> bool:
         """Remove what is old, if it is time to; False where that failed, which ends no batch."""

@@ -41,6 +41,7 @@ class Emptying:
                 else:
                     state = partition.publish(snapshot=partition.changelogs >= self.longest)
                 report.state = state.to_json()
+                report.damages = [asdict(each) for each in partition.damages]
                 tuner = _observed(tuner, report)
                 yield asdict(report)
 
@@ -59,6 +60,7 @@ class Retiring:
             _stores(partition, self.plan, self.key)
             retire_families(partition, self.plan, number)
             report.state = partition.commit(snapshot=False).to_json()
+            report.damages = [asdict(each) for each in partition.damages]
         yield asdict(report)
 
 

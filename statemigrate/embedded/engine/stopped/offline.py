@@ -19,7 +19,7 @@ from statemigrate.embedded.engine.stopped.emptying import Emptying, Retiring
 from statemigrate.embedded.engine.stopped.ending import release_ended
 from statemigrate.embedded.engine.stopped.processes import Waiting, Work, cores, shared_out
 from statemigrate.embedded.engine.tasks.plan import BatchPlan
-from statemigrate.embedded.engine.tasks.report import PartitionReport
+from statemigrate.embedded.engine.tasks.report import PartitionReport, tell_damages
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.versions.epochs import Epoch, claim
@@ -61,9 +61,8 @@ class StoppedQuery:
     def __init__(self, epoch: Epoch, manifest: Manifest, working: Path) -> None:
         self._layout = epoch.layout.within(working)
         self._mirror = Mirror(self._layout)
-        self._mirror.bring(manifest.partitions)
         self._epoch = epoch
-        self._manifest = manifest
+        self._manifest = replace(manifest, partitions=self._mirror.bring(manifest.partitions))
         self._working = working
         self._waiting = Waiting()
 
@@ -146,6 +145,7 @@ class StoppedQuery:
         before = self._manifest
         states = list(before.partitions)
         for report in reports:
+            tell_damages(report.damages, self._mirror.place_of)
             # Who works on a partition to its end does not know where its changelogs have gone.
             packs = states[report.partition].packs
             states[report.partition] = PartitionState.from_json(report.state).packed(packs)

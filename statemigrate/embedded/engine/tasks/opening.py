@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from statemigrate.embedded.engine.tasks.plan import BatchPlan
+from statemigrate.embedded.versions.chains import older_chains
 from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
 from statemigrate.errors import CheckpointError
 
@@ -20,7 +22,10 @@ def opened_for(plan: BatchPlan, number: int) -> Iterator[Partition]:
     place = PartitionPlace(
         number, plan.layout.partition(number), working_copy(plan.working, number)
     )
-    with opened(place, plan.partitions[number], plan.version) as partition:
+    state = plan.partitions[number]
+    older = partial(older_chains, plan.layout, number, state)
+    lost = plan.lost.get(number, frozenset())
+    with opened(place, state, plan.version, older=older, lost=lost) as partition:
         yield partition
 
 

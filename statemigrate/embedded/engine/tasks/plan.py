@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.budget import BackfillOptions, Tuner
@@ -32,6 +33,8 @@ class BatchPlan:
     """A partition's part of what the last batch with rows took without backfill; 0 before one."""
     after_rows: bool = False
     """Whether the batch before had live rows, so that those of this one are probably elsewhere."""
+    lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """By partition, the names of durable files that were found missing or altered."""
 
     def beside(self, rows: int, live_ms: float) -> float:
         """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.

@@ -6,9 +6,14 @@ Reports travel in a column beside the output, in rows of their own.
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from statemigrate.errors import without_credentials
+
+_log = logging.getLogger("statemigrate.embedded")
 REPORT = "__statemigrate_report"
 """The column that carries a partition's report, null in the rows of the output."""
 
@@ -31,6 +36,7 @@ class PartitionReport:
     commit_ms: float = 0.0
     chunk: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
+    damages: list[dict[str, Any]] = field(default_factory=list)
 
     def charge(self, milliseconds: float) -> None:
         """Count this much of the commit as the backfill's, by what each of the two has written."""
@@ -42,3 +48,19 @@ class PartitionReport:
     def to_json(self) -> str:
         """The form the report column carries."""
         return json.dumps(asdict(self), default=str)
+
+
+def tell_damages(
+    damages: Iterable[Mapping[str, Any]], place_of: Callable[[str], str] = lambda path: path
+) -> None:
+    """Warn of durable files that were missing or altered, and say what stood in for each.
+
+    ``place_of`` says where in the checkpoint a file is that a task has named.
+    """
+    for each in damages:
+        _log.warning(
+            "%s is %s; %s, and a snapshot that needs it no more is stored with the batch",
+            without_credentials(place_of(each["path"])),
+            each["found"],
+            each["instead"],
+        )

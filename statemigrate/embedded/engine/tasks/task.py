@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from statemigrate.embedded.engine.tasks.arrivals import Arrivals
@@ -75,6 +76,7 @@ def processed(
         retire_families(partition, plan, number)
         report.state = partition.commit(snapshot=_snapshot_due(plan, number)).to_json()
         report.changelog_bytes = partition.changelog_bytes
+        report.damages = [asdict(each) for each in partition.damages]
         report.commit_ms = watch.lap()
         report.charge(report.commit_ms * of_backfill)
 

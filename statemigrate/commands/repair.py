@@ -1,0 +1,220 @@
+"""`repair`: what is damaged in a checkpoint, and what it is made whole from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.embedded.engine.stopped.repairing import (
+    SET_ASIDE,
+    DamagedFile,
+    Inspection,
+    Remade,
+    StoppedRepair,
+    held_for_repair,
+)
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.errors import UnsupportedError
+from statemigrate.logbook.code import Stamp
+from statemigrate.logbook.events import STEP
+from statemigrate.logbook.folder import require_writable
+from statemigrate.logbook.noting import Note
+from statemigrate.native.adoption.activity import WATCHED
+from statemigrate.shell import argument
+from statemigrate.state.opening import engine_of
+
+if TYPE_CHECKING:
+    from statemigrate.native.spark_state.session import Spark
+
+__all__ = ["Repair", "RepairFinding", "repair"]
+
+
+@dataclass(frozen=True)
+class RepairFinding:
+    """Something that is wrong with a checkpoint.
+
+    ``subject`` is a file's place or a family's name, ``found`` what is wrong with it: "missing",
+    "altered", "forgotten". ``remedy`` says what makes up for it, None where nothing does;
+    ``repaired`` whether this call has done so. The query goes on without what is not ``needed``.
+    """
+
+    subject: str
+    found: str
+    remedy: str | None
+    repaired: bool = False
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What was found in a checkpoint as of its last committed ``batch``, and what became of it.
+
+    ``findings`` are empty where nothing is wrong. ``did`` are the steps that this call took, each
+    a sentence with its proof. ``next_action`` says what to do next.
+    """
+
+    checkpoint: str
+    engine: str
+    batch: int
+    findings: tuple[RepairFinding, ...]
+    next_action: str
+    did: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is wrong that the query needs, or all of that is repaired."""
+        return all(each.repaired for each in self.findings if each.needed)
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, and whether the checkpoint is whole."""
+        return {**asdict(self), "is_whole": self.is_whole}
+
+
+def repair(  # noqa: PLR0913 - all but one by name
+    checkpoint: str | Path,
+    *,
+    apply: bool = False,
+    back_to: int | None = None,
+    working_directory: str | Path | None = None,
+    stopped: bool = False,
+    wait: float = WATCHED,
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    operator: int | None = None,
+    spark: Spark = None,
+) -> Repair:
+    """Find what is damaged in the checkpoint of a stopped query, and what makes up for it.
+
+    Without ``apply`` nothing is changed: the result says what is wrong, and what would be done.
+    With it, that is done.
+
+    **The embedded engine**: every durable file of every version that is kept is compared with its
+    checksum. A partition whose files are damaged is made from a proven working copy, from its base,
+    or from what older versions name, stored anew, read back and compared. ``working_directory`` is
+    the query's own, if it was given one. Where nothing makes the last committed version, the query
+    can go ``back_to`` an older one that is whole: the batches after it run again, so that their
+    output reaches the sink a second time. What is taken out of Spark's logs is set aside.
+
+    ``stopped`` confirms that a query on Spark's own state is stopped though its newest batch was
+    not committed, and ``wait`` are the seconds for which its checkpoint is watched. ``migrations``,
+    ``targets``, ``accept_edited``, ``operator`` and ``spark`` are as of `backfill`.
+
+    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` for what is not the
+    checkpoint of a query that keeps state. Nothing was changed then.
+    """
+    if engine_of(checkpoint) == "embedded":
+        return _repair_embedded(
+            str(checkpoint), apply, back_to, working_directory, Stamp.of(Path(migrations))
+        )
+    return _repair_spark_state(
+        str(checkpoint),
+        apply=apply,
+        stopped=stopped,
+        wait=wait,
+        migrations=migrations,
+        targets=targets or {},
+        accept_edited=accept_edited,
+        operator=operator,
+        spark=spark,
+    )
+
+
+def _repair_embedded(
+    checkpoint: str,
+    apply: bool,
+    back_to: int | None,
+    working_directory: str | Path | None,
+    stamp: Stamp,
+) -> Repair:
+    layout = Layout.of(checkpoint)
+    working = None if working_directory is None else Path(working_directory)
+    with held_for_repair(layout, working_directory=working) as state:
+        if back_to is not None:
+            return _gone_back(checkpoint, layout, state, back_to, stamp if apply else None)
+        found = state.inspect()
+        if not (apply and found.is_damaged and found.is_restorable):
+            findings = tuple(_finding(each, found) for each in found.files)
+            return Repair(checkpoint, "embedded", found.version, findings, _next(checkpoint, found))
+        require_writable(layout.files)
+        did = tuple(map(_remade, state.remake()))
+        details = {STEP: "and repaired", "files": str(len(found.files))}
+        Note(stamp).done(layout.files, "found", found.version, details)
+        # Looked at again, since only what is read back is known.
+        left = {each.place for each in state.inspect().files if each.is_needed}
+    findings = tuple(
+        replace(_finding(each, found), repaired=each.is_needed and each.place not in left)
+        for each in found.files
+    )
+    return Repair(checkpoint, "embedded", found.version, findings, "start the query", did)
+
+
+def _gone_back(
+    checkpoint: str, layout: Layout, state: StoppedRepair, to: int, stamp: Stamp | None
+) -> Repair:
+    """Go back to a version, or without a ``stamp`` for the log say what that would do."""
+    found = state.inspect(back_to=to)
+    again = f"batches {to + 1} to {found.version} run again"
+    if stamp is None:
+        state.require_whole(to)
+        finding = RepairFinding(layout.place("commits"), "to go back", again)
+        command = f"`statemigrate repair {argument(checkpoint)} --back-to {to} --apply`"
+        return Repair(checkpoint, "embedded", found.version, (finding,), f"{command} does it")
+    require_writable(layout.files)
+    names = state.go_back(to)
+    details = {STEP: "and repaired", "back to": str(to), "from": str(found.version)}
+    Note(stamp).done(layout.files, "found", to, details)
+    did = (f"{len(names)} files are set aside in {layout.place(SET_ASIDE)}",)
+    action = f"start the query: {again}, and their output reaches the sink a second time"
+    return Repair(checkpoint, "embedded", to, (), action, did)
+
+
+def _finding(file: DamagedFile, found: Inspection) -> RepairFinding:
+    if not file.is_needed:
+        remedy: str | None = "only versions before the last one name it: nothing is to be done"
+    elif file.origin is not None and found.is_restorable:
+        remedy = f"partition {file.partition} is made from the {file.origin}, and stored anew"
+    elif found.older is not None:
+        remedy = f"version {found.older} is whole: --back-to {found.older}"
+    else:
+        remedy = None
+    return RepairFinding(file.place, file.found, remedy, needed=file.is_needed)
+
+
+def _remade(done: Remade) -> str:
+    records = sum(done.records.values())
+    return (
+        f"partition {done.partition} was made from the {done.origin} and stored anew: {records:,} "
+        "records, read back and equal key by key"
+    )
+
+
+def _next(checkpoint: str, found: Inspection) -> str:
+    command = f"statemigrate repair {argument(checkpoint)}"
+    if not found.is_damaged:
+        return "nothing is to be repaired"
+    if found.is_restorable:
+        return f"`{command} --apply`"
+    if found.older is not None:
+        return (
+            f"restore the checkpoint directory from a copy; or `{command} --back-to {found.older} "
+            f"--apply`: batches {found.older + 1} to {found.version} run again, and their output "
+            "reaches the sink a second time"
+        )
+    return "restore the checkpoint directory from a copy: nothing here makes a version whole"
+
+
+def _repair_spark_state(checkpoint: str, *, apply: bool, **how: Any) -> Repair:  # noqa: ARG001
+    raise _nothing_for(checkpoint, "native")
+
+
+def _nothing_for(checkpoint: str, engine: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"repair does not know the state of {checkpoint}",
+        expected="state of the embedded engine",
+        found=f"the engine {engine}",
+        next_action="restore the checkpoint from a copy",
+        path=checkpoint,
+    )
