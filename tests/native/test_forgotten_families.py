@@ -5,19 +5,22 @@ from pathlib import Path
 
 import pytest
 from native_pipeline import NativePipeline
+from paged_pipeline import FORMATS, PagedPipeline
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
-from tally import AMOUNTS, Scripts
+from tally import AMOUNTS, CENTS, CentsTally, Expected, Scripts, batch
 
-from statemigrate import migrated
+from statemigrate import fork, migrated, repair, verify
 from statemigrate.commands.rewriting.forgotten import restore_forgotten
 from statemigrate.errors import RewriteError, StartupError
+from statemigrate.pages.record import VARIABLE
 
 pytestmark = pytest.mark.spark
 
 OLD, NEW = "n BIGINT", "n BIGINT, text STRING"
 KINDS = {"total": "value", "marks": "list", "seen": "map"}
 REVISIONS = {"total": AMOUNTS, "marks": "cccc33334444", "seen": "dddd44445555"}
+TOTAL, MARKS, SEEN = (f"{store}@{revision}" for store, revision in REVISIONS.items())
 SCRIPT = f'''
 from statemigrate.formats import Struct
 
@@ -179,28 +182,18 @@ def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_d
     assert refused.value.data["batch"] == 2
     before, new = files_of(forgetful.checkpoint), tmp_path / "new"
     said = restore_forgotten(forgetful.checkpoint, new, migrations=folder, spark=spark)
-    counts = {
-        each.source.name: (
-            each.found.count,
-            each.restored.count,
-            each.live.count,
-            each.deleted.count,
-        )
-        for each in said.families
-    }
-    assert counts == {
+    expected = {
         # k0 and k1 have newer values; k2 and k3 are deleted.
-        f"total@{AMOUNTS}": (10, 6, 2, 2),
-        f"marks@{REVISIONS['marks']}": (10, 6, 2, 2),
+        TOTAL: (10, 6, 2, 2),
+        MARKS: (10, 6, 2, 2),
         # Of each key the item 100 was migrated with the update, and the first one not.
-        f"seen@{REVISIONS['seen']}": (10, 10, 0, 0),
+        SEEN: (10, 10, 0, 0),
     }
+    found = {each.source.name: (each.found.count, *counts(each)) for each in said.families}
+    assert found == expected
     assert not new.exists()
     # Whether the code cleared a map that it did not see, no file tells.
-    assert [each.name for each in said.questions] == [f"seen@{REVISIONS['seen']}"]
-    with pytest.raises(RewriteError) as asked:
-        restore_forgotten(forgetful.checkpoint, new, migrations=folder, apply=True, spark=spark)
-    assert asked.value.data["questions"] == [f"seen@{REVISIONS['seen']}"]
+    assert [each.name for each in said.questions] == [SEEN]
     done = restore_forgotten(
         forgetful.checkpoint,
         new,
@@ -211,28 +204,124 @@ def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_d
     )
     assert done.report is not None
     assert files_of(forgetful.checkpoint) == before
+    verified = verify(forgetful.checkpoint, new, migrations=folder, spark=spark)
+    assert not verified.problems
+    assert [each for each in verified.fine if each.startswith(f"{TOTAL}: 10 rows found")]
     repaired = Query(spark, forgetful.root, checkpoint_directory=new)
     compare(repaired, twin)
     document = json.loads((new / "statemigrate/restored.json").read_text())["body"]
     assert {each["family"]: each["restored"]["rows"] for each in document["families"]} == {
-        name: restored for name, (_, restored, _, _) in counts.items()
+        name: restored for name, (_, restored, _, _) in expected.items()
     }
     for query in (repaired, twin):
         query.step(query.made(folder), AFTER)
     compare(repaired, twin)
 
 
-def parts(found):
-    return found.restored, found.live, found.deleted
+def counts(found):
+    return tuple(each.count for each in (found.restored, found.live, found.deleted))
 
 
 def compare(repaired, twin):
-    """Every key, but for the two to which plain code has added without seeing what was there."""
+    """Every key, but for the two to which plain code has added without seeing what was there.
+
+    What that code wrote itself is in the older format until it is touched.
+    """
     found, where = repaired.all_values()
     expected, _ = twin.all_values()
     undetermined = {(store, key) for store in ("total", "marks") for key in ("k0", "k1")}
+    assert undetermined <= {*found}
+    for values in (found, expected):
+        for key in ("k0", "k1"):
+            values["seen", key][7].pop("text", None)
     assert {key: v for key, v in found.items() if key not in undetermined} == {
         key: v for key, v in expected.items() if key not in undetermined
     }
-    assert undetermined <= {*found}
     assert all(len(families) == 1 for families in where.values())
+
+
+def remove(checkpoint, *names):
+    for name in names:
+        for path in checkpoint.glob(name):
+            path.unlink()
+
+
+@pytest.mark.long
+def test_a_family_comes_back_from_the_database_when_spark_keeps_no_batch_that_had_it(
+    spark, tmp_path, folder
+):
+    query = started(spark, tmp_path / "forgetful", folder)
+    before = query.state(TOTAL)
+    for rows in PLAIN:
+        query.step(Old(), rows)
+    # Spark's default is a snapshot a batch, which has no word of deletions: k3 had a value after
+    # one batch, and k2 had none after any.
+    said = repair(query.checkpoint, migrations=folder, spark=spark)
+    assert [each.subject for each in said.findings] == [MARKS, SEEN, TOTAL]
+    assert said.findings[2].remedy == (
+        "7 of 10 entries come back; 2 have a newer value, which stays, and 1 were deleted since"
+    )
+    # As Spark removes what belongs to batches that it does not keep.
+    remove(
+        query.checkpoint,
+        *(f"{log}/{batch}" for log in ("commits", "offsets") for batch in (0, 1)),
+        *(f"state/0/_metadata/v2/{batch}" for batch in (0, 1, 2)),
+        *(f"state/0/*/{version}.zip" for version in (1, 2)),
+        *(f"state/0/_stateSchema/default/{batch}_*" for batch in (0, 1)),
+    )
+    with pytest.raises(StartupError) as refused:
+        query.made(folder)
+    assert refused.value.data["families"]
+    said = restore_forgotten(query.checkpoint, tmp_path / "new", migrations=folder, spark=spark)
+    assert {each.source.name: (each.found.count, *counts(each)) for each in said.families} == {
+        TOTAL: (10, 8, 2, 0),
+        MARKS: (10, 8, 2, 0),
+        SEEN: (10, 10, 0, 0),
+    }
+    assert {each.name for each in said.questions} == {TOTAL, MARKS, SEEN}
+    with pytest.raises(RewriteError) as asked:
+        repair(query.checkpoint, migrations=folder, apply=True, wait=0, spark=spark)
+    assert asked.value.data["questions"] == [MARKS, SEEN, TOTAL]
+    done = repair(
+        query.checkpoint,
+        new=tmp_path / "new",
+        migrations=folder,
+        accept=[each.acceptance for each in said.questions],
+        apply=True,
+        wait=0,
+        spark=spark,
+    )
+    assert done.is_whole
+    back = Query(spark, query.root, checkpoint_directory=tmp_path / "new")
+    assert back.state(TOTAL) == {k: v for k, v in before.items() if k not in ("k0", "k1")}
+    back.step(back.made(folder), AFTER)
+    assert back.state(TOTAL)["k5"] == {"n": before["k5"]["n"] + 1000, "text": "made 1106"}
+
+
+@pytest.mark.long
+def test_forgotten_pages_are_had_again_from_the_last_batch_with_them_whose_successors_run_again(
+    spark, tmp_path
+):
+    expected = Expected()
+    expected.process(first := batch("n1", range(9)), CENTS)
+    expected.process(second := batch("n2", range(3, 12)), CENTS)
+    paged = PagedPipeline(spark, tmp_path / "paged")
+    paged.feed(first)
+    paged.deploy_natively(CentsTally())
+    plain = NativePipeline(spark, paged.root)
+    plain.feed(second)
+    plain.deploy_natively(CentsTally())
+    with pytest.raises(StartupError):
+        paged.result(CentsTally())
+    said = repair(paged.checkpoint, new=tmp_path / "new", spark=spark)
+    assert [(each.subject, each.remedy) for each in said.findings] == [(VARIABLE, None)]
+    assert "--at-batch 0`" in said.next_action
+    fork(paged.checkpoint, tmp_path / "new", at_batch=0)
+    back = PagedPipeline(spark, paged.root, checkpoint_directory=tmp_path / "new")
+    back.deploy_natively(CentsTally())
+    found = {
+        key: value
+        for families in back.entries(FORMATS).values()
+        for key, value in families["tally"].items()
+    }
+    assert {"tally": found} == expected.stored(CENTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,16 @@ from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
 from statemigrate.logbook.events import STEP
 from statemigrate.migration import Lineage
+from statemigrate.native.adoption.activity import require_stopped
+from statemigrate.native.adoption.offsets import OffsetLog
 from statemigrate.native.seen.record import read_record
+from statemigrate.native.spark_state.listing import read_listing
+from statemigrate.native.spark_state.operators import PAGES
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.spark_state.session import session_of
 from statemigrate.native.spark_state.versions import REWRITING, check_spark_version
 from statemigrate.native.startup.stored import ForgottenFamily, forgotten_families
-from statemigrate.rewrite.forgotten.origin import (
-    RestoredCheckpoint,
-    restored_document,
-    with_forgotten,
-)
+from statemigrate.rewrite.forgotten.origin import RestoredCheckpoint, with_forgotten
 from statemigrate.rewrite.forgotten.rows import FamilyRows, ForgottenRows
 from statemigrate.rewrite.forgotten.sources import find_sources
 from statemigrate.rewrite.plan.asking.questions import Question, RewriteAnswers
@@ -47,16 +47,18 @@ class Restoring:
 
     ``families`` has what was found of each, ``lost`` why others are nowhere any more, by name.
     ``plan`` has the questions that are open; it is None where nothing comes back. ``report`` is
-    that of the new checkpoint, None where none was made.
+    that of the new checkpoint, None where none was made. Where pages of state were forgotten,
+    ``pages_batch`` is the last one that had them.
     """
 
     old: str
     new: str
     batch: int
     families: tuple[FamilyRows, ...] = ()
-    lost: Mapping[str, str] | None = None
+    lost: Mapping[str, str] = field(default_factory=dict)
     plan: RewritePlan | None = None
     report: RewriteReport | None = None
+    pages_batch: int | None = None
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -76,8 +78,8 @@ class Restoring:
             "old": self.old,
             "new": self.new,
             "batch": self.batch,
-            **restored_document(self.families),
-            "lost": dict(self.lost or {}),
+            "families": [each.noted.to_json() for each in self.families],
+            "lost": dict(self.lost),
             "questions": [
                 {"name": each.name, "text": each.text, "answer": each.answer}
                 for each in self.questions
@@ -95,6 +97,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     accept: Iterable[str] = (),
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
+    wait: float = 0,
     apply: bool = False,
     spark: Spark = None,
     progress: Progress | None = None,
@@ -105,7 +108,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     and one that was deleted since stays away; all other entries come back, and all else goes on as
     it is. Without ``apply`` they are counted, and nothing is written. ``accept`` has answers to
     questions, as `Question.acceptance` says them; ``accept_edited`` names families that are given
-    up.
+    up. Before it is done the checkpoint is watched for ``wait`` seconds.
 
     Raises `CheckpointError` and `UnsupportedError` for what is not understood of the old
     checkpoint, `RewriteError` for open questions and for what is lost with ``apply``, also where
@@ -122,8 +125,15 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
         files=Remembered(open_files(checkpoint, session)),
     )
     lineages = _lineages(migrations, old_files)
-    forgotten = forgotten_families(state, lineages, read_record(old_files), accept_edited)
     batch = state.committed_batch()
+    listing = read_listing(state.files, batch)
+    if PAGES in listing.variables and operator is None:
+        # Pages have every revision of their entries in themselves.
+        return Restoring(str(checkpoint), str(new), batch)
+    pages = listing.dropped_since(-1).get(PAGES)
+    if pages is not None:
+        return Restoring(str(checkpoint), str(new), batch, lost=_PAGES, pages_batch=pages)
+    forgotten = forgotten_families(state, lineages, read_record(old_files), accept_edited)
     if not forgotten:
         return Restoring(str(checkpoint), str(new), batch)
     check_spark_version(REWRITING, "rewrite a checkpoint")
@@ -144,11 +154,17 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
         raise _lost(sources.lost, str(checkpoint), forgotten)
     require_answers(plan)
     check_stopped(old_files, session)
+    require_stopped(OffsetLog(old_files), confirmed=True, watched=wait)
     origin = RestoredCheckpoint(
         old_files, shape.query_id, details={STEP: "repair"}, forgotten=rows, found=found
     )
     report = run_plan(plan, origin, place, session, progress)
     return Restoring(str(checkpoint), str(new), batch, found, sources.lost, plan, report)
+
+
+_PAGES = {
+    PAGES: "what later code keeps by its own keys would have to be put into the pages one by one"
+}
 
 
 def _lineages(migrations: str | Path, files: Files) -> dict[str, Lineage]:
@@ -162,7 +178,7 @@ def _lineages(migrations: str | Path, files: Files) -> dict[str, Lineage]:
 
 def _fingerprint(plan: RewritePlan, found: Sequence[FamilyRows]) -> str:
     """64 hex characters over the plan, and what comes back."""
-    text = json.dumps([plan.fingerprint, restored_document(found)], sort_keys=True)
+    text = json.dumps([plan.fingerprint, [each.noted.to_json() for each in found]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.files import Files
-from statemigrate.files.documents.sealed import sealed
 from statemigrate.native.seen.record import RECORD, StoreRecord, read_record, record_document
+from statemigrate.rewrite.forgotten.document import restored_data
 from statemigrate.rewrite.forgotten.rows import FamilyRows, ForgottenRows, RestoringReader
 from statemigrate.rewrite.plan.plan import RewritePlan
-from statemigrate.rewrite.rows.checksum import Checksum
-from statemigrate.rewrite.rows.reading import RowReader
+from statemigrate.rewrite.rows.reading import RowReader, StateReader
 from statemigrate.rewrite.run.keeping import Copies
 from statemigrate.rewrite.run.origin import RESTORED, OldCheckpoint
 from statemigrate.rewrite.stored.state import StoredOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -34,10 +31,11 @@ class RestoredCheckpoint(OldCheckpoint):
     forgotten: ForgottenRows | None = None
     found: Sequence[FamilyRows] = ()
 
-    def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:
+    def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:  # noqa: ARG002 - an Origin's
         """The newest state, with what comes back."""
         assert self.forgotten is not None, "given"  # noqa: S101
-        return RestoringReader(super().reader(plan, spark), self.forgotten)
+        newest = StateReader(self.files, plan.old.batch, self.forgotten.session)
+        return RestoringReader(newest, self.forgotten)
 
     def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
         """Those of other operators."""
@@ -63,7 +61,7 @@ class RestoredCheckpoint(OldCheckpoint):
         }
         if record:
             yield RECORD, record_document({**record, **back})
-        yield RESTORED, sealed(restored_document(self.found))
+        yield RESTORED, restored_data([each.noted for each in self.found])
 
     def _record(self, store: str, record: StoreRecord, batch: int) -> StoreRecord:
         own = [each.source.name for each in self.found if each.source.forgotten.store == store]
@@ -81,28 +79,3 @@ def with_forgotten(shape: CheckpointShape, forgotten: ForgottenRows) -> Checkpoi
     whole = forgotten.sources.operator
     operators = tuple(whole if each.number == whole.number else each for each in shape.operators)
     return replace(shape, operators=operators)
-
-
-def restored_document(found: Sequence[FamilyRows]) -> dict[str, Any]:
-    """What the new checkpoint keeps of it, and what a command prints for machines."""
-    return {"format": _FORMAT, "families": [family_document(each) for each in found]}
-
-
-def family_document(each: FamilyRows) -> dict[str, Any]:
-    """Of one family: where it was read, and the rows that were found there by what they became."""
-    return {
-        "store": each.source.forgotten.store,
-        "family": each.source.name,
-        "last_batch": each.source.forgotten.batch,
-        "is_last_batch_known": each.source.forgotten.is_known,
-        "read_as_of": each.source.batch,
-        "untold_batches": len(each.untold),
-        "found": _sum(each.found),
-        "restored": _sum(each.restored),
-        "live": _sum(each.live),
-        "deleted": _sum(each.deleted),
-    }
-
-
-def _sum(total: Checksum) -> dict[str, Any]:
-    return {"rows": total.count, "checksum": total.text}

@@ -20,6 +20,7 @@ from statemigrate.deployment import is_family_of
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.rewrite.forgotten.deletions import Deletions, deletions
+from statemigrate.rewrite.forgotten.document import RestoredFamily
 from statemigrate.rewrite.forgotten.sources import FamilySource, Sources, is_kept
 from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.rows.arrow.structs import row_type
@@ -51,6 +52,23 @@ class FamilyRows:
     live: Checksum
     deleted: Checksum
     untold: tuple[int, ...] = ()
+
+    @property
+    def noted(self) -> RestoredFamily:
+        """The same, as the new checkpoint keeps it."""
+        family = self.source.forgotten
+        return RestoredFamily(
+            family.store,
+            family.name,
+            self.source.batch,
+            family.batch,
+            family.is_known,
+            len(self.untold),
+            self.found,
+            self.restored,
+            self.live,
+            self.deleted,
+        )
 
     @property
     def is_map(self) -> bool:
@@ -87,7 +105,7 @@ class ForgottenRows:
         rows = self._rows(source)
         parts = judged.select(_OUTCOME, *hashes(rows.schema)).groupBy(_OUTCOME).agg(*sums())
         whole = rows.select(*hashes(rows.schema)).agg(*sums())
-        with told(), gathered_by_one_task(self._session):
+        with told(), gathered_by_one_task(self.session):
             by_outcome = {row[_OUTCOME]: summed(row) for row in parts.collect()}
             found = summed(whole.collect()[0])
         total = sum(by_outcome.values(), Checksum())
@@ -110,8 +128,13 @@ class ForgottenRows:
 
     def _reader(self, batch: int, metadata: Mapping[str, bytes] | None = None) -> StateReader:
         """What reads the state after a batch that is kept."""
-        commits = {batch: read_commit(self.files, batch)}
-        session = rewriting_session(self.spark, replace(self.shape, batch=batch, commits=commits))
+        ids = read_commit(self.files, batch).state_ids
+        newest = self.shape.commits[self.shape.batch]
+        # Frames of one session are joined, but where the query has changed the format of its files.
+        session = self.session
+        if (ids is None) != (newest.state_ids is None):
+            commits = {self.shape.batch: replace(newest, state_ids=ids)}
+            session = rewriting_session(self.spark, replace(self.shape, commits=commits))
         return StateReader(self.files, batch, session, metadata or {})
 
     def _judged(self, source: FamilySource) -> DataFrame:
@@ -142,7 +165,7 @@ class ForgottenRows:
         deleted = self._deletions(source)
         if len(deleted.keys):
             table = pa.Table.from_arrays([deleted.keys], ["key"])
-            found.append(self._session.createDataFrame(table))
+            found.append(self.session.createDataFrame(table))
         for batch in deleted.unknown:
             if batch < self.shape.batch and is_kept(self.files, self.shape, self._operator, batch):
                 found += self._at(batch, source)
@@ -158,7 +181,7 @@ class ForgottenRows:
 
     def _live(self, source: FamilySource) -> list[DataFrame]:
         """The rows of the store's other families, and of those that were forgotten later."""
-        reader = StateReader(self.files, self.shape.batch, self._session)
+        reader = StateReader(self.files, self.shape.batch, self.session)
         found = [reader.rows(self._operator, each) for each in self._live_places(source)]
         later = self.sources.families[: self.sources.families.index(source)]
         store = source.forgotten.store
@@ -198,7 +221,8 @@ class ForgottenRows:
         return [each.family for each in self._live_places(source)]
 
     @cached_property
-    def _session(self) -> SparkSession:
+    def session(self) -> SparkSession:
+        """The session that all of it is read with."""
         return rewriting_session(self.spark, self.shape)
 
 
@@ -211,15 +235,12 @@ class RestoringReader:
 
     def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
         """See `RowReader`."""
-        return self._restored(operator, place) or self.newest.rows(operator, place)
-
-    def _restored(self, operator: OperatorShape, place: Place) -> DataFrame | None:
         sources = self.forgotten.sources
-        by_name: Mapping[str, FamilySource] = {each.name: each for each in sources.families}
-        source = by_name.get(place.family.name)
-        if source is None or operator.number != sources.operator.number:
-            return None
-        return self.forgotten.restored(source)
+        if operator.number == sources.operator.number:
+            for each in sources.families:
+                if each.name == place.family.name:
+                    return self.forgotten.restored(each)
+        return self.newest.rows(operator, place)
 
 
 def _not_all(source: FamilySource, found: Checksum, total: Checksum) -> RewriteError:
