@@ -267,7 +267,6 @@ def test_a_family_comes_back_from_the_database_when_spark_keeps_no_batch_that_ha
         *(f"{log}/{batch}" for log in ("commits", "offsets") for batch in (0, 1)),
         *(f"state/0/_metadata/v2/{batch}" for batch in (0, 1, 2)),
         *(f"state/0/*/{version}.zip" for version in (1, 2)),
-        *(f"state/0/_stateSchema/default/{batch}_*" for batch in (0, 1)),
     )
     with pytest.raises(StartupError) as refused:
         query.made(folder)
@@ -325,3 +324,33 @@ def test_forgotten_pages_are_had_again_from_the_last_batch_with_them_whose_succe
         for key, value in families["tally"].items()
     }
     assert {"tally": found} == expected.stored(CENTS)
+
+
+@pytest.mark.long
+def test_a_family_that_spark_still_lists_after_plain_code_ran_a_killed_batch_comes_back_too(
+    spark, tmp_path, folder
+):
+    query = started(spark, tmp_path / "forgetful", folder)
+    before = query.state(TOTAL)
+    query.step(query.made(folder), [("k0", 5, "add")])
+    remove(query.checkpoint, "commits/2", "commits/.2.crc")
+    # What has begun the batch declared the family, what runs it again does not.
+    query.deploy_natively(Old())
+    assert TOTAL in query.variables()
+    with pytest.raises(StartupError):
+        query.made(folder)
+    new = tmp_path / "new"
+    said = restore_forgotten(query.checkpoint, new, migrations=folder, spark=spark)
+    assert {each.source.name: (each.found.count, *counts(each)) for each in said.families} == {
+        TOTAL: (10, 9, 1, 0),
+        MARKS: (10, 9, 1, 0),
+        SEEN: (10, 10, 0, 0),
+    }
+    restore_forgotten(
+        query.checkpoint, new, migrations=folder, accept=accepted(said), apply=True, spark=spark
+    )
+    assert not verify(query.checkpoint, new, migrations=folder, spark=spark).problems
+    back = Query(spark, query.root, checkpoint_directory=new)
+    back.made(folder)
+    assert back.state(TOTAL) == {key: value for key, value in before.items() if key != "k0"}
+    assert back.state("total")["k0"] == {"n": 5}

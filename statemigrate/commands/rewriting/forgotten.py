@@ -36,6 +36,7 @@ from statemigrate.rewrite.run.run import Progress, run_plan
 from statemigrate.rewrite.run.running import check_stopped, doubts
 from statemigrate.rewrite.run.target import Target
 from statemigrate.scripts.folder import survey_of
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from statemigrate.native.spark_state.session import Spark
@@ -205,7 +206,7 @@ def _questions(found: Sequence[FamilyRows], newest: int) -> Iterator[Question]:
             f"{family}: what the code that did not declare it {why}: do all entries come back "
             "that no live family has and no deletion is known of?",
             "they come back",
-            (f"give all of them up, with --accept-edited {family}",),
+            (f"give all of them up, with --accept-edited {argument(family)}",),
             f"{each.restored.count:,} entries",
         )
 
@@ -217,7 +218,7 @@ def _lost(lost: Mapping[str, str], path: str, forgotten: Sequence[ForgottenFamil
         expected="its values in the state of an earlier batch, or in the newest",
         found="; ".join(f"{name}: {why}" for name, why in lost.items()),
         next_action="restore the checkpoint from a copy of before; or name what is given up, as "
-        f"in --accept-edited {names[0]}",
+        f"in --accept-edited {argument(names[0])}",
         path=path,
         families=names,
         batch=min(each.batch for each in forgotten if each.name in lost),

@@ -67,11 +67,6 @@ class FamilySource:
         """The shape of its own rows."""
         return next(each for each in self.families if each.name == self.name)
 
-    @property
-    def is_from_newest(self) -> bool:
-        """Whether it is read from the newest batch, since earlier ones are not kept."""
-        return bool(self.metadata)
-
     def place(self, operator: OperatorShape) -> Place:
         """The family in the operator that has it again."""
         store = next(each for each in operator.stores if each.name == DEFAULT)
@@ -108,14 +103,13 @@ def find_sources(
     lost: dict[str, str] = {}
     # What was forgotten last comes first: its values are newer than those of the others.
     for each in sorted(forgotten, key=lambda family: (-family.batch, family.name)):
-        source = _at_its_batch(files, shape, operator, each)
-        if source is None:
-            try:
-                source = _in_newest(files, shape, operator, each, names, lineages)
-            except _NowhereError as error:
-                lost[each.name] = str(error)
-                continue
-        found.append(source)
+        source = _at_its_batch(files, shape, operator, each) or _in_newest(
+            files, shape, operator, each, names, lineages
+        )
+        if isinstance(source, FamilySource):
+            found.append(source)
+        else:
+            lost[each.name] = f"the state after batch {each.batch} is not kept any more, {source}"
     whole = _with_families(operator, found)
     shown = {
         each.name: _shown(whole, files, shape.batch) for each in found if each.batch == shape.batch
@@ -125,10 +119,6 @@ def find_sources(
         tuple(replace(each, metadata=shown.get(each.name, {})) for each in found),
         lost,
     )
-
-
-class _NowhereError(Exception):
-    """Why a family cannot be read from the newest batch."""
 
 
 def _at_its_batch(
@@ -172,33 +162,30 @@ def _in_newest(
     forgotten: ForgottenFamily,
     names: set[str],
     lineages: Mapping[str, Lineage],
-) -> FamilySource:
-    """As of the newest batch, from the column family that Spark does not list."""
+) -> FamilySource | str:
+    """As of the newest batch, from the column family that Spark does not list.
+
+    A text says why it cannot be read there.
+    """
     known = _variables(operator)
     if forgotten.name in known:
         families = tuple(_own(operator, forgotten.name))
         return FamilySource(forgotten, shape.batch, families, known[forgotten.name])
     there = column_families(files, shape.batch, operator.number)
     if there is None or forgotten.name not in there:
-        raise _NowhereError(
-            f"the state after batch {forgotten.batch} is not kept any more, and the newest has no "
-            "such column family"
-        )
+        return "and the newest has no such column family"
     siblings = [n for n in known if is_family_of(forgotten.store, n) and n not in names]
     lineage = lineages.get(forgotten.store)
     revision = revision_in(forgotten.name) or ("" if lineage is None else lineage.oldest)
     if lineage is None or revision not in lineage or not siblings:
-        raise _NowhereError(
-            f"the state after batch {forgotten.batch} is not kept any more, and what is in the "
-            "newest is of a format that neither a script nor another family of the store tells"
+        return (
+            "and in the newest it is of a format that neither a script nor another family of the "
+            "store tells"
         )
     content = lineage.format_of(revision).struct_type().jsonValue()
     families = tuple(_as_sibling(operator, siblings[0], forgotten.name, content))
     if {each.name for each in families} != set(_names_in(there, forgotten.name)):
-        raise _NowhereError(
-            f"the state after batch {forgotten.batch} is not kept any more, and the newest has it "
-            f"as another kind of state than {siblings[0]}"
-        )
+        return f"and in the newest it is another kind of state than {siblings[0]}"
     variable = {**known[siblings[0]], "stateName": forgotten.name}
     return FamilySource(forgotten, shape.batch, families, variable)
 
