@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.commands.rewriting.forgotten import Restoring, restore_forgotten
 from statemigrate.embedded.engine.stopped.repairing import (
     SET_ASIDE,
     DamagedFile,
@@ -16,12 +17,12 @@ from statemigrate.embedded.engine.stopped.repairing import (
     held_for_repair,
 )
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.errors import UnsupportedError
 from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.events import STEP
 from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
 from statemigrate.native.adoption.activity import WATCHED
+from statemigrate.rewrite.forgotten.rows import FamilyRows
 from statemigrate.shell import argument
 from statemigrate.state.opening import engine_of
 
@@ -78,10 +79,10 @@ def repair(  # noqa: PLR0913 - all but one by name
     apply: bool = False,
     back_to: int | None = None,
     working_directory: str | Path | None = None,
-    stopped: bool = False,
+    new: str | Path | None = None,
+    accept: Sequence[str] = (),
     wait: float = WATCHED,
     migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | None = None,
     spark: Spark = None,
@@ -98,9 +99,12 @@ def repair(  # noqa: PLR0913 - all but one by name
     can go ``back_to`` an older one that is whole: the batches after it run again, so that their
     output reaches the sink a second time. What is taken out of Spark's logs is set aside.
 
-    ``stopped`` confirms that a query on Spark's own state is stopped though its newest batch was
-    not committed, and ``wait`` are the seconds for which its checkpoint is watched. ``migrations``,
-    ``targets``, ``accept_edited``, ``operator`` and ``spark`` are as of `backfill`.
+    **Spark's own state**: families that Spark has forgotten, since code without statemigrate did
+    not declare them, are read as of the last batch that had them, and brought back in the ``new``
+    checkpoint, by default beside the old one, which is only read. A key that has a newer value
+    keeps it, and one that was deleted since stays away. ``accept`` answers what no file tells;
+    ``accept_edited`` names families that are given up. ``wait`` are the seconds for which the
+    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as of `backfill`.
 
     Raises `CheckpointInUseError` while the query runs, and `CheckpointError` for what is not the
     checkpoint of a query that keeps state. Nothing was changed then.
@@ -112,11 +116,11 @@ def repair(  # noqa: PLR0913 - all but one by name
     return _repair_spark_state(
         str(checkpoint),
         apply=apply,
-        stopped=stopped,
+        new=new,
+        accept=accept,
         wait=wait,
-        migrations=migrations,
-        targets=targets or {},
         accept_edited=accept_edited,
+        migrations=migrations,
         operator=operator,
         spark=spark,
     )
@@ -206,15 +210,83 @@ def _next(checkpoint: str, found: Inspection) -> str:
     return "restore the checkpoint directory from a copy: nothing here makes a version whole"
 
 
-def _repair_spark_state(checkpoint: str, *, apply: bool, **how: Any) -> Repair:  # noqa: ARG001
-    raise _nothing_for(checkpoint, "native")
+def _repair_spark_state(  # noqa: PLR0913 - as `repair`
+    checkpoint: str,
+    *,
+    apply: bool,
+    new: str | Path | None,
+    accept: Sequence[str],
+    wait: float,
+    accept_edited: Sequence[str],
+    migrations: str | Path,
+    operator: int | None,
+    spark: Spark,
+) -> Repair:
+    place = f"{checkpoint.rstrip('/')}-repaired" if new is None else str(new)
+    found = restore_forgotten(
+        checkpoint,
+        place,
+        migrations=migrations,
+        accept=accept,
+        accept_edited=accept_edited,
+        operator=operator,
+        wait=wait,
+        apply=apply,
+        spark=spark,
+    )
+    done = found.report is not None
+    findings = tuple(_forgotten(each, repaired=done) for each in found.families)
+    findings += tuple(
+        RepairFinding(name, f"forgotten; {why}", None) for name, why in found.lost.items()
+    )
+    did: tuple[str, ...] = ()
+    if done:
+        did = (
+            f"{sum(each.restored.count for each in found.families):,} entries of "
+            f"{len(found.families)} families are in {place} again, beside all else that "
+            f"{checkpoint} has; every row was read back through Spark, with equal checksums",
+        )
+    action = _next_of_forgotten(checkpoint, found, given=new is not None)
+    return Repair(checkpoint, "native", found.batch, findings, action, did)
 
 
-def _nothing_for(checkpoint: str, engine: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"repair does not know the state of {checkpoint}",
-        expected="state of the embedded engine",
-        found=f"the engine {engine}",
-        next_action="restore the checkpoint from a copy",
-        path=checkpoint,
+def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
+    since = each.source.forgotten.batch + 1
+    untold = "" if each.source.forgotten.is_known else " or before"
+    return RepairFinding(
+        each.source.name,
+        f"forgotten by the code of batch {since}{untold}",
+        f"{each.restored.count:,} of {each.found.count:,} entries come back; {each.live.count:,} "
+        f"have a newer value, which stays, and {each.deleted.count:,} were deleted since",
+        repaired,
+    )
+
+
+def _next_of_forgotten(checkpoint: str, found: Restoring, *, given: bool) -> str:
+    new = f" --new {argument(found.new)}" if given else ""
+    command = f"statemigrate repair {argument(checkpoint)}{new}"
+    if found.report is not None:
+        return f"start the migrated code on {argument(found.new)}"
+    if found.lost:
+        return _next_of_lost(found)
+    if not found.families:
+        return "nothing is to be repaired"
+    if found.questions:
+        asked = "; ".join(f"{each.text} {each.facts}: {each.answer}" for each in found.questions)
+        return f"answer in the same command: {asked}"
+    return f"stop the query, then `{command} --apply`: the new checkpoint is {found.new}"
+
+
+def _next_of_lost(found: Restoring) -> str:
+    if found.pages_batch is not None:
+        return (
+            f"`statemigrate fork {argument(found.old)} {argument(found.new)} --at-batch "
+            f"{found.pages_batch}`, and start the paged code there: the batches since run again, "
+            "as long as the sources have their input, and their output reaches the sink a second "
+            "time"
+        )
+    name = next(iter(found.lost))
+    return (
+        "restore the checkpoint from a copy of before; or name what is given up, as in "
+        f"--accept-edited {argument(name)}"
     )

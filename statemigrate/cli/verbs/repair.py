@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.checkpoints import checkpoint_named
+from statemigrate.cli.checkpoints import checkpoint_named, places_named
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     operator_option,
     shared_options,
-    stopped_option,
-    target_option,
 )
 from statemigrate.cli.output import print_json, print_line, print_rows
 
@@ -36,7 +34,18 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="On the embedded engine, the one that the query's options name.",
 )
-@stopped_option
+@click.option(
+    "--new",
+    metavar="NEW",
+    callback=places_named,
+    help="On Spark's own state, where the new checkpoint is to be; beside the old one if not said.",
+)
+@click.option(
+    "--accept",
+    metavar="NAME:DIGITS",
+    multiple=True,
+    help="On Spark's own state, take what a question proposes, as it shows this option.",
+)
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
@@ -45,7 +54,6 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="On Spark's own state, how long to watch for a running query.",
 )
-@target_option
 @accept_edited_option
 @operator_option
 @shared_options()

@@ -18,7 +18,7 @@ from statemigrate.checkpoint.logs.pinned import FILE_IDS
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_local, operator_files
-from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
@@ -232,7 +232,7 @@ class SparkCheckpoint:
 
         try:
             return self.is_empty(variable)
-        except (PySparkException, CheckpointError):
+        except (PySparkException, CheckpointError, UnsupportedError):
             # Not seen is never empty: whoever asks takes it for full.
             return False
 

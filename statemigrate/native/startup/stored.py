@@ -13,6 +13,7 @@ from statemigrate.deployment import (
     family_name,
     is_family_of,
     revision_in,
+    store_of,
 )
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
@@ -22,6 +23,7 @@ from statemigrate.native.seen.record import StoreRecord
 from statemigrate.native.spark_state.listing import read_listing
 from statemigrate.native.spark_state.operators import Variable
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.shell import argument
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,20 @@ class CommittedState:
 
     stores: Mapping[str, StoreFacts]
     variables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ForgottenFamily:
+    """A family of a ``store`` that holds values, or may, and that later code did not declare.
+
+    ``batch`` is the last one before the first that is known of such code. It is not ``known``
+    where Spark has removed its own word of the family: then there may be earlier ones.
+    """
+
+    store: str
+    name: str
+    batch: int
+    is_known: bool = True
 
 
 def read_stores(
@@ -59,6 +75,25 @@ def read_stores(
         for store in stores
     }
     return CommittedState(found, frozenset(reading.variables))
+
+
+def forgotten_families(
+    checkpoint: SparkCheckpoint,
+    lineages: Mapping[str, Lineage],
+    record: Mapping[str, StoreRecord],
+    accepted: Collection[str] = (),
+) -> tuple[ForgottenFamily, ...]:
+    """What code without statemigrate made Spark forget, of all stores; nothing is refused for it.
+
+    Parameters as for `read_stores`. Raises `CheckpointError` before the first batch.
+    """
+    reading = _Reading(checkpoint, checkpoint.committed_batch(), accepted)
+    stores = dict.fromkeys([*record, *map(store_of, reading.variables), *lineages])
+    return tuple(
+        family
+        for store in stores
+        for family in reading.forgotten(store, lineages.get(store), record.get(store))
+    )
 
 
 class _Reading:
@@ -113,31 +148,46 @@ class _Reading:
             if revision in lineage
         ]
 
+    def forgotten(
+        self, store: str, scripted: Lineage | None, record: StoreRecord | None
+    ) -> list[ForgottenFamily]:
+        """What code without statemigrate, which ran in between, did not declare of a store."""
+        listed = [each for name, each in self.variables.items() if is_family_of(store, name)]
+        if scripted is None and not listed:
+            return []
+        lineage = scripted or self._unmigrated(store, listed[0])
+        return self._forgotten(lineage, store, record or StoreRecord())
+
     def _check_forgotten(self, lineage: Lineage, store: str, record: StoreRecord) -> None:
         """Code without statemigrate ran in between: what it wrote and left cannot be told."""
+        forgotten = self._forgotten(lineage, store, record)
+        if forgotten:
+            raise _refused(store, forgotten, self.variables, self._checkpoint.path)
+
+    def _forgotten(
+        self, lineage: Lineage, store: str, record: StoreRecord
+    ) -> list[ForgottenFamily]:
         # What a run before the last deployment had, that one has dealt with.
         dropped = self._listing.dropped_since(record.batch, _families(lineage))
         missing = self._listing.missing_since(record.batch, record.families, record.begun)
         ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
         untold = self._untold(lineage, record)
-        gone = [
-            (name, end)
+        gone = {
+            name: end
             for name, end in {**missing, **dropped, **untold}.items()
             if name not in self.variables
-        ]
+        }
         # What was empty before the batch that such code ran, it cannot have missed.
-        again = [
-            (name, first - 1) for name, first in ran.items() if not self._is_retired(name, record)
-        ]
-        forgotten = {
-            name: batch + 1
-            for name, batch in [*again, *gone]
+        again = {
+            name: first - 1 for name, first in ran.items() if not self._is_retired(name, record)
+        }
+        return [
+            ForgottenFamily(store, name, batch, is_known=name not in gone or name not in untold)
+            for name, batch in {**again, **gone}.items()
             if is_family_of(store, name)
             and name not in self._accepted
             and not self._checkpoint.at(batch).is_surely_empty(name)
-        }
-        if forgotten:
-            raise _forgotten(store, forgotten, self.variables, or_before=bool(untold))
+        ]
 
     def _untold(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
         """Families in the database of which Spark's metadata tell nothing, and did once.
@@ -174,24 +224,29 @@ def _revision(lineage: Lineage, name: str) -> str:
     return revision_in(name) or lineage.oldest
 
 
-def _forgotten(
-    store: str, first: Mapping[str, int], variables: Mapping[str, Variable], *, or_before: bool
+def _refused(
+    store: str,
+    forgotten: Collection[ForgottenFamily],
+    variables: Mapping[str, Variable],
+    path: str,
 ) -> StartupError:
-    """``first`` has by family the first batch of such code that is known."""
-    names, batch = sorted(first), min(first.values())
+    """The error for code that runs where other code has made Spark forget values."""
+    names = sorted(each.name for each in forgotten)
+    batch = min(each.batch for each in forgotten) + 1
     listed = ", ".join(sorted(variables))
     why = "Spark forgets a variable that no code declares"
     if variables.keys() >= set(names):
         why = "Spark lists what the code declared that had begun the batch, not what ran it again"
+    or_before = not all(each.is_known for each in forgotten)
     return StartupError(
         f"store {store}: code that does not know the family {', '.join(names)} ran on this "
         f"checkpoint, in batch {batch}{' or before' if or_before else ''}",
         expected=f"{', '.join(names)} among the state variables, as an earlier run had them",
         found=f"{listed}: {why}",
-        next_action=f"restore the checkpoint from a copy taken before that, and go back "
-        "to an older format with `statemigrate rollback`; or, to give up the forgotten values, run "
-        f"the code once with handle.deleteIfExists({names[0]!r}) and pass "
-        f"accept_edited=({names[0]!r},)",
+        next_action=f"stop the query; `statemigrate repair {argument(path)}` says what can be "
+        "brought back of it, and with --apply makes a new checkpoint that has it; or, to give up "
+        f"the forgotten values, run the code once with handle.deleteIfExists({names[0]!r}) and "
+        f"pass accept_edited=({names[0]!r},)",
         store=store,
         families=names,
         batch=batch,

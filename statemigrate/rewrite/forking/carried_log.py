@@ -39,14 +39,20 @@ def making(
     carried: Iterable[str] = (),
     scripts: Iterable[Scripted] = (),
     unique: str | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> Mapping[str, bytes]:
-    """The document that says how a checkpoint was made, by its name, after those ``carried``."""
+    """The document that says how a checkpoint was made, by its name, after those ``carried``.
+
+    ``details`` are what else there is to say.
+    """
     changes = tuple(
         Standing(each.path.target, (each.family,)).after(each.store, each.path.source)
         for each in scripts
         if each.is_open
     )
-    event = Event.now(verb, batch, changes, Stamp.of(Path.cwd()), {"from": origin})
+    event = Event.now(
+        verb, batch, changes, Stamp.of(Path.cwd()), {**(details or {}), "from": origin}
+    )
     documents = sorted(name for name in carried if is_document(name))
     name, data = document_after(documents[-1] if documents else None, event, unique)
     return {name: data}

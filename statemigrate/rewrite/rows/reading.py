@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,11 +30,16 @@ class RowReader(Protocol):
 
 @dataclass(frozen=True)
 class StateReader:
-    """The state of a checkpoint as of the committed ``batch``."""
+    """The state of a checkpoint as of the committed ``batch``.
+
+    ``metadata`` are those of operators that Spark's reader is shown in place of the checkpoint's
+    own, by their paths.
+    """
 
     files: Files
     batch: int
     spark: SparkSession
+    metadata: Mapping[str, bytes] = field(default_factory=dict)
 
     def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``.
@@ -57,7 +63,7 @@ class StateReader:
 
     @cached_property
     def _place(self) -> str:
-        return readable_place(self.files, self.files.location, self.spark)
+        return readable_place(self.files, self.files.location, self.spark, self.metadata)
 
     def _place_of(self, operator: OperatorShape) -> str:
         """Where Spark's reader finds the operator: keys by their prefix only if metadata say so."""

@@ -27,6 +27,8 @@ from statemigrate.rewrite.stored.state import StoredOperator
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+RESTORED = "statemigrate/restored.json"
+"""What `repair` notes of families that it has brought back, below the new checkpoint."""
 _LARGEST = 1 << 30
 """Bytes of a file that goes along."""
 
@@ -70,11 +72,15 @@ class Origin(Protocol):
 
 @dataclass(frozen=True)
 class OldCheckpoint:
-    """The checkpoint whose ``files`` these are, of the query with this id."""
+    """The checkpoint whose ``files`` these are, of the query with this id.
+
+    ``details`` are what the log is to say of the rewrite.
+    """
 
     files: Files
     query: str
     tables: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def location(self) -> str:
@@ -128,7 +134,9 @@ class OldCheckpoint:
             yield RECORD, record_document({**read_record(self.files), **noted})
         # Under a name of the plan's: what is gone on with writes it again.
         place, unique = self.location, plan.fingerprint[:32]
-        log = making("rewrite", plan.new.batch, place, own.copied, plan.scripts, unique)
+        log = making(
+            "rewrite", plan.new.batch, place, own.copied, plan.scripts, unique, self.details
+        )
         yield from log.items()
 
     def confirm(self, plan: RewritePlan) -> None:
@@ -147,4 +155,4 @@ class OldCheckpoint:
 
 def _is_of_a_rewrite(name: str) -> bool:
     """Whether a file says of the old checkpoint alone how it was made, and whether to the end."""
-    return name in (REPORT, WRITTEN)
+    return name in (REPORT, WRITTEN, RESTORED)

@@ -12,6 +12,11 @@ from statemigrate.errors import CheckpointError, RewriteError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
+from statemigrate.rewrite.forgotten.document import (
+    RestoredFamily,
+    read_restored,
+    without_families,
+)
 from statemigrate.rewrite.plan.pairing.places import Place, families_of
 from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
@@ -81,11 +86,15 @@ def verify_files(
     scripts = scripts_again(report, before, lineages, read_record(old))
     physical = before
     before, rows = viewed(old, new, before, old_reader, spark)
+    brought_back = read_restored(new)
+    # Their rows were read as of an earlier batch.
+    before = without_families(before, brought_back)
     old_state = LoadedState(old, physical)
     found = [
         *compared_logs(old, new, report),
         *_compared("old", before, rows, _expected_of_old(report), old_state),
         *_of_new(state, reader, report),
+        *_of_restored(brought_back, report),
         *Derivation(report, before, after, rows, scripts, old_state, made_pages(new)).found(),
     ]
     return _verified(report, found)
@@ -109,6 +118,19 @@ def _verified(report: RewriteReport, found: Sequence[Found]) -> Verified:
         for kind in ("fine", "problem", "untried")
     }
     return Verified(report, texts["fine"], texts["problem"], texts["untried"])
+
+
+def _of_restored(restored: Mapping[str, RestoredFamily], report: RewriteReport) -> Iterator[Found]:
+    """What was forgotten: whether each row that was found came back, or gave way by a rule."""
+    written = _expected_of_new(report)
+    for name, each in restored.items():
+        parts = f"{each.live.count:,} with newer values + {each.deleted.count:,} deleted since"
+        total = each.restored + each.live + each.deleted
+        yield Found.of(
+            f"{name}: {each.found.count:,} rows found as of batch {each.batch} = "
+            f"{each.restored.count:,} brought back + {parts}",
+            is_fine=total == each.found and written.get(name) == each.restored,
+        )
 
 
 def _of_tables(report: RewriteReport) -> Iterator[Found]:

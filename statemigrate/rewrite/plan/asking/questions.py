@@ -27,6 +27,7 @@ Kind = Literal[
     "window",
     "function",
     "new function",
+    "forgotten",
 ]
 
 
