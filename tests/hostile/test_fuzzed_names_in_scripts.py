@@ -26,6 +26,7 @@ from tests.support.hostile import EXAMPLES, fuzzed
 from tests.support.hostile_names import PAYLOADS, names, nothing_was_run
 
 few = settings(fuzzed, max_examples=max(1, EXAMPLES // 2))
+LINE = "a line of its own"
 STATEMENTS = {"Expr", "ImportFrom", "Assign", "FunctionDef"}
 FILLING = [
     {"name": f"column_{n}", "type": "long", "nullable": True, "metadata": {}} for n in range(9)
@@ -185,6 +186,22 @@ def test_a_checkpoint_of_a_stranger_gives_scripts_and_runs_nothing(tmp_path, mon
         assert nothing_was_run(tmp_path)
     lineages = ScriptFolder("migrations").lineages()
     assert {n: each.format_of(each.head) for n, each in lineages.items()} == formats
+
+
+def test_no_name_begins_a_line_of_a_script_that_is_shown(place):
+    """Of a baseline, of a change, and of their keys."""
+    whole = [field(name, struct(field(f"x\n{LINE}"))) for name in (f"y\n{LINE}", *PAYLOADS[:12])]
+    before, after = made(struct(*whole)), made(struct(*whole[:-3], field("z")))
+    folder = new_folder(place)
+    folder.new("totals", "as it is", new=before, new_key=after, baseline=True)
+    folder.new("totals", "change", new=after, infer=True)
+    for revision in ("totals@base", "totals@head"):
+        words = ["--migrations", str(folder.directory), "show", revision]
+        answer = CliRunner().invoke(main, words)
+        assert answer.exit_code < 2, answer.output
+        assert LINE in answer.output
+        assert not [line for line in answer.output.split("\n") if line.startswith(LINE)]
+    assert nothing_was_run(place)
 
 
 def test_an_alembic_whose_scripts_cannot_be_proven_writes_none(place, monkeypatch):

@@ -43,6 +43,64 @@ def code(events):
     )
 
 
+def twice(value):
+    return value * 2
+
+
+def thrice(value):
+    return value * 3
+
+
+twice.__name__ = thrice.__name__ = "times"
+
+
+def alike(times, nested, part):
+    """Code that is another one by one of these three, with the same names in it."""
+
+    def code(events):
+        columns = {"by": F.udf(times, "bigint")("v"), "in": F.expr(nested)}
+        rows = events.withColumns(columns)
+        first, second = (rows.select("k", F.col(n).alias("v"), "by", "in") for n in ("v", part))
+        return first.union(second).groupBy("k").agg(F.sum("v"), F.sum("by"), F.sum("in"))
+
+    return code
+
+
+BODIES = [
+    f"element_at(transform(l, x1 -> aggregate(l, 0L, (x2, x3) -> {body})), 1)"
+    for body in ("x2 - x3", "x3 - x2", "x2 - x1")
+]
+RENAMED = BODIES[0].replace("x2", "a").replace("x3", "b").replace("x1", "c")
+
+
+def test_what_is_called_the_same_and_computes_something_else_is_not_the_same(spark, tmp_path):
+    """Functions of one name, variables of one name, and the other parts of a union."""
+
+    def meanings(number, *code):
+        found = {}
+        run_probe(
+            alike(*code),
+            tmp_path / str(number),
+            spark,
+            inputs={"events": DDL},
+            look=lambda query: found.update(aggregate_functions(query)),
+        )
+        return [each.meaning for each in found[0]]
+
+    first = meanings(0, twice, BODIES[0], "v")
+    assert "" not in first
+    assert meanings(1, twice, RENAMED, "v") == first
+    others = [
+        (1, meanings(2, thrice, BODIES[0], "v")),
+        (2, meanings(3, twice, BODIES[1], "v")),
+        (2, meanings(4, twice, BODIES[2], "v")),
+        (0, meanings(5, twice, BODIES[0], "w")),
+    ]
+    for changed, found in others:
+        assert "" not in found
+        assert [at for at in range(3) if found[at] != first[at]] == [changed]
+
+
 def test_functions_are_the_same_by_what_they_are_computed_from(spark, tmp_path):
     found = {}
     run_probe(

@@ -236,13 +236,20 @@ def test_a_checkpoint_of_the_new_code_says_only_what_is_in_it(spark, minutes, tm
 def test_the_old_code_says_that_a_key_is_computed_from_something_else(spark, tmp_path):
     feed = fed(tmp_path, rows_of(("a", 1), ("b", 2)))
     run(session_with(spark, "rocksdb"), feed, code.names, tmp_path / "old")
-    for wanted, computed in (("upper_names", ["aggregation-0.k:computed"]), ("names_again", [])):
+    question = ["aggregation-0.k:computed"]
+    for before, wanted, computed in (
+        (code.names, code.upper_names, question),
+        (code.names, code.names_again, []),
+        # Two functions of one name.
+        (code.upper_by_python, code.lower_by_python, question),
+        (code.upper_by_python, code.upper_by_python, []),
+    ):
         made = rewritten(
             spark,
             tmp_path / "old",
             tmp_path / "new",
-            getattr(code, wanted),
-            before=code.names,
+            wanted,
+            before=before,
             apply=False,
         )
         assert [each.name for each in made.plan.questions] == computed

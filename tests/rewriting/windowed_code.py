@@ -75,3 +75,29 @@ def upper_names(events):
 
 def names_again(events):
     return events.select("v", "k").where("k <> ''").groupBy("k").agg(F.count("*").alias("n"))
+
+
+def _named(function):
+    by = F.udf(function, "string")
+    return lambda events: (
+        events.select(by("k").alias("k")).groupBy("k").agg(F.count("*").alias("n"))
+    )
+
+
+def _upper(name):
+    return name.upper()
+
+
+def _lower(name):
+    return name.lower()
+
+
+_upper.__name__ = _lower.__name__ = "named"
+
+
+def upper_by_python(events):
+    return _named(_upper)(events)
+
+
+def lower_by_python(events):
+    return _named(_lower)(events)

@@ -195,14 +195,20 @@ def _print_details(details: Details) -> None:
     for name, text in lines.items():
         screen.print(f"{name + ':':<10}", style="bold", end="")
         screen.print(visible(text))
-    told = details.comparison or details.new
-    if told is not None:
+    if details.comparison is not None or details.new is not None:
         screen.print()
-        for line in visible_lines(str(told)):
+        for line in _change(details):
             screen.print(line)
     for line in _meanings(details):
         screen.print(visible(line))
     _print_faults([details])
+
+
+def _change(details: Details) -> list[str]:
+    """How the format changes, a line or more a field; of a baseline the format, on one line."""
+    if details.comparison is not None:
+        return visible_lines(str(details.comparison))
+    return [visible(details.new)]
 
 
 def _by_rewriting(details: Details) -> str:

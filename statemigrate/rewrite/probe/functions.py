@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.rewrite.plan.pairing.aggregates import AggregateFunction, fields_of
+from statemigrate.rewrite.probe.python_functions import digest_of_udf
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
 _ATTRIBUTE, _ALIAS, _CAST = "AttributeReference", "Alias", "Cast"
-_VARIABLE = "NamedLambdaVariable"
+_LAMBDA, _VARIABLE = "LambdaFunction", "NamedLambdaVariable"
+_PYTHON, _UNION = "PythonUDF", "Union"
 _ORDERLESS = frozenset(
     {
         *("And", "Or", "Add", "Multiply", "EqualTo", "EqualNullSafe", "Greatest", "Least"),
@@ -50,6 +52,7 @@ _NOT_MEANT = frozenset(
     }
 )
 """What a plan has of an expression that is another one in each run, or of its place alone."""
+_NOTHING: Mapping[int, int] = {}
 Node = tuple[Mapping[str, Any], tuple[Any, ...]]
 """An expression as JSON has it, and those within it."""
 
@@ -233,20 +236,53 @@ def _origins(nodes: list[Any]) -> dict[int, Node | str]:
         times = sum(other == name for other, _ in leaves[:at])
         for each in _seq(node.output()):
             found[each.exprId().id()] = f"{'input' if is_one else name}{times or ''}"
-    for node in nodes:
-        known = set(dir(node))
-        for listed in {"projectList", "resultExpressions"} & known:
-            for each in map(_parsed, (e.toJSON() for e in _seq(getattr(node, listed)()))):
-                if _short(each) == _ALIAS:
-                    found[each[0]["exprId"]["id"]] = each[1][0]
-        if "aggregateExpressions" in known:
-            # The first step of an aggregate, which comes last, has its filter.
-            made = _seq(node.aggregateExpressions())
-            found |= {each.resultId().id(): _parsed(each.toJSON()) for each in made}
-        if {"udfs", "resultAttrs"} <= known:
-            pairs = zip(_seq(node.resultAttrs()), _seq(node.udfs()), strict=True)
-            found |= {column.exprId().id(): _parsed(each.toJSON()) for column, each in pairs}
+    # What is below comes first, and stays: the first step of an aggregate alone has its filter. But
+    # a union's columns have the numbers of those of its first part.
+    for node in reversed(nodes):
+        if _class(node) == "UnionExec":
+            _unite(node, found)
+        for number, made in _computed_by(node):
+            found.setdefault(number, made)
     return found
+
+
+def _computed_by(node: Any) -> Iterator[tuple[int, Node]]:
+    """The columns that a node computes, by their ids."""
+    known = set(dir(node))
+    for listed in {"projectList", "resultExpressions"} & known:
+        for each in map(_parsed, (e.toJSON() for e in _seq(getattr(node, listed)()))):
+            if _short(each) == _ALIAS:
+                yield each[0]["exprId"]["id"], each[1][0]
+    if "aggregateExpressions" in known:
+        for each in _seq(node.aggregateExpressions()):
+            yield each.resultId().id(), _parsed(each.toJSON())
+    if {"udfs", "resultAttrs"} <= known:
+        for column, each in zip(_seq(node.resultAttrs()), _seq(node.udfs()), strict=True):
+            yield column.exprId().id(), _with_code(_parsed(each.toJSON()), each)
+
+
+def _unite(union: Any, found: dict[int, Node | str]) -> None:
+    """The columns of a union, each computed from those of all its parts."""
+    parts = [_seq(each.output()) for each in _seq(union.children())]
+    made: dict[int, Node | None] = {}
+    for column, *own in zip(_seq(union.output()), *parts, strict=True):
+        said = [_comparable(_parsed(each.toJSON()), found) for each in own]
+        made[column.exprId().id()] = ({"class": _UNION, "of": said}, ()) if all(said) else None
+    for number, node in made.items():
+        if node is None:
+            found.pop(number, None)
+        else:
+            found[number] = node
+
+
+def _with_code(node: Node, expression: Any) -> Node:
+    """An expression whose functions of the user's are told apart by their code, not by a name."""
+    head, inner = node
+    pairs = zip(inner, _seq(expression.children()), strict=True)
+    children = tuple(_with_code(each, own) for each, own in pairs)
+    if _short(node) == _PYTHON:
+        head = {**head, "code": digest_of_udf(expression)}
+    return head, children
 
 
 def _input_of(node: Any) -> str:
@@ -284,8 +320,17 @@ def _comparable(node: Node, origins: Mapping[int, Node | str]) -> str:
         return ""
 
 
-def _meaning(node: Node, origins: Mapping[int, Node | str], seen: frozenset[int]) -> str:
-    """An expression by what it is computed from, down to the columns of inputs."""
+def _meaning(
+    node: Node,
+    origins: Mapping[int, Node | str],
+    seen: frozenset[int],
+    bound: Mapping[int, int] = _NOTHING,
+) -> str:
+    """An expression by what it is computed from, down to the columns of inputs.
+
+    ``bound`` are the variables of the functions such as `transform` that it is within, numbered
+    from the outside: Spark numbers them anew in each query, and their names may be of several.
+    """
     kind = _short(node)
     if kind == _ATTRIBUTE:
         number = node[0]["exprId"]["id"]
@@ -293,15 +338,21 @@ def _meaning(node: Node, origins: Mapping[int, Node | str], seen: frozenset[int]
         if origin is None or number in seen:
             raise _NotComparableError
         if isinstance(origin, tuple):
-            return _meaning(origin, origins, seen | {number})
+            return _meaning(origin, origins, seen | {number}, bound)
         return f"{origin}.{json.dumps(node[0]['name'])}"
     if kind in _WITHOUT_NAME or "Subquery" in kind or node[0].get("name") == "<lambda>":
         raise _NotComparableError
+    if kind == _PYTHON and not node[0].get("code"):
+        raise _NotComparableError
     own = _meant(node[0])
+    if kind == _LAMBDA:
+        variables = [each[0]["exprId"]["id"] for each in node[1][1:]]
+        bound = {**bound, **{each: len(bound) + at for at, each in enumerate(variables)}}
     if kind == _VARIABLE:
-        # Spark numbers the variables of functions such as `transform` anew in each query.
-        own["name"] = str(own["name"]).rstrip("0123456789")
-    inner = [_meaning(each, origins, seen) for each in node[1]]
+        if node[0]["exprId"]["id"] not in bound:
+            raise _NotComparableError
+        own["name"] = bound[node[0]["exprId"]["id"]]
+    inner = [_meaning(each, origins, seen, bound) for each in node[1]]
     if kind in _ORDERLESS:
         inner.sort()
     said = json.dumps(own, sort_keys=True, separators=(",", ":"))

@@ -21,12 +21,14 @@ from statemigrate.rewrite.probe.expressions import (
     Expression,
     parse_tree,
 )
+from statemigrate.rewrite.probe.python_functions import digest_of_udf
 from statemigrate.rewrite.windows.kinds import SessionWindow, TimeWindow, Window
 from statemigrate.rewrite.windows.meanings import KeyMeaning
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+_PYTHON = "PythonUDF"
 _KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "groupingAttributes")
 _SESSION = "sessionExpression"
 _AROUND = ("KnownNullable", "KnownNotNull")
@@ -57,7 +59,34 @@ def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
     if wrapped is None:
         return {}
     plan = wrapped.streamingQuery().lastExecution().executedPlan()
-    return read_meanings(json.loads(plan.toJSON()), list(_numbers(plan)))
+    nodes = json.loads(plan.toJSON())
+    _add_codes(nodes, dict(_codes(plan)))
+    return read_meanings(nodes, list(_numbers(plan)))
+
+
+def _codes(plan: Any) -> Iterator[tuple[int, str]]:
+    """What tells the Python functions in a plan apart, by the number of each in the plan."""
+    found = [plan.children().apply(at) for at in range(plan.children().size())]
+    if "udfs" in dir(plan):
+        found += [plan.udfs().apply(at) for at in range(plan.udfs().size())]
+    if str(plan.getClass().getSimpleName()) == _PYTHON:
+        yield int(plan.resultId().id()), digest_of_udf(plan)
+    for each in found:
+        yield from _codes(each)
+
+
+def _add_codes(found: Any, codes: Mapping[int, str]) -> None:
+    """Have each Python function in a plan's JSON say its code, not its name alone."""
+    if isinstance(found, list):
+        for each in found:
+            _add_codes(each, codes)
+    elif isinstance(found, dict):
+        if str(found.get("class")).endswith(f".{_PYTHON}"):
+            number = int(found["resultId"]["id"])
+            # One that is not known is the same as no other.
+            found["code"] = codes.get(number) or f"unknown {number}"
+        for each in found.values():
+            _add_codes(each, codes)
 
 
 def read_meanings(
