@@ -313,19 +313,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _verb(method: str, query: dict[str, str], headers: Any) -> str:
-    if method == "GET":
-        return "list" if "list-type" in query or "prefix" in query else "get"
-    if method == "PUT":
-        if "uploadId" in query:
-            return "part"
-        if "x-amz-copy-source" in headers:
-            return "copy"
-        return "create" if "If-None-Match" in headers else "put"
-    if method == "POST":
-        if "delete" in query:
-            return "delete many"
-        return "complete" if "uploadId" in query else "begin"
-    return method.lower()
+    """What a request asks for, in a word."""
+    special = {
+        "GET": [("list", "list-type" in query or "prefix" in query), ("get", True)],
+        "PUT": [
+            ("part", "uploadId" in query),
+            ("copy", "x-amz-copy-source" in headers),
+            ("create", "If-None-Match" in headers),
+        ],
+        "POST": [
+            ("delete many", "delete" in query),
+            ("complete", "uploadId" in query),
+            ("begin", True),
+        ],
+    }
+    return next((verb for verb, is_it in special.get(method, []) if is_it), method.lower())
 
 
 def _listing(

@@ -49,19 +49,23 @@ class CutOffError(StorageError):
     """What was read came to an end before it was there."""
 
 
-def whole(read: Callable[[], Answer], sleep: Callable[[float], None] = time.sleep) -> Answer:
+def whole(
+    read: Callable[[], Answer],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Answer:
     """What ``read`` gives, which is called again where it was cut off.
 
     A connector makes a request again that got no answer, but not each one does so where an answer
     breaks off (of S3A's streams the one that Hadoop 3.5 takes by default does not). Nothing is read
     again half a minute after the first attempt. Raises `CutOffError` then.
     """
-    deadline = time.monotonic() + _LONGEST
+    deadline = clock() + _LONGEST
     for number in range(_ATTEMPTS):
         try:
             return read()
         except CutOffError:
-            if number == _ATTEMPTS - 1 or time.monotonic() > deadline:
+            if number == _ATTEMPTS - 1 or clock() > deadline:
                 raise
             sleep(0.1 * 2**number)
     raise AssertionError("unreachable")
