@@ -8,9 +8,12 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
+from native_pipeline import NativePipeline
 from support.files_contract import CONTENT, FilesContract
 from systems.s3_proxy import Faults, S3Proxy
+from tally import AmountsTally, CentsTally, batch
 
+from statemigrate import get, migrated, status
 from statemigrate.errors import StorageError
 from statemigrate.files.hadoop import reaching
 from statemigrate.files.opening import open_files
@@ -21,20 +24,23 @@ OFTEN = Faults(seed=7, slow_down=0.1, drop_before=0.05, drop_after=0.05, cut=0.0
 
 
 class OneFault(S3Proxy):
-    """Whose next request of some verbs meets a fault, and no other one does."""
+    """Of which one request of some verbs meets a fault, and no other one does."""
 
     def __post_init__(self):
         super().__post_init__()
         self.waiting = None
 
-    def wait(self, kind, *verbs):
-        self.waiting = kind, verbs
+    def wait(self, kind, *verbs, passed=0):
+        """Let the next such request meet the fault, after so many that pass."""
+        self.waiting, self.passed = (kind, verbs), passed
         self.requests.clear()
 
     def draw(self, verb):
         if self.waiting is not None and verb in self.waiting[1]:
-            kind, self.waiting = self.waiting[0], None
-            return self.faults, kind, 0.0
+            self.passed -= 1
+            if self.passed < 0:
+                kind, self.waiting = self.waiting[0], None
+                return self.faults, kind, 0.0
         return super().draw(verb)
 
 
@@ -143,6 +149,46 @@ def test_a_listing_may_tell_of_what_was(proxy, files):
     files.delete(["statemigrate/a"])
     proxy.switch(Faults(stale=1.0, lag=0.0))
     assert [each.name for each in files.list("statemigrate")] == ["statemigrate/b"]
+
+
+@pytest.fixture
+def kept(spark, proxy, tmp_path, scripts):
+    """What looks at a query on Spark's own state, and what each look has to find."""
+    proxy.switch()
+    place = f"s3a://failing/{tmp_path.name}"
+    pipeline = NativePipeline(spark, tmp_path / "pipeline", checkpoint_directory=place)
+    pipeline.feed(batch("first", range(20)))
+    pipeline.deploy_natively(CentsTally())
+    settings = {"migrations": scripts.write()}
+    yield {
+        "check at the start": lambda: (
+            migrated(AmountsTally(), checkpoint=place, **settings) is not None
+        ),
+        "status": lambda: status(place, spark=spark, **settings).left == 20,
+        "get": lambda: get("tally", place, "k3", spark=spark, **settings)["n"] == 1,
+    }
+    proxy.switch()
+
+
+@pytest.mark.parametrize("look", ["check at the start", "status", "get"])
+def test_a_look_reads_again_what_breaks_off_whoever_reads_it(proxy, kept, look):
+    proxy.requests.clear()
+    assert kept[look]()
+    reads = sum(each.verb == "get" for each in proxy.requests)
+    for number in range(2, reads, 4):
+        proxy.wait("cut", "get", passed=number)
+        assert kept[look]()
+        assert proxy.injected == {"cut": 1}
+
+
+@pytest.mark.parametrize("look", ["check at the start", "status", "get"])
+def test_a_look_says_when_credentials_have_expired_whoever_reads(proxy, kept, look):
+    for number in (0, 3, 8):
+        proxy.wait("expired", "get", passed=number)
+        with pytest.raises(StorageError) as raised:
+            kept[look]()
+        assert "have not expired" in str(raised.value.expected)
+    assert kept[look]()
 
 
 def test_faults_are_switched_and_requests_counted_from_elsewhere(proxy):

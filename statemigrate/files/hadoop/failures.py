@@ -35,6 +35,16 @@ _CUT_OFF = (
     "SSLException",
     "TruncatedChunkException",
 )
+# What connectors throw, where it is not of a class of Java's own.
+_STORES = (
+    "org.apache.hadoop.fs.s3a.",
+    "org.apache.hadoop.fs.azurebfs.",
+    "com.google.cloud.hadoop.",
+    "org.apache.hadoop.ipc.",
+    "org.apache.http.",
+    "software.amazon.awssdk.",
+)
+_NOBODY_THERE = ("ConnectException", "NoRouteToHostException", "UnknownHostException")
 _ATTEMPTS = 4
 _LONGEST = 30.0  # seconds
 
@@ -103,6 +113,19 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
     if doing == "reading" and has_any(names, _CUT_OFF):
         return _failed(doing, path, text, CutOffError)
     return _failed(doing, path, text)
+
+
+def failure_of_store(doing: str, path: str, error: Exception) -> StorageError | None:
+    """The error for what a store did while Spark was ``doing`` something; None for all else."""
+    names = chain(thrown_by(error))
+    text = described(names) if names else ""
+    if lacks_credentials(names):
+        return _refused(doing, path, text)
+    if has_any(names, _CUT_OFF):
+        return _failed(doing, path, text, CutOffError)
+    if has_any(names, _NOBODY_THERE) or any(name.startswith(_STORES) for name, _ in names):
+        return _failed(doing, path, text)
+    return None
 
 
 def thrown_by(error: Exception) -> Any:
