@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -64,6 +65,8 @@ _NO_CREDENTIALS = (
     "SaslException",
     "CredentialInitializationException",
 )
+# Of a stream that is open S3A gives what its client throws, as it is.
+_FORBIDDEN = re.compile(r"Status Code: 40[13]\b")
 
 
 def connector_of(location: str) -> tuple[Connector, str]:
@@ -74,7 +77,7 @@ def connector_of(location: str) -> tuple[Connector, str]:
 
 def lacks_credentials(names: Names) -> bool:
     """Whether what was thrown is about who asks, and not about what is there."""
-    return has_any(names, _NO_CREDENTIALS)
+    return has_any(names, _NO_CREDENTIALS) or any(_FORBIDDEN.search(text) for _, text in names)
 
 
 def has_any(names: Names, kinds: tuple[str, ...]) -> bool:
