@@ -44,7 +44,7 @@ integration: systems $(VENV)/java/bin/java
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
 MINUTES ?= 10
-soak: $(STAMP) java compiler
+soak: $(STAMP) java compiler $(if $(filter s3,$(ENGINE)),systems)
 	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -11,6 +12,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.native.live.deployed import COUNTED
+from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.pages.live.handle import TimeMode
 from statemigrate.pages.live.rows import BUCKET, PACKED, pack, packed_output
@@ -84,7 +86,8 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
     made = output_type(output)
-    deployment = checked(
+    check = partial(
+        checked,
         processor,
         spark=stream.sparkSession,
         checkpoint=str(checkpoint),
@@ -94,6 +97,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
         output=made,
         time_mode=mode,
     )
+    deployment = whole(check, str(checkpoint))
     # For `migration_counts`; what travels to the workers has them anyway.
     vars(processor)[COUNTED] = deployment.counts
     began = initial_state(initialState, deployment.key, deployment.pages)

@@ -16,6 +16,7 @@ from systems.kafka import Kafka
 from systems.packages import Missing, jars
 from systems.postgres import Postgres
 from systems.s3 import S3
+from systems.s3_proxy import S3Proxy
 from systems.sessions import session, settings
 
 __all__ = ["scripts"]
@@ -90,3 +91,21 @@ def _running(system: Any, folder: Path) -> Iterator[Any]:
         started = system(folder)
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_proxy(s3: S3, spark: Any) -> Iterator[S3Proxy]:
+    """A proxy before the server of buckets; the session reaches the bucket ``proxied`` by it."""
+    made = S3Proxy(s3.endpoint)
+    s3.bucket("proxied")
+    spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.proxied.endpoint", made.endpoint)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def proxied(s3_proxy: S3Proxy) -> Iterator[str]:
+    """A URI that nothing is under yet, reached by the proxy, which has no faults then."""
+    s3_proxy.switch()
+    yield f"s3a://proxied/{uuid.uuid4().hex}"
+    s3_proxy.switch()

@@ -14,9 +14,16 @@ from systems.kafka import Kafka
 from systems.packages import Missing, fetch
 from systems.postgres import Postgres
 from systems.s3 import S3
+from systems.s3_proxy import FaultyS3
 
 _say = partial(print, flush=True)
-_SYSTEMS = {"hdfs": Hdfs, "kafka": Kafka, "postgres": Postgres, "s3": S3}
+_SYSTEMS = {
+    "hdfs": Hdfs,
+    "kafka": Kafka,
+    "postgres": Postgres,
+    "s3": S3,
+    "failing_s3": FaultyS3,
+}
 
 
 def main(names: list[str]) -> None:
@@ -37,7 +44,7 @@ def main(names: list[str]) -> None:
             signal.pause()
 
 
-def _show(system: Hdfs | Kafka | Postgres | S3) -> None:
+def _show(system: Hdfs | Kafka | Postgres | S3 | FaultyS3) -> None:
     _say(system.uri)
     for name, value in system.conf.items():
         _say(f"  --conf {name}={value}")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import (  # type: ignore[import-untyped]
     Py4JJavaError,
@@ -16,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from statemigrate.errors import StorageError
 from statemigrate.files.conditional import ConflictError
+from statemigrate.files.hadoop.connectors import connector_of, has_any, lacks_credentials
 
 _MISSING = {"java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"}
 _THERE = {
@@ -25,17 +27,66 @@ _THERE = {
 _REFUSED = "org.apache.hadoop.security.AccessControlException"
 _CONDITION_FAILED = "org.apache.hadoop.fs.s3a.RemoteFileChangedException"
 _CONFLICT = re.compile(r"Status Code: 409|status code: 409")
+_CUT_OFF = (
+    "ConnectionClosedException",
+    "EOFException",
+    "SocketException",
+    "SocketTimeoutException",
+    "SSLException",
+    "TruncatedChunkException",
+)
+# What connectors throw, where it is not of a class of Java's own.
+_STORES = (
+    "org.apache.hadoop.fs.s3a.",
+    "org.apache.hadoop.fs.azurebfs.",
+    "com.google.cloud.hadoop.",
+    "org.apache.hadoop.ipc.",
+    "org.apache.http.",
+    "software.amazon.awssdk.",
+)
+_NOBODY_THERE = ("ConnectException", "NoRouteToHostException", "UnknownHostException")
+_ATTEMPTS = 4
+_LONGEST = 30.0  # seconds
+
+Answer = TypeVar("Answer")
 
 
 JAVA_ERRORS = (Py4JJavaError, PySparkException)
 """What stands for a Java exception: PySpark has its own for some."""
 
 
+class CutOffError(StorageError):
+    """What was read came to an end before it was there."""
+
+
+def whole(
+    read: Callable[[], Answer],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Answer:
+    """What ``read`` gives, which is called again where it was cut off.
+
+    A connector makes a request again that got no answer, but not each one does so where an answer
+    breaks off (of S3A's streams the one that Hadoop 3.5 takes by default does not). Nothing is read
+    again half a minute after the first attempt. Raises `CutOffError` then.
+    """
+    deadline = clock() + _LONGEST
+    for number in range(_ATTEMPTS):
+        try:
+            return read()
+        except CutOffError:
+            if number == _ATTEMPTS - 1 or clock() > deadline:
+                raise
+            sleep(0.1 * 2**number)
+    raise AssertionError("unreachable")
+
+
 @contextmanager
 def translated(doing: str, path: str) -> Iterator[None]:
     """Raise what `Files` says for what Java throws in the block, which is ``doing`` something.
 
-    Raises `FileNotFoundError`, `FileExistsError`, `ConflictError`, or else `StorageError`.
+    Raises `FileNotFoundError`, `FileExistsError`, `ConflictError`, `CutOffError` for what is read,
+    or else `StorageError`.
     """
     try:
         yield
@@ -57,7 +108,24 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
     text = described(names)
     if name.startswith("org.apache.hadoop.fs.s3a.") and _CONFLICT.search(text):
         return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
+    if lacks_credentials(names):
+        return _refused(doing, path, text)
+    if doing == "reading" and has_any(names, _CUT_OFF):
+        return _failed(doing, path, text, CutOffError)
     return _failed(doing, path, text)
+
+
+def failure_of_store(doing: str, path: str, error: Exception) -> StorageError | None:
+    """The error for what a store did while Spark was ``doing`` something; None for all else."""
+    names = chain(thrown_by(error))
+    text = described(names) if names else ""
+    if lacks_credentials(names):
+        return _refused(doing, path, text)
+    if has_any(names, _CUT_OFF):
+        return _failed(doing, path, text, CutOffError)
+    if has_any(names, _NOBODY_THERE) or any(name.startswith(_STORES) for name, _ in names):
+        return _failed(doing, path, text)
+    return None
 
 
 def thrown_by(error: Exception) -> Any:
@@ -83,8 +151,22 @@ def described(names: list[tuple[str, str]]) -> str:
     return " ".join(text.split())[:600]
 
 
-def _failed(doing: str, path: str, found: str) -> StorageError:
+def _refused(doing: str, path: str, found: str) -> StorageError:
+    connector, _ = connector_of(path)
     return StorageError(
+        f"{doing} {path} was refused",
+        expected=f"credentials that may do it, and have not expired: {connector.credentials}",
+        found=found,
+        next_action="renew the credentials, or have the rights given; then run the same again: it "
+        "goes on from what is committed",
+        path=path,
+    )
+
+
+def _failed(
+    doing: str, path: str, found: str, kind: type[StorageError] = StorageError
+) -> StorageError:
+    return kind(
         f"{doing} {path} failed",
         expected="a file system that answers, and that this user may use",
         found=found,

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from statemigrate.errors import StorageError
 from statemigrate.files.descent import foreign
 from statemigrate.files.hadoop import statuses
-from statemigrate.files.hadoop.failures import translated
+from statemigrate.files.hadoop.failures import CutOffError, translated, whole
 from statemigrate.files.hadoop.jvm import Java
 from statemigrate.files.hadoop.statuses import Status
 from statemigrate.files.hadoop.writing import Writing
@@ -51,12 +50,7 @@ class HadoopFiles:
     def get(self, name: str, *, most: int = LARGEST) -> bytes:
         """As `Files.get`."""
         path = self._path(name)
-        with translated("reading", str(path)):
-            stream = self._system.open(path)
-            try:
-                data = bytes(stream.readNBytes(min(most + 1, 2**31 - 9)))
-            finally:
-                stream.close()
+        data = whole(lambda: self._content(path, min(most + 1, 2**31 - 9)))
         if len(data) > most:
             raise foreign(str(path), f"more than {most:,} bytes")
         return data
@@ -72,22 +66,13 @@ class HadoopFiles:
             raise FileNotFoundError(str(path))
         if status.size > most and not cut:
             raise foreign(str(path), f"more than {most:,} bytes")
+        size = min(status.size, most)
         with target.open("xb") as file:
-            size = min(status.size, most)
             if size < status.size:
-                self._copy_start(path, file, size)
+                whole(lambda: self._copy_start(path, file, size))
             else:
-                self._copy_to(path, target)
+                whole(lambda: self._copy_to(path, target, size))
             os.fsync(file.fileno())
-        if target.stat().st_size != size:
-            found = target.stat().st_size
-            raise StorageError(
-                f"reading {path} ended early",
-                expected=f"{size:,} bytes",
-                found=f"{found:,}",
-                next_action="try again",
-                path=str(path),
-            )
 
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""
@@ -166,23 +151,37 @@ class HadoopFiles:
             name, "file" if status.is_file else "other", status.size, status.modified / 1000, tag
         )
 
-    def _copy_to(self, path: Any, target: Path) -> None:
-        with translated("reading", str(path)):
-            stream = self._system.open(path)
-            out = self.java.jvm.java.io.FileOutputStream(str(target))
-            self.java.hadoop.io.IOUtils.copyBytes(stream, out, _BLOCK, True)
-
-    def _copy_start(self, path: Any, target: IO[bytes], size: int) -> None:
-        """The first ``size`` bytes of a file."""
+    def _content(self, path: Any, most: int) -> bytes:
         with translated("reading", str(path)):
             stream = self._system.open(path)
             try:
-                while size and (block := bytes(stream.readNBytes(min(size, _BLOCK)))):
+                return bytes(stream.readNBytes(most))
+            finally:
+                stream.close()
+
+    def _copy_to(self, path: Any, target: Path, size: int) -> None:
+        with translated("reading", str(path)):
+            stream = self._system.open(path)
+            # What an attempt before has left there goes.
+            out = self.java.jvm.java.io.FileOutputStream(str(target))
+            self.java.hadoop.io.IOUtils.copyBytes(stream, out, _BLOCK, True)
+        _require_size(path, target.stat().st_size, size)
+
+    def _copy_start(self, path: Any, target: IO[bytes], size: int) -> None:
+        """The first ``size`` bytes of a file."""
+        target.seek(0)
+        target.truncate()
+        with translated("reading", str(path)):
+            stream = self._system.open(path)
+            try:
+                left = size
+                while left and (block := bytes(stream.readNBytes(min(left, _BLOCK)))):
                     target.write(block)
-                    size -= len(block)
+                    left -= len(block)
                 target.flush()
             finally:
                 stream.close()
+        _require_size(path, size - left, size)
 
 
 def whole_uri(java: Java, place: str) -> str:
@@ -191,6 +190,17 @@ def whole_uri(java: Java, place: str) -> str:
     with translated("opening", place):
         system = path.getFileSystem(java.configuration)
         return str(system.makeQualified(path)).rstrip("/")
+
+
+def _require_size(path: Any, found: int, expected: int) -> None:
+    if found != expected:
+        raise CutOffError(
+            f"reading {path} ended early",
+            expected=f"{expected:,} bytes",
+            found=f"{found:,}",
+            next_action="try again",
+            path=str(path),
+        )
 
 
 def _below_host(uri: str) -> str:

@@ -14,7 +14,7 @@ from inspect import signature
 from typing import ParamSpec, TypeVar
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files.opening import open_files
 
 P = ParamSpec("P")
@@ -48,8 +48,9 @@ def retried(read: Callable[[], T], path: str) -> T:
     """What ``read`` returns of the checkpoint ``path``; it opens a reader of its own each time.
 
     It is called again while the query goes on committing, `ATTEMPTS` times or for `DEADLINE`
-    seconds, whichever is more. Raises `CheckpointError` then, and where Spark cannot read the
-    newest batch of all.
+    seconds, whichever is more, and as often where the store broke off what Spark read. Raises
+    `CheckpointError` then, and where Spark cannot read the newest batch of all; `StorageError`
+    for what the store did.
     """
     end, attempt, before = time.monotonic() + DEADLINE, 0, -1
     while True:
@@ -64,11 +65,46 @@ def retried(read: Callable[[], T], path: str) -> T:
                 # Nobody has taken anything away meanwhile: another attempt would find the same.
                 if _is_of_python(error):
                     raise
-                raise _unreadable(path, newest, error) from error
+                failure = _of_store(error, path)
+                if failure is None:
+                    raise _unreadable(path, newest, error) from error
+                if attempt >= ATTEMPTS or not _is_broken_off(failure):
+                    raise failure from error
             if attempt >= ATTEMPTS and now + _PAUSE > end:
                 raise _overtaken(path, attempt, newest - before, now - began, error) from error
         before = newest
         time.sleep(_PAUSE)
+
+
+def whole(read: Callable[[], T], path: str) -> T:
+    """What ``read`` returns of the checkpoint ``path``, of which nobody takes anything away.
+
+    It is called again where the store broke off what Spark read. Raises `StorageError` for what a
+    store does else, and for that after `ATTEMPTS`; all other errors are left as they are.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return read()
+        except Exception as error:
+            failure = _of_store(error, path) if _is_of_java(error) else None
+            if failure is None:
+                raise
+            if attempt == ATTEMPTS or not _is_broken_off(failure):
+                raise failure from error
+            time.sleep(_PAUSE)
+    raise AssertionError("unreachable")
+
+
+def _of_store(error: Exception, path: str) -> StorageError | None:
+    from statemigrate.files.hadoop.failures import failure_of_store
+
+    return failure_of_store("reading", path, error)
+
+
+def _is_broken_off(failure: StorageError) -> bool:
+    from statemigrate.files.hadoop.failures import CutOffError
+
+    return isinstance(failure, CutOffError)
 
 
 def _newest(path: str) -> int:
@@ -79,6 +115,10 @@ def _is_of_a_read(error: Exception, path: str) -> bool:
     """Whether it is Spark's, or that of a file of the checkpoint that is not there."""
     if isinstance(error, FileNotFoundError):
         return path.rstrip("/").rpartition("/")[2] in str(error)
+    return _is_of_java(error)
+
+
+def _is_of_java(error: Exception) -> bool:
     # By name: nothing of Spark is loaded for state that it does not keep.
     modules = {each.__module__.partition(".")[0] for each in type(error).__mro__}
     return bool(modules & {"py4j", "pyspark"})

@@ -10,6 +10,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.seen.comparing import is_planning
+from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.native.startup.variables import checked
 from statemigrate.processor.workers import check_workers, use_this_python
@@ -29,7 +30,7 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     if settings.checkpoint is not None and is_starting:
         lineages = ScriptFolder(settings.migrations).lineages()
         check_workers(lineages)
-        return checked(processor, settings, lineages)
+        return whole(lambda: checked(processor, settings, lineages), settings.checkpoint)
     try:
         lineages = ScriptFolder(settings.migrations).lineages()
         if is_starting:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from statemigrate.deployment import SETTINGS, Settings, check_targets
 from statemigrate.deployment.looking import is_only_looking
 from statemigrate.errors import LineageError, StatemigrateError
 from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.live.functions import Function, MigratedFunction, StorePlans
+from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
 from statemigrate.processor.workers import check_workers, use_this_python
 from statemigrate.shell import argument
@@ -55,7 +58,10 @@ def _deployable(
         check_workers({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
-    seen = compare_with_checkpoint(declared, lineage, settings, function) if compared else None
+    seen = None
+    if compared:
+        compare = partial(compare_with_checkpoint, declared, lineage, settings, function)
+        seen = whole(compare, str(settings.checkpoint))
     plan = Deployed(settings, {store: lineage}).plan(declared)
     assert plan is not None  # noqa: S101 - the store has a lineage
     return StorePlans(plan, settings, seen)

@@ -1,0 +1,105 @@
+"""One life of a query, or of a rewrite, whose checkpoint is in a bucket: ``s3_life.py JSON``.
+
+It writes a file ``ready`` as soon as Spark runs, what the sink gets to ``out``, a file a batch, and
+at its end all of the state to ``state.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+# The shared modules' folders are on PYTHONPATH.
+from control_pipeline import ControlPipeline
+from native_pipeline import NativePipeline
+from paged_pipeline import TallyPages
+from pipelines import Pipeline
+from systems.sessions import session, settings
+from tally import AmountsTally, CentsTally
+
+from statemigrate import RewriteOptions, backfill, migrated, rewrite, verify
+from statemigrate.files.hadoop import reaching
+from statemigrate.files.opening import open_files
+
+PIPELINES = {"embedded": Pipeline, "native": ControlPipeline, "paged": TallyPages}
+KEYS_PER_CHUNK = 12
+
+
+def main(told: dict[str, Any]) -> None:
+    """Do what is told, until there is nothing left to do."""
+    # A machine that is busy with other tests loads the connector's classes for a while.
+    reaching.PATIENCE = 120.0
+    root = Path(told["root"])
+    spark = session(settings(root / "warehouse", map(Path, told["jars"]), told["conf"]))
+    (root / "ready").touch()
+    if told["engine"] == "rewrite":
+        found = _rewrite(spark, root, told)
+    else:
+        found = _query(spark, root, told)
+    _write(root / "state.json", found)
+
+
+def _query(spark: Any, root: Path, told: dict[str, Any]) -> Any:
+    engine, folder, place = told["engine"], told["migrations"], told["checkpoint"]
+    pipeline = PIPELINES[engine](spark, root, checkpoint_directory=place)
+    pipeline.sink = _sink(root / "out", told["revision"])
+    if told["revision"] == "base":
+        code: Any = CentsTally()
+    elif engine == "native":
+        if open_files(place, spark).list("commits"):
+            backfill(place, migrations=folder, keys_per_chunk=KEYS_PER_CHUNK, spark=spark)
+        code = migrated(AmountsTally(), migrations=folder, checkpoint=place)
+    else:
+        code = migrated(AmountsTally(), migrations=folder)
+    if engine == "embedded":
+        pipeline.deploy(code, snapshot_every=3, retain=3)
+        _mend(told)
+        return pipeline.stored()
+    pipeline.deploy_natively(code)
+    _mend(told)
+    return pipeline.all_state()
+
+
+def _rewrite(spark: Any, root: Path, told: dict[str, Any]) -> Any:
+    old, new = told["checkpoint"], f"{told['checkpoint']}-new"
+    options = RewriteOptions(partitions=3)
+    rewrite(old, new, options=options, migrations=told["migrations"], apply=True, spark=spark)
+    problems = verify(old, new, spark=spark).problems
+    assert problems == (), problems
+    _mend(told)
+    return NativePipeline(spark, root, checkpoint_directory=new).all_state()
+
+
+def _mend(told: dict[str, Any]) -> None:
+    """No more faults: what is left is to look at what there is."""
+    url = f"{told['conf']['spark.hadoop.fs.s3a.endpoint']}/-/faults"
+    asked = urllib.request.Request(url, data=b"{}", method="PUT")  # noqa: S310
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 - this machine's own
+        answer.read()
+
+
+def _sink(folder: Path, revision: str) -> Any:
+    folder.mkdir(exist_ok=True)
+
+    def take(rows: Any, batch: int) -> None:
+        found = [tuple(row) for row in rows.collect()]
+        _write(folder / f"{batch}.json", {"revision": revision, "rows": found})
+
+    return take
+
+
+def _write(path: Path, found: Any) -> None:
+    beside = path.with_suffix(".tmp")
+    beside.write_text(json.dumps(found, default=str, sort_keys=True), encoding="utf-8")
+    beside.replace(path)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
+    # Threads of a connector may wait for a store that does not answer.
+    sys.stdout.flush()
+    os._exit(0)
