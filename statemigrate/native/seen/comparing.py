@@ -35,16 +35,18 @@ def is_planning() -> bool:
 
 
 def begin_run(seen: Seen, records: Records, families: Families, note: Note | None = None) -> None:
-    """Before a run plans its first batch: compare, and leave the deployment's ``records``.
+    """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
 
     Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
 
-    Raises `StartupError` where the check is not good for the query that runs there by now.
+    Raises `StartupError` where the check is not good for the query that runs there by now, and
+    `CheckpointInUseError` where another driver begins at the same moment.
     """
     committed = seen.compare_at_start()
     moved = seen.is_something and committed != seen.batch
     if moved and not _ran_alone(seen, records, families, committed):
         raise seen.outdated(committed)
+    seen.begin_epoch()
     record = read_record(seen.files)
     begun = begun_schemas(seen.files, committed)
     mine = {

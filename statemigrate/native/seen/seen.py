@@ -7,13 +7,17 @@ directory is looked at again; in a task, what Spark says of the query it belongs
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.errors import StartupError
+from statemigrate.checkpoint.epochs import Fence, claim, this_driver
+from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
+_log = logging.getLogger("statemigrate.native")
 _AGAIN = (
     "make the processor anew, with migrated(..., checkpoint=...), right before the query starts"
 )
@@ -32,6 +37,7 @@ _AGAIN = (
 class Seen:
     """The checkpoint that was looked at, its query's id, and its last committed batch.
 
+    ``driver`` is the process that looked.
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
     is the way to the files for the process beside the driver, where they are on no local disk.
@@ -41,7 +47,8 @@ class Seen:
     query: str | None
     batch: int
     deployment: str = field(default_factory=lambda: uuid4().hex)
-    lent: ServedFiles | None = None
+    lent: Files | None = None
+    driver: str = field(default_factory=this_driver)
 
     @classmethod
     def at(cls, checkpoint: str, look: Remembered | None = None) -> Seen:
@@ -86,6 +93,30 @@ class Seen:
             )
         return committed
 
+    def begin_epoch(self) -> None:
+        """Begin an epoch of the driver: another one that runs on the checkpoint is fenced.
+
+        Raises `CheckpointInUseError` where another driver begins at the same moment. On a store
+        that cannot tell two of them apart this is only said, since Spark runs there too.
+        """
+        try:
+            claim(self.files, self.driver)
+        except UnsupportedError as error:
+            _log.warning(
+                "no second driver on %s is told by statemigrate, but by Spark alone: %s",
+                self.checkpoint, error.found,
+            )  # fmt: skip
+
+    def compare_driver(self) -> None:
+        """In a task that reaches the checkpoint: that no other driver has begun there since.
+
+        Elsewhere than on a disk that tasks see the driver alone can look. Raises
+        `CheckpointInUseError`.
+        """
+        local = local_path(self.checkpoint)
+        if self.lent is None and local is not None:
+            _fence(str(local), self.driver).require_newest()
+
     def compare_in_task(self) -> bool:
         """In a task: whether its batch is the one right after the check.
 
@@ -97,6 +128,7 @@ class Seen:
             # Tests of a processor run without a query.
             return True
         self.compare_query()
+        self.compare_driver()
         if self.is_something and batch is not None and batch <= self.batch:
             raise self.outdated(batch - 1)
         return batch == self.batch + 1
@@ -116,6 +148,12 @@ class Seen:
             next_action=f"{_AGAIN}; nothing of this batch was written",
             path=self.checkpoint,
         )
+
+
+@lru_cache(maxsize=64)
+def _fence(checkpoint: str, driver: str) -> Fence:
+    """One a worker, for tasks of many batches: what was looked at is not looked at again."""
+    return Fence(LocalFiles(Path(checkpoint)), driver)
 
 
 def _lent(files: Files) -> ServedFiles | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import Settings, StorePlan
 from statemigrate.embedded.engine.driver.facts import tell_retired
 from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
@@ -25,7 +26,6 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.continuation import batch_time, continued
-from statemigrate.embedded.versions.epochs import Epoch
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.needs import Needs

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -28,7 +29,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, Releasable, checkpoint_locks
 from statemigrate.embedded.versions.continuation import continued, next_batch
-from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.last import last_committed
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.embedded.versions.presence import Presence
