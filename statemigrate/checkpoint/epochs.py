@@ -13,8 +13,9 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files import Files, whole_number
@@ -36,13 +37,15 @@ def this_driver() -> str:
 class Epoch:
     """The right to write in a checkpoint, as long as there is no later one.
 
-    ``content`` is what its file holds, as no other writer's does.
+    ``content`` is what its file holds, as no other writer's does; ``leaves`` are the documents, by
+    name, that this start writes over those of the last one.
     """
 
     files: Files
     number: int
     content: bytes = field(repr=False)
     driver: str
+    leaves: Mapping[str, str] = field(default_factory=dict)
 
     def require_own(self) -> None:
         """`require_newest`, in the very checkpoint that this writer has started on.
@@ -65,9 +68,28 @@ class Epoch:
         if data is not None:
             raise _taken_over(self.files, self.number + 1, data)
 
+    def leave(self) -> None:
+        """Write what this start leaves; of several starts what the last one leaves is there then.
+
+        In whichever order they come to it: who finds that another has begun meanwhile puts that
+        one's documents in the place of its own. Raises `CheckpointInUseError` then.
+        """
+        self.require_newest()
+        leaves, last = self.leaves, (self.number, self.content)
+        while True:
+            for name, text in leaves.items():
+                self.files.replace(name, text.encode())
+            later = list(_later(self.files, last[0]))
+            if not later:
+                break
+            last = later[-1]
+            leaves = _leaves_of(last[1])
+        if last[0] != self.number:
+            raise _taken_over(self.files, *last)
+
     def following(self) -> Epoch:
         """The next epoch, for the same writer. Raises `CheckpointInUseError` if another has it."""
-        return _begun(self.files, self.number + 1, self.driver)
+        return _begun(self.files, self.number + 1, self.driver, {})
 
 
 class Fence:
@@ -136,17 +158,21 @@ class Fence:
 
 
 def claim(
-    files: Files, driver: str | None = None, *, first: Callable[[], None] = lambda: None
+    files: Files,
+    driver: str | None = None,
+    *,
+    leaves: Mapping[str, str] | None = None,
+    first: Callable[[], None] = lambda: None,
 ) -> Epoch:
     """Begin an epoch, of this process unless another ``driver`` is named.
 
-    ``first`` is called before the very first one of a checkpoint. Raises `CheckpointInUseError`
-    where another begins at the same moment.
+    ``leaves`` is what `Epoch.leave` writes. ``first`` is called before the very first epoch of a
+    checkpoint. Raises `CheckpointInUseError` where another begins at the same moment.
     """
     number = newest_epoch(files) + 1
     if number == 1:
         first()
-    return _begun(files, number, driver or this_driver())
+    return _begun(files, number, driver or this_driver(), leaves or {})
 
 
 def newest_epoch(files: Files) -> int:
@@ -182,13 +208,14 @@ def _content(files: Files, number: int) -> bytes | None:
         return None
 
 
-def _begun(files: Files, number: int, driver: str) -> Epoch:
+def _begun(files: Files, number: int, driver: str, leaves: Mapping[str, str]) -> Epoch:
     document = {
         "format": _FORMAT,
         "epoch": number,
         "holder": f"process {os.getpid()} on {socket.gethostname()}",
         "since": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "driver": driver,
+        "leaves": dict(leaves),
         # What no other writer has: an answer of the store may be lost.
         "writer": uuid.uuid4().hex,
     }
@@ -197,24 +224,31 @@ def _begun(files: Files, number: int, driver: str) -> Epoch:
         files.create(epoch_name(number), content)
     except FileExistsError as error:
         raise _taken_over(files, number, files.get(epoch_name(number))) from error
-    return Epoch(files, number, content, driver)
+    return Epoch(files, number, content, driver, leaves)
+
+
+def _document_of(data: bytes) -> dict[str, Any]:
+    """What an epoch's file says; nothing where it is altered: that it is there is what counts."""
+    try:
+        return unsealed(data, "an epoch")
+    except CorruptFileError:
+        return {}
 
 
 def _driver_of(data: bytes) -> str | None:
     """The driver that made an epoch; None where its file does not say it."""
-    try:
-        found = unsealed(data, "an epoch").get("driver")
-    except CorruptFileError:
-        # That it is there is what counts.
-        return None
+    found = _document_of(data).get("driver")
     return found if isinstance(found, str) else None
 
 
+def _leaves_of(data: bytes) -> dict[str, str]:
+    found = _document_of(data).get("leaves")
+    return {str(name): str(text) for name, text in found.items()} if type(found) is dict else {}
+
+
 def _described(data: bytes) -> str:
-    try:
-        document = unsealed(data, "an epoch")
-    except CorruptFileError:
-        # That it is there is what counts.
+    document = _document_of(data)
+    if not document:
         return "another writer"
     return f"{document.get('holder')}, since {document.get('since')}"
 

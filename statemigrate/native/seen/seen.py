@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -93,19 +94,22 @@ class Seen:
             )
         return committed
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, name: str, document: bytes) -> Callable[[], None]:
         """Begin an epoch of the driver: another one that runs on the checkpoint is fenced.
 
-        Raises `CheckpointInUseError` where another driver begins at the same moment. On a store
-        that cannot tell two of them apart this is only said, since Spark runs there too.
+        What is returned leaves the ``document`` under its ``name``, in which one start follows the
+        other. Both raise `CheckpointInUseError` where another driver has begun. On a store that
+        cannot tell two of them apart this is only said, since Spark runs there too.
         """
+        files = self.files
         try:
-            claim(self.files, self.driver)
+            return claim(files, self.driver, leaves={name: document.decode()}).leave
         except UnsupportedError as error:
             _log.warning(
                 "no second driver on %s is told by statemigrate, but by Spark alone: %s",
                 self.checkpoint, error.found,
             )  # fmt: skip
+            return partial(files.replace, name, document)
 
     def compare_driver(self) -> None:
         """In a task that reaches the checkpoint: that no other driver has begun there since.

@@ -14,7 +14,7 @@ from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
 from statemigrate.pages.live.handle import TimeMode
-from statemigrate.pages.record import PagesRecord, read_record, write_record
+from statemigrate.pages.record import RECORD, PagesRecord, read_record, record_document
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -63,11 +63,11 @@ class PagedDeployment:
             raise self.seen.outdated(committed)
         if left is not None and not self._is_mine(left) and left.deployment != self.before:
             raise self._second()
-        self.seen.begin_epoch()
+        leave = self.seen.begin_epoch(RECORD, record_document(self.record))
         stores = {} if left is None else left.stores
         facts = {store: Standing.of_stored(each) for store, each in stores.items()}
         self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
-        write_record(self.seen.files, self.record)
+        leave()
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""
