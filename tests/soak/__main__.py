@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soak.runner import soak
 
-ENGINES = ("embedded", "native", "paged", "embedded_queries", "ways_back")
+ENGINES = ("embedded", "native", "paged", "embedded_queries", "ways_back", "rivals")
 
 
 def main() -> int:

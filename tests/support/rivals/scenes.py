@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from unittest.mock import patch
 from uuid import UUID
 
+from statemigrate.checkpoint import epochs
 from statemigrate.checkpoint.epochs import EPOCHS, epoch_name, newest_epoch
 from statemigrate.checkpoint.shape import describe
 from statemigrate.embedded.engine.driver.batches import Batches
@@ -46,7 +47,7 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.histories.without_spark import Session
 from support.object_store import MemoryFiles, ObjectStore
-from support.rivals.scheduler import Choices, InOrder, Rivals
+from support.rivals.scheduler import Alone, Choices, InOrder, Rivals
 from support.rivals.spark_logs import QUERY, ConcurrentUpdateError, SparkLogs
 from support.spark_checkpoints import aggregation
 
@@ -73,7 +74,8 @@ class Handed:
     rows: Any
 
 
-def _expect(holds: bool, rivals: Rivals, said: str) -> None:
+def expect(holds: bool, rivals: Rivals, said: str) -> None:
+    """Raise `WrongError`, with the order of operations, unless something holds."""
     if not holds:
         order = "\n  ".join(map(str, rivals.operations))
         raise WrongError(f"{said}\nin this order:\n  {order}")
@@ -82,21 +84,21 @@ def _expect(holds: bool, rivals: Rivals, said: str) -> None:
 def _check_handed(rivals: Rivals, handed: Sequence[Handed], rows: Callable[[int], Any]) -> None:
     """Nobody wrote once another had begun, and whoever wrote a batch wrote the same rows."""
     for each in handed:
-        _expect(each.own == each.newest, rivals, f"a fenced driver has called its sink: {each}")
+        expect(each.own == each.newest, rivals, f"a fenced driver has called its sink: {each}")
         wanted = rows(each.batch)
-        _expect(each.rows == wanted, rivals, f"{each}, and its rows are {wanted}")
+        expect(each.rows == wanted, rivals, f"{each}, and its rows are {wanted}")
 
 
-def _check_ends(rivals: Rivals, ends: Sequence[Any], epochs: dict[int, int]) -> None:
+def _check_ends(rivals: Rivals, ends: Sequence[Any], began: dict[int, int]) -> None:
     """One goes on, or had come to its end; every other one says why it does not."""
     allowed = (CheckpointInUseError, ConcurrentUpdateError, StartupError)
     for each in ends:
-        _expect(each.error is None or isinstance(each.error, allowed), rivals, repr(each.error))
+        expect(each.error is None or isinstance(each.error, allowed), rivals, repr(each.error))
     if all(each.error is not None for each in ends):
         # The one before committed a batch in Spark's log between its last look and the commit.
-        last = max(epochs, key=lambda number: epochs[number], default=0)
+        last = max(began, key=lambda number: began[number], default=0)
         by_spark = isinstance(ends[last].error, ConcurrentUpdateError | StartupError)
-        _expect(by_spark, rivals, f"nobody goes on: {[repr(each.error) for each in ends]}")
+        expect(by_spark, rivals, f"nobody goes on: {[repr(each.error) for each in ends]}")
 
 
 def _number(files: Files) -> int:
@@ -111,7 +113,9 @@ class EmbeddedStarts:
 
     def __init__(self, folder: Path, batches: int = 1, *, command: bool = False) -> None:
         self._folder, self._command = folder, command
-        self._deployment = replace(OLD, stores=("notes",), revision="r1", partitions=1, chunk=3)
+        self._deployment = replace(
+            OLD, stores=("notes",), revision="r1", partitions=1, chunk=3, snapshot_every=50
+        )
         first = replace(self._deployment, revision="base")
         self._staged = Place(folder / "staged", ObjectStore(), Model())
         self._staged.feed(first_values(first.stores))
@@ -132,17 +136,17 @@ class EmbeddedStarts:
         places = [self._staged.copied(self._folder / name) for name in ("first", "second")]
         files = MemoryFiles(places[0].store)
         handed: list[Handed] = []
-        epochs: dict[int, int] = {}
+        began: dict[int, int] = {}
         rivals = Rivals(files, choices)
         bodies = [
             partial(self._backfill if number and self._command else self._start,
-                    number, place, rivals, files, handed, epochs)
+                    number, place, rivals, files, handed, began)
             for number, place in enumerate(places)
         ]  # fmt: skip
-        with _repeatable():
+        with repeatable():
             ends = rivals.run(*bodies)
         _check_handed(rivals, handed, self._rows.__getitem__)
-        _check_ends(rivals, ends, epochs)
+        _check_ends(rivals, ends, began)
         self._go_on(rivals, places[0])
         return rivals
 
@@ -153,7 +157,7 @@ class EmbeddedStarts:
         rivals: Rivals,
         store: MemoryFiles,
         handed: list[Handed],
-        epochs: dict[int, int],
+        began: dict[int, int],
     ) -> None:
         """`EmbeddedQuery.start`, and what Spark does then."""
         layout = Layout(place.root / "working" / "mirror", rivals.files(number))
@@ -162,7 +166,7 @@ class EmbeddedStarts:
         batch = next_batch(layout)
         committed = continued(layout, batch)
         epoch = claim(layout)
-        epochs[number] = epoch.number
+        began[number] = epoch.number
         note = start_of(lives.STAMP, lives._planned(deployment, committed))
         note.start(layout.files, batch, facts_of(committed))
 
@@ -188,7 +192,7 @@ class EmbeddedStarts:
         rivals: Rivals,
         _store: MemoryFiles,
         _handed: list[Handed],
-        epochs: dict[int, int],
+        began: dict[int, int],
     ) -> None:
         """`stopped` without the sign that a query gives each half minute, which may be late."""
         layout = Layout(place.root / "working" / "mirror", rivals.files(number))
@@ -196,7 +200,7 @@ class EmbeddedStarts:
         working.mkdir(exist_ok=True)
         require_committed(layout)
         epoch = claim(layout)
-        epochs[number] = epoch.number
+        began[number] = epoch.number
         manifest = require_committed(layout, before=epoch.number)
         query = StoppedQuery(epoch, manifest, working)
         plans = lives._planned(self._deployment, manifest)
@@ -206,26 +210,21 @@ class EmbeddedStarts:
     def _go_on(self, rivals: Rivals, place: Place) -> None:
         """The next start finishes what is left, and all values are those of the model."""
         place.lose_machine()
-        ends = Rivals(MemoryFiles(place.store), choices=_Alone())
+        ends = Rivals(MemoryFiles(place.store), Alone())
         handed: list[Handed] = []
-        with _repeatable():
+        with repeatable():
             (end,) = ends.run(
                 partial(self._start, 0, place, ends, MemoryFiles(place.store), handed, {})
             )
-        _expect(end.error is None, rivals, f"the next start ends in {end.error!r}")
+        expect(end.error is None, rivals, f"the next start ends in {end.error!r}")
         _check_handed(rivals, handed, self._rows.__getitem__)
         if self._command:
             place.model.may_migrate(self._deployment.stores, "r1")
         try:
             place.compare(self._deployment)
         except AssertionError as error:
-            _expect(False, rivals, f"the state is not the model's: {error}")
-        _expect(place.version == self._until - 1, rivals, f"batch {place.version} is the last")
-
-
-class _Alone:
-    def choose(self, last: int | None, ready: Sequence[int]) -> int:
-        return ready[0]
+            expect(False, rivals, f"the state is not the model's: {error}")
+        expect(place.version == self._until - 1, rivals, f"batch {place.version} is the last")
 
 
 class NativeStarts:
@@ -241,22 +240,22 @@ class NativeStarts:
         before.begin(0)
         before.commit(0)
         handed: list[Handed] = []
-        epochs: dict[int, int] = {}
+        began: dict[int, int] = {}
         rivals = Rivals(files, choices)
         local = threading.local()
         named = patch("statemigrate.native.fenced.this_driver", lambda: local.name)
-        with _repeatable(), named:
+        with repeatable(), named:
             ends = rivals.run(*(
-                partial(self._start, number, rivals, files, handed, epochs, local)
+                partial(self._start, number, rivals, files, handed, began, local)
                 for number in range(2)
             ))  # fmt: skip
         _check_handed(rivals, handed, lambda batch: f"rows of batch {batch}")
-        _check_ends(rivals, ends, epochs)
-        if epochs:
-            last = max(epochs, key=lambda number: epochs[number])
+        _check_ends(rivals, ends, began)
+        if began:
+            last = max(began, key=lambda number: began[number])
             noted = read_record(files)["totals"]
             whose = f"the record is that of {noted.deployment}, and {last} has begun last"
-            _expect(noted.deployment == f"deployment {last}", rivals, whose)
+            expect(noted.deployment == f"deployment {last}", rivals, whose)
         return rivals
 
     def _start(
@@ -265,7 +264,7 @@ class NativeStarts:
         rivals: Rivals,
         store: MemoryFiles,
         handed: list[Handed],
-        epochs: dict[int, int],
+        began: dict[int, int],
         local: threading.local,
     ) -> None:
         files = rivals.files(number)
@@ -274,7 +273,7 @@ class NativeStarts:
         mine = {"totals": StoreRecord((f"totals@{number}", "totals"), 0, {}, seen.deployment)}
 
         def write(_rows: Any, batch: int) -> None:
-            own = epochs[number]
+            own = began[number]
             rows = f"rows of batch {batch}"
             handed.append(Handed(number, own, _number(store), batch, rows))
             rivals.operation(number, "sink", str(batch))
@@ -286,7 +285,7 @@ class NativeStarts:
             logs.begin(batch)
             if not has_begun:
                 begin_run(seen, mine, lambda name: (name,), Note(lives.STAMP))
-                epochs[number] = _own_epoch(store, local.name)
+                began[number] = _own_epoch(store, local.name)
                 has_begun = True
             sink(None, batch)  # type: ignore[arg-type]
             logs.commit(batch)
@@ -320,16 +319,16 @@ class Rewrites:
         """See `Scene`."""
         files = MemoryFiles()
         rivals = Rivals(files, choices)
-        with _repeatable():
+        with repeatable():
             ends = rivals.run(*(partial(self._make, n, rivals.files(n)) for n in range(2)))
         won = [number for number, each in enumerate(ends) if each.error is None]
         errors = [each.error for each in ends if each.error is not None]
-        _expect(len(won) == 1, rivals, f"{len(won)} are done: {errors}")
+        expect(len(won) == 1, rivals, f"{len(won)} are done: {errors}")
         named = isinstance(errors[0], CheckpointInUseError | RewriteError)
-        _expect(named, rivals, repr(errors[0]))
+        expect(named, rivals, repr(errors[0]))
         # Whoever came when all was done leaves no more than that it has come and gone.
         found = {name: data for name, data in files.content.items() if not is_claim(name)}
-        _expect(found == self._alone[won[0]], rivals, "what is there is not the winner's")
+        expect(found == self._alone[won[0]], rivals, "what is there is not the winner's")
         return rivals
 
     def _make(self, number: int, files: Files) -> None:
@@ -346,7 +345,7 @@ class Rewrites:
 
 
 @contextmanager
-def _repeatable() -> Iterator[None]:
+def repeatable() -> Iterator[None]:
     """No threads but the drivers', and names that are the same each time."""
     numbers = count(1)
     with ExitStack() as stack:
@@ -354,3 +353,31 @@ def _repeatable() -> Iterator[None]:
         for home in ("statemigrate.files.at_once", "statemigrate.embedded.versions.mirror"):
             stack.enter_context(patch(f"{home}.ThreadPoolExecutor", InOrder))
         yield
+
+
+class Epochs:
+    """Three drivers begin an epoch at one moment, and leave a document: the shortest scene."""
+
+    def __init__(self, drivers: int = 2) -> None:
+        self._drivers = drivers
+
+    def play(self, choices: Choices) -> Rivals:
+        """See `Scene`."""
+        files = MemoryFiles()
+        rivals = Rivals(files, choices)
+        with repeatable():
+            ends = rivals.run(
+                *(partial(self._begin, n, rivals.files(n)) for n in range(self._drivers))
+            )
+        errors = [each.error for each in ends if each.error is not None]
+        named = all(isinstance(each, CheckpointInUseError) for each in errors)
+        expect(named and len(errors) < self._drivers, rivals, repr(errors))
+        last = newest_epoch(files)
+        left = files.get("left").decode()
+        driver = unsealed(files.get(epoch_name(last)), "an epoch")["driver"]
+        expect(driver == left, rivals, f"{left} has written last, and {driver} has begun last")
+        return rivals
+
+    def _begin(self, number: int, files: Files) -> None:
+        name = f"driver {number}"
+        epochs.claim(files, name, leaves={"left": name}).leave()

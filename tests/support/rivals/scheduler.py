@@ -54,6 +54,14 @@ class Drawn:
         return self._random.choice(ready)
 
 
+class Alone:
+    """One after the other."""
+
+    def choose(self, last: int | None, ready: Sequence[int]) -> int:
+        """See `Choices`."""
+        return ready[0]
+
+
 @dataclass
 class Given:
     """The ``first`` choices as they are given, and then nobody is interrupted."""
@@ -112,6 +120,16 @@ class Rivals:
         self._drivers: list[_Driver] = []
         self._back = threading.Semaphore(0)
         self._abandoned = False
+
+    @property
+    def drivers(self) -> int:
+        """How many there were."""
+        return len(self._drivers)
+
+    @property
+    def refused(self) -> int:
+        """How many of them ended with an error."""
+        return sum(each.error is not None for each in self._drivers)
 
     def files(self, driver: int) -> RivalFiles:
         """The files as a driver reaches them; it is numbered from 0."""
