@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.epochs import Fence, claim, this_driver
-from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.errors import CheckpointInUseError, StartupError, UnsupportedError
 from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
@@ -78,7 +78,8 @@ class Seen:
     def compare_at_start(self) -> int:
         """On the driver, when a run plans its first batch: the last committed batch of now.
 
-        Raises `StartupError` where ``checkpoint`` is not where a query runs.
+        Raises `StartupError` where ``checkpoint`` is not where a query runs, and
+        `CheckpointInUseError` where another one has just gone on there.
         """
         directory = CheckpointDirectory(self.files, self.checkpoint)
         query = directory.query_id()
@@ -89,6 +90,8 @@ class Seen:
         committed, begun = directory.last_commit(), directory.last_begun()
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
+            if begun > committed + 1 or committed > self.batch:
+                raise self._beside(committed, begun)
             raise _elsewhere(
                 self.checkpoint, f"batch {committed} committed and {begun} begun, as in a copy"
             )
@@ -142,6 +145,15 @@ class Seen:
         query, _ = running()
         if None not in (query, self.query) and query != self.query:
             raise _elsewhere(self.checkpoint, f"the query {self.query}; this task is {query}'s")
+
+    def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
+        return CheckpointInUseError(
+            f"the checkpoint {self.checkpoint} is in use",
+            expected="the batch that this query has begun as the last one there, not committed",
+            found=f"batch {committed} committed and {begun} begun: another query goes on there",
+            next_action="stop one of the two queries; this one has written nothing",
+            path=self.checkpoint,
+        )
 
     def outdated(self, committed: int) -> StartupError:
         """The error for a checkpoint that is not at the batch of the check any more."""

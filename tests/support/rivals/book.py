@@ -29,7 +29,7 @@ class Book:
             "backfill": lambda _: PacedBackfill(),
             "chunks": lambda _: PacedBackfill(()),
             "adoption": Adoption,
-            "embedded": EmbeddedStarts,
+            "embedded": partial(EmbeddedStarts, batches=2),
             "command": partial(EmbeddedStarts, command=True),
         }
         self.scenes = {name: made[name](folder / name) for name in names or made}

@@ -109,7 +109,12 @@ class Batches:
         if self._held is not None and self._held.version == batch - 1:
             return self._held
         self._engine.epoch.require_own()
-        return continued(self._engine.layout, batch, before=self._engine.epoch.number)
+        try:
+            return continued(self._engine.layout, batch, before=self._engine.epoch.number)
+        except errors.CheckpointError:
+            # Whoever has begun since may have gone on there: then nothing is to be restored.
+            self._engine.epoch.require_newest()
+            raise
 
     def _empty(self) -> Manifest:
         states = (PartitionState(),) * self._engine.options.partitions
