@@ -119,6 +119,7 @@ class Fence:
                 self._own.require_own()
             elif begins:
                 self._own = claim(self._files, self._driver)
+                self._after = self._own.number
 
     def require_newest(self) -> None:
         """Raise `CheckpointInUseError` where another driver has begun after this one.
