@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.native.backfill.source import with_backfill
     from statemigrate.native.decorator import migrated
+    from statemigrate.native.fenced import fenced
     from statemigrate.native.live.deployed import migration_counts
     from statemigrate.native.live.envelope import ENVELOPE
     from statemigrate.pages.query import paged
@@ -161,6 +162,7 @@ _NAMES = {
     "statemigrate.native.backfill.progress": "BackfillFigures BackfillListener BackfillStatus",
     "statemigrate.native.backfill.source": "with_backfill",
     "statemigrate.native.decorator": "migrated",
+    "statemigrate.native.fenced": "fenced",
     "statemigrate.native.live.deployed": "migration_counts",
     "statemigrate.native.live.envelope": "ENVELOPE",
     "statemigrate.pages.query": "paged",
@@ -271,6 +273,7 @@ __all__ = [
     "dry_run_file",
     "edit",
     "export",
+    "fenced",
     "fork",
     "get",
     "heads",

@@ -64,9 +64,9 @@ def is_paged(files: Files) -> bool:
     return any(VARIABLE in (each.variables or ()) for each in operator_files(files))
 
 
-def write_record(files: Files, record: PagesRecord) -> None:
-    """Replace the record; a reader sees the old one or the new one."""
-    files.replace(RECORD, sealed(record.to_json()))
+def record_document(record: PagesRecord) -> bytes:
+    """The file that says ``record``."""
+    return sealed(record.to_json())
 
 
 def _made(document: dict[str, Any]) -> PagesRecord:

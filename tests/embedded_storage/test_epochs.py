@@ -5,8 +5,9 @@ import threading
 import pytest
 from support.object_store import Fault, MemoryFiles
 
+from statemigrate.checkpoint.epochs import epoch_name, newest_epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.epochs import BARRIER, claim, epoch_name, newest_epoch
+from statemigrate.embedded.versions.epochs import BARRIER, claim
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.versions import (
     kept_versions,
@@ -40,7 +41,7 @@ def manifest(version, epoch, state="s"):
 
 def test_each_start_begins_the_next_epoch(layout):
     assert [claim(layout).number for _ in range(3)] == [1, 2, 3]
-    assert newest_epoch(layout) == 3
+    assert newest_epoch(layout.files) == 3
 
 
 def test_a_writer_of_an_older_epoch_is_told_who_has_the_newer_one(layout):
@@ -93,7 +94,7 @@ def test_of_two_that_start_at_one_moment_one_is_told(layout):
         thread.join()
     won = [number for number in found if number is not None]
     assert sorted(won) == list(range(1, len(won) + 1))
-    assert newest_epoch(layout) == len(won)
+    assert newest_epoch(layout.files) == len(won)
 
 
 @pytest.mark.parametrize("lag", [1, 3, 1000])

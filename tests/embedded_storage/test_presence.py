@@ -3,9 +3,10 @@
 import pytest
 from support.object_store import MemoryFiles
 
+from statemigrate.checkpoint.epochs import newest_epoch
 from statemigrate.embedded.engine.stopped.offline import stopped
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.epochs import claim, newest_epoch
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.presence import GONE, SIGN, Presence
 from statemigrate.embedded.versions.versions import publish_manifest
@@ -58,7 +59,7 @@ def test_of_a_killed_query_the_sign_counts_for_two_minutes_of_the_stores(
     else:
         with pytest.raises(CheckpointInUseError):
             take(layout, tmp_path)
-        assert newest_epoch(layout) == 1
+        assert newest_epoch(layout.files) == 1
 
 
 def test_the_sign_of_another_stays(layout):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from soak.runner import soak
 
-ENGINES = ("embedded", "native", "paged", "embedded_queries", "ways_back", "s3")
+ENGINES = ("embedded", "native", "paged", "embedded_queries", "ways_back", "s3", "rivals")
 
 
 def main() -> int:

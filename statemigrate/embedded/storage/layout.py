@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 VERSIONS = "statemigrate/versions"
 """The manifests: ``<n>-<e>.json`` is the commit point of state version n, by epoch e."""
-EPOCHS = "statemigrate/epochs"
-"""A file for each start of a writer."""
 PARTITIONS = "statemigrate/partitions"
 """A folder for each partition, with what the manifests refer to."""
 HEARTBEAT = "statemigrate/heartbeat"

@@ -13,6 +13,8 @@ from statemigrate.embedded.versions.versions import published, read_manifest
 from statemigrate.errors import CheckpointError
 from statemigrate.files import parse_json
 
+_LOOKS = 5
+"""Looks at a checkpoint whose query goes on before what is found there is believed."""
 _RESTORE = (
     "restore the whole checkpoint directory from one copy: Spark's logs (offsets, commits, "
     "sources) belong to the state beside them; without them, give the query a checkpoint of its own"
@@ -21,11 +23,29 @@ _RESTORE = (
 
 def next_batch(layout: Layout) -> int:
     """The batch that Spark will run first: the newest it began, or the one after, as Spark does."""
+    # Commits first: of a query that still runs, what is begun may only get further meanwhile.
+    committed = max(batches_in(_names(layout, "commits")), default=None)
     begun = max(batches_in(_names(layout, "offsets")), default=None)
     if begun is None:
         return 0
-    committed = max(batches_in(_names(layout, "commits")), default=None)
     return begun + 1 if committed == begun else begun
+
+
+def next_start(layout: Layout) -> tuple[int, Manifest | None]:
+    """The batch that Spark will run first, and the version that it starts from.
+
+    Looked at again where a query that still runs has gone on in between: its checkpoint is whole.
+    Raises as `continued`.
+    """
+    batch = next_batch(layout)
+    for _ in range(_LOOKS - 1):
+        try:
+            return batch, continued(layout, batch)
+        except CheckpointError:
+            before, batch = batch, next_batch(layout)
+            if before == batch:
+                raise
+    return batch, continued(layout, batch)
 
 
 def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manifest | None:

@@ -12,8 +12,8 @@ import os
 import socket
 import threading
 
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.epochs import Epoch
 from statemigrate.errors import CheckpointInUseError, without_credentials
 
 SIGN, NOW = "statemigrate/held", "statemigrate/now"
@@ -28,7 +28,7 @@ class Presence:
     """The sign of the writer of an epoch, given until it is released."""
 
     def __init__(self, epoch: Epoch) -> None:
-        self._files = epoch.layout.files
+        self._files = epoch.files
         self._sign = f"epoch {epoch.number}, process {os.getpid()} on {socket.gethostname()}"
         self._ended = threading.Event()
         self._give()

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from statemigrate.checkpoint.epochs import is_listed, newest_epoch
 from statemigrate.embedded.storage.layout import VERSIONS, Layout
-from statemigrate.embedded.versions.epochs import BARRIER, is_listed, newest_epoch
+from statemigrate.embedded.versions.epochs import BARRIER
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.errors import CheckpointInUseError, CorruptFileError
 from statemigrate.files import Entry
@@ -80,11 +81,11 @@ def read_manifest(layout: Layout, version: int, *, before: int | None = None) ->
     epoch before it is looked for that the listing of manifests does not have. Without it that is
     done only where there is none.
     """
-    is_behind = before is not None and not is_listed(layout, before)
+    is_behind = before is not None and not is_listed(layout.files, before)
     listed = [each.epoch for each in published(layout) if each.version == version]
     newest = max(listed, default=-1)
     if is_behind or not listed:
-        last = newest_epoch(layout) if before is None else before - 1
+        last = newest_epoch(layout.files) if before is None else before - 1
         listed += range(newest + 1, last + 1)
     for epoch in sorted(listed, reverse=True):
         try:

@@ -65,6 +65,7 @@ class MigratedFunction:
         if self._opened is None:
             if self._found.seen is not None:
                 self._found.seen.compare_query()
+                self._found.seen.compare_driver()
             self._opened = _OpenStore(self._found)
         return self._opened
 

@@ -18,7 +18,7 @@ from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.logbook.noting import Note
 from statemigrate.logbook.standing import Facts, Standing
 from statemigrate.migration import BASE
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
+from statemigrate.native.seen.record import RECORD, StoreRecord, read_record, record_document
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.listing import begun_schemas, read_listing
 
@@ -35,11 +35,12 @@ def is_planning() -> bool:
 
 
 def begin_run(seen: Seen, records: Records, families: Families, note: Note | None = None) -> None:
-    """Before a run plans its first batch: compare, and leave the deployment's ``records``.
+    """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
 
     Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
 
-    Raises `StartupError` where the check is not good for the query that runs there by now.
+    Raises `StartupError` where the check is not good for the query that runs there by now, and
+    `CheckpointInUseError` where another driver begins at the same moment.
     """
     committed = seen.compare_at_start()
     moved = seen.is_something and committed != seen.batch
@@ -51,11 +52,12 @@ def begin_run(seen: Seen, records: Records, families: Families, note: Note | Non
         store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
         for store, each in records.items()
     }
+    leave = seen.begin_epoch(RECORD, record_document({**record, **mine}))
     if note is not None:
         # Families are dropped by the batch right after the check, and by none later.
         note = note if committed == seen.batch else replace(note, dropped={})
         note.start(seen.files, committed + 1, _facts(record, note, committed))
-    write_record(seen.files, {**record, **mine})
+    leave()
 
 
 def _facts(record: Records, note: Note, committed: int) -> Facts:

@@ -7,13 +7,18 @@ directory is looked at again; in a task, what Spark says of the query it belongs
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.errors import StartupError
+from statemigrate.checkpoint.epochs import Fence, claim, this_driver
+from statemigrate.errors import CheckpointInUseError, StartupError, UnsupportedError
 from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
+_log = logging.getLogger("statemigrate.native")
 _AGAIN = (
     "make the processor anew, with migrated(..., checkpoint=...), right before the query starts"
 )
@@ -32,6 +38,7 @@ _AGAIN = (
 class Seen:
     """The checkpoint that was looked at, its query's id, and its last committed batch.
 
+    ``driver`` is the process that looked.
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
     is the way to the files for the process beside the driver, where they are on no local disk.
@@ -41,7 +48,8 @@ class Seen:
     query: str | None
     batch: int
     deployment: str = field(default_factory=lambda: uuid4().hex)
-    lent: ServedFiles | None = None
+    lent: Files | None = None
+    driver: str = field(default_factory=this_driver)
 
     @classmethod
     def at(cls, checkpoint: str, look: Remembered | None = None) -> Seen:
@@ -70,7 +78,8 @@ class Seen:
     def compare_at_start(self) -> int:
         """On the driver, when a run plans its first batch: the last committed batch of now.
 
-        Raises `StartupError` where ``checkpoint`` is not where a query runs.
+        Raises `StartupError` where ``checkpoint`` is not where a query runs, and
+        `CheckpointInUseError` where another one has just gone on there.
         """
         directory = CheckpointDirectory(self.files, self.checkpoint)
         query = directory.query_id()
@@ -81,10 +90,39 @@ class Seen:
         committed, begun = directory.last_commit(), directory.last_begun()
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
+            if begun > committed + 1 or committed > self.batch:
+                raise self._beside(committed, begun)
             raise _elsewhere(
                 self.checkpoint, f"batch {committed} committed and {begun} begun, as in a copy"
             )
         return committed
+
+    def begin_epoch(self, name: str, document: bytes) -> Callable[[], None]:
+        """Begin an epoch of the driver: another one that runs on the checkpoint is fenced.
+
+        What is returned leaves the ``document`` under its ``name``, in which one start follows the
+        other. Both raise `CheckpointInUseError` where another driver has begun. On a store that
+        cannot tell two of them apart this is only said, since Spark runs there too.
+        """
+        files = self.files
+        try:
+            return claim(files, self.driver, leaves={name: document.decode()}).leave
+        except UnsupportedError as error:
+            _log.warning(
+                "no second driver on %s is told by statemigrate, but by Spark alone: %s",
+                self.checkpoint, error.found,
+            )  # fmt: skip
+            return partial(files.replace, name, document)
+
+    def compare_driver(self) -> None:
+        """In a task that reaches the checkpoint: that no other driver has begun there since.
+
+        Elsewhere than on a disk that tasks see the driver alone can look. Raises
+        `CheckpointInUseError`.
+        """
+        local = local_path(self.checkpoint)
+        if self.lent is None and local is not None:
+            _fence(str(local), self.driver).require_newest()
 
     def compare_in_task(self) -> bool:
         """In a task: whether its batch is the one right after the check.
@@ -97,6 +135,7 @@ class Seen:
             # Tests of a processor run without a query.
             return True
         self.compare_query()
+        self.compare_driver()
         if self.is_something and batch is not None and batch <= self.batch:
             raise self.outdated(batch - 1)
         return batch == self.batch + 1
@@ -107,6 +146,15 @@ class Seen:
         if None not in (query, self.query) and query != self.query:
             raise _elsewhere(self.checkpoint, f"the query {self.query}; this task is {query}'s")
 
+    def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
+        return CheckpointInUseError(
+            f"the checkpoint {self.checkpoint} is in use",
+            expected="the batch that this query has begun as the last one there, not committed",
+            found=f"batch {committed} committed and {begun} begun: another query goes on there",
+            next_action="stop one of the two queries; this one has written nothing",
+            path=self.checkpoint,
+        )
+
     def outdated(self, committed: int) -> StartupError:
         """The error for a checkpoint that is not at the batch of the check any more."""
         return StartupError(
@@ -116,6 +164,12 @@ class Seen:
             next_action=f"{_AGAIN}; nothing of this batch was written",
             path=self.checkpoint,
         )
+
+
+@lru_cache(maxsize=64)
+def _fence(checkpoint: str, driver: str) -> Fence:
+    """One a worker, for tasks of many batches: what was looked at is not looked at again."""
+    return Fence(LocalFiles(Path(checkpoint)), driver)
 
 
 def _lent(files: Files) -> ServedFiles | None:

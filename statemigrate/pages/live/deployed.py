@@ -14,7 +14,7 @@ from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
 from statemigrate.pages.live.handle import TimeMode
-from statemigrate.pages.record import PagesRecord, read_record, write_record
+from statemigrate.pages.record import RECORD, PagesRecord, read_record, record_document
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -50,9 +50,10 @@ class PagedDeployment:
         return _arrived, tuple(getattr(self, each.name) for each in fields(self))
 
     def begin_run(self) -> None:
-        """Before a run plans its first batch: compare, and leave the record.
+        """Before a run plans its first batch: compare, begin an epoch, and leave the record.
 
-        Raises `StartupError` where the check is not good for the query that runs there by now.
+        Raises `StartupError` where the check is not good for the query that runs there by now, and
+        `CheckpointInUseError` where another driver begins at the same moment.
         """
         committed = self.seen.compare_at_start()
         left = read_record(self.seen.files)
@@ -62,10 +63,11 @@ class PagedDeployment:
             raise self.seen.outdated(committed)
         if left is not None and not self._is_mine(left) and left.deployment != self.before:
             raise self._second()
+        leave = self.seen.begin_epoch(RECORD, record_document(self.record))
         stores = {} if left is None else left.stores
         facts = {store: Standing.of_stored(each) for store, each in stores.items()}
         self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
-        write_record(self.seen.files, self.record)
+        leave()
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""

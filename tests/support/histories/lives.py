@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.budget import BackfillOptions
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.commands.following.log import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.engine.driver.batches import Batches, Engine
@@ -28,7 +29,7 @@ from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
-from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.last import last_committed, require_committed
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.embedded.versions.mirror import Mirror
@@ -211,7 +212,7 @@ def _log(layout: Layout, batch: int) -> None:
 
 def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
     return Engine(
-        layout=epoch.layout.within(place / "working"),
+        layout=Layout.over(epoch.files).within(place / "working"),
         working=str(place / "working"),
         processor=Obedient(deployment.kinds, deployment.revision),
         schema=BatchSchema(ROWS, KEY, (0,), OUTPUT),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import Settings, StorePlan
 from statemigrate.embedded.engine.driver.facts import tell_retired
 from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
@@ -25,7 +26,6 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.continuation import batch_time, continued
-from statemigrate.embedded.versions.epochs import Epoch
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.needs import Needs
@@ -114,7 +114,12 @@ class Batches:
         if self._held is not None and self._held.version == batch - 1:
             return self._held
         self._engine.epoch.require_own()
-        return continued(self._engine.layout, batch, before=self._engine.epoch.number)
+        try:
+            return continued(self._engine.layout, batch, before=self._engine.epoch.number)
+        except errors.CheckpointError:
+            # Whoever has begun since may have gone on there: then nothing is to be restored.
+            self._engine.epoch.require_newest()
+            raise
 
     def _empty(self) -> Manifest:
         states = (PartitionState(),) * self._engine.options.partitions

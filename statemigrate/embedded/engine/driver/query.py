@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -27,8 +28,8 @@ from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, Releasable, checkpoint_locks
-from statemigrate.embedded.versions.continuation import continued, next_batch
-from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.continuation import next_start
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.last import last_committed
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.embedded.versions.presence import Presence
@@ -108,8 +109,7 @@ class EmbeddedQuery:
         self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
-        batch = next_batch(self._layout)
-        committed = continued(self._layout, batch)
+        batch, committed = next_start(self._layout)
         self._check_checkpoint(committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
         declared = declared_variables(self._processor, EmbeddedHandle)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from statemigrate.budget import BackfillOptions, OnError, Tuner
+from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.engine.stopped.emptying import Emptying, Retiring
 from statemigrate.embedded.engine.stopped.ending import release_ended
@@ -22,7 +23,7 @@ from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.engine.tasks.report import PartitionReport, tell_damages
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
-from statemigrate.embedded.versions.epochs import Epoch, claim
+from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.last import require_committed
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
@@ -59,7 +60,7 @@ class StoppedQuery:
     """
 
     def __init__(self, epoch: Epoch, manifest: Manifest, working: Path) -> None:
-        self._layout = epoch.layout.within(working)
+        self._layout = Layout.over(epoch.files).within(working)
         self._mirror = Mirror(self._layout)
         self._epoch = epoch
         self._manifest = replace(manifest, partitions=self._mirror.bring(manifest.partitions))
