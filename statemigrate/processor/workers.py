@@ -187,6 +187,12 @@ def asked(
     return Workers(tuple(found[name] for name in sorted(found)), _executors(session))
 
 
+def this_python(packages: Packages) -> WorkerPython:
+    """What `asked` would say of the Python that this runs in."""
+    imported = {name: _IMPORTED[name] for name in packages}
+    return WorkerPython(**json.loads(_told(imported=imported, payload=b"", modules=())))
+
+
 def use_this_python(session: SparkSession | None = None) -> None:
     """Let local workers run this very interpreter, whatever ``python3`` on the path is.
 
@@ -225,7 +231,7 @@ def _is_connect(session: SparkSession) -> bool:
 
 def _processes(session: SparkSession) -> set[str]:
     """The addresses of the driver and of all executors."""
-    infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()  # type: ignore[union-attr]
+    infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     return {f"{each.host()}:{each.port()}" for each in infos}
 
 
@@ -254,7 +260,7 @@ def _python_of(session: SparkSession) -> tuple[str, str]:
     return context.applicationId, context.pythonExec
 
 
-def _by_value(function: FunctionType) -> FunctionType:
+def _by_value(function: Any) -> FunctionType:
     """The same function as cloudpickle takes it whole: workers may lack this package."""
     made = FunctionType(function.__code__, {"__builtins__": builtins}, function.__name__)
     made.__kwdefaults__ = function.__kwdefaults__
@@ -347,7 +353,7 @@ def _answer(_: int, *, look: Any = None) -> str:
 
 
 def _answers(run: Any) -> list[WorkerPython]:
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:

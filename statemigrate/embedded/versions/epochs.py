@@ -83,6 +83,12 @@ def newest_epoch(layout: Layout) -> int:
     return newest
 
 
+def newest_holder(layout: Layout) -> str | None:
+    """Who has begun the newest epoch, and when; None where there is none."""
+    number = newest_epoch(layout)
+    return _holder(layout.files.get(epoch_name(number))) if number else None
+
+
 def is_listed(layout: Layout, number: int) -> bool:
     """Whether a listing has an epoch: then later ones have all that was made before it."""
     name = epoch_name(number)

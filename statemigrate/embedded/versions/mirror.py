@@ -161,7 +161,8 @@ class Mirror:
     def _check_written(self, number: int, before: PartitionState, after: PartitionState) -> None:
         """Raise `CheckpointError` unless each file that only ``after`` names is on this machine."""
         directory = self._layout.partition(number)
-        known = {each.file.name for each in (*before.all_changelogs, *before.all_snapshots)}
+        known = {each.file.name for each in before.all_changelogs}
+        known |= {each.file.name for each in before.all_snapshots}
         for changelog in after.all_changelogs:
             if changelog.file.name not in known:
                 self._check_file(changelog.file.within(directory), changelog.file)

@@ -89,6 +89,11 @@ class HadoopFiles:
                 path=str(path),
             )
 
+    @property
+    def connector(self) -> str:
+        """The name of the connector's class."""
+        return str(self._system.getClass().getName())
+
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""
         self._writing.put(self._path(name), data)
