@@ -68,6 +68,7 @@ NAMES = {
     "budget_ms": "pace",
     "keys_per_chunk": "pace",
     "file": "from_file",
+    "master": "spark",
     "reference": "autogenerate",
     "message": "message",
     "provider": "conf",

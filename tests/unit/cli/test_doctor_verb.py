@@ -48,7 +48,7 @@ def test_a_checkpoint_is_left_as_it_was(tmp_path):
     assert set(found.of("rights").data["seconds"]) == {
         "put", "get", "conditional put", "list", "delete",
     }  # fmt: skip
-    assert {path for path in everything(root)} == set(before)
+    assert set(everything(root)) == set(before)
     assert found.of("checkpoint").data["engine"] == "native"
     assert found.of("checkpoint").data["committed"] == 2
 
@@ -143,7 +143,7 @@ def test_a_temporary_directory_whose_path_is_long_is_told_with_what_is_taken(mon
     found = doctor().of("temporary directory")
     assert found.verdict == "ok"
     assert found.data["path"] == str(deep)
-    assert found.data["sockets_in"] == "/tmp"
+    assert found.data["sockets_in"] not in (None, str(deep))
     assert list(deep.iterdir()) == []
 
 
