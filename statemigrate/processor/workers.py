@@ -56,6 +56,7 @@ _SHOWN = 3
 _TASKS = 8
 """Where nobody says how many executors there are (Spark Connect)."""
 _LOST = re.compile(r"\(TID [0-9]+\) \(([^ )]+)[^)]*\): ")
+_UNCOUNTED = "whichever answered"
 _answered: dict[tuple[str, str], dict[str, set[str]]] = {}
 """By application and Python, and by package, the executors that have it."""
 
@@ -118,13 +119,14 @@ def check_packages(packages: Packages, session: SparkSession | None = None) -> N
     """Raise `StartupError` if workers lack one of ``packages``, or have another statemigrate.
 
     A task is run on every executor of the session, the active one unless it is given; where all
-    have answered well before, and none has come since, nobody is asked again. Without a session
-    nobody is asked at all.
+    have answered well before, and none has come since, nobody is asked again. Over Spark Connect,
+    which counts no executors, eight tasks are run, once a session. Without a session nobody is
+    asked at all.
     """
     session = session or _active()
     if session is None:
         return
-    here = set() if _is_connect(session) else _processes(session)
+    here = {_UNCOUNTED} if _is_connect(session) else _processes(session)
     unasked = _unasked(session, here, packages)
     if not unasked:
         return
@@ -135,7 +137,7 @@ def check_packages(packages: Packages, session: SparkSession | None = None) -> N
     lacking = [each for each in found.pythons if each.faults]
     if lacking:
         raise _lacking(lacking, packages)
-    if found.is_whole:
+    if found.is_whole or found.executors is None:
         _remember(session, here, unasked)
 
 
@@ -243,7 +245,7 @@ def _executors(session: SparkSession) -> int:
 
 def _unasked(session: SparkSession, here: set[str], packages: Packages) -> Packages:
     """Those of ``packages`` that not every executor ``here`` has, as far as is known."""
-    if not here or not _executors(session):
+    if not _is_connect(session) and not _executors(session):
         return packages
     known = _answered.get(_python_of(session), {})
     return tuple(each for each in packages if not here <= known.get(each, set()))
@@ -256,6 +258,8 @@ def _remember(session: SparkSession, here: set[str], packages: Packages) -> None
 
 
 def _python_of(session: SparkSession) -> tuple[str, str]:
+    if _is_connect(session):
+        return str(session.session_id), ""  # type: ignore[attr-defined]
     context = session.sparkContext
     return context.applicationId, context.pythonExec
 

@@ -68,7 +68,6 @@ NAMES = {
     "budget_ms": "pace",
     "keys_per_chunk": "pace",
     "file": "from_file",
-    "master": "spark",
     "reference": "autogenerate",
     "message": "message",
     "provider": "conf",
@@ -77,6 +76,7 @@ NAMES = {
     "words": "key",
 }
 OWN = {
+    ("doctor", "master"): {"spark"},
     ("new", "checkpoint"): {"from_checkpoint"},
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
     ("quarantine", "path"): set(),

@@ -121,7 +121,7 @@ def test_a_store_without_conditional_writes_is_a_problem():
 
 
 def test_who_holds_a_checkpoint_of_the_embedded_engine_is_said(tmp_path):
-    root = checkpoint(tmp_path / "c")
+    root = checkpoint(tmp_path / "c", batches=0)
     (root / "statemigrate" / "versions").mkdir(parents=True)
     layout = Layout.over(LocalFiles(root))
     claim(layout)
