@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from statemigrate.commands.following.page import status_page
     from statemigrate.commands.following.status import Status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
+    from statemigrate.commands.health.doctor import doctor
+    from statemigrate.commands.health.report import Diagnosis, Examined
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.repair import Repair, RepairFinding, repair
     from statemigrate.commands.retire import Retirement, retire
@@ -117,6 +119,8 @@ _NAMES = {
     "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
     "statemigrate.commands.writing.new": "NewScript",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
+    "statemigrate.commands.health.doctor": "doctor",
+    "statemigrate.commands.health.report": "Diagnosis Examined",
     "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
     "statemigrate.commands.repair": "Repair RepairFinding repair",
     "statemigrate.commands.retire": "Retirement retire",
@@ -197,11 +201,13 @@ __all__ = [
     "CurrentOf",
     "CurrentStore",
     "Details",
+    "Diagnosis",
     "DryRunReport",
     "EmbeddedMetrics",
     "EmbeddedOptions",
     "EmbeddedQuery",
     "Entry",
+    "Examined",
     "ExportError",
     "Exported",
     "FamilyStatus",
@@ -268,6 +274,7 @@ __all__ = [
     "current",
     "current_of_all",
     "demo",
+    "doctor",
     "dry_run",
     "dry_run_all",
     "dry_run_file",

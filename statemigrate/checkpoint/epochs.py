@@ -184,6 +184,12 @@ def newest_epoch(files: Files) -> int:
     return max((number for number, _ in _later(files, newest)), default=newest)
 
 
+def newest_holder(files: Files) -> str | None:
+    """Who has begun the newest epoch, and when; None where there is none."""
+    data = _content(files, newest_epoch(files))
+    return None if data is None else _described(data)
+
+
 def is_listed(files: Files, number: int) -> bool:
     """Whether a listing has an epoch: then later ones have all that was made before it."""
     name = epoch_name(number)

@@ -45,6 +45,7 @@ VERBS = {
     "seed": ("seed", "Make a new checkpoint whose state comes from tables."),
     "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),
     "fork": ("fork", "Copy a query's state, as it was after a batch, to a new place."),
+    "doctor": ("doctor", "Look at what keeps queries and commands from working here."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
 """Verb: the module in `statemigrate.cli.verbs` that has its command, and the one-line help."""

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def local_session() -> Iterator[SparkSession]:
+def local_session(master: str | None = None) -> Iterator[SparkSession]:
     """A session of this process alone, stopped at the end; the active one where there is one.
+
+    Unless it is given the ``master`` of a cluster.
 
     What Spark reads by itself still holds: ``SPARK_CONF_DIR`` with its ``spark-defaults.conf`` and
     ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory. Of
@@ -34,7 +36,7 @@ def local_session() -> Iterator[SparkSession]:
         return
     require_java()
     before = signal.getsignal(signal.SIGINT)
-    session = _started()
+    session = _started(master)
     try:
         with _plain_interrupts(before):
             yield session
@@ -73,7 +75,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
+def spark_when_needed(master: str | None = None) -> Iterator[Callable[[], SparkSession]]:
     """A function that starts a session when it is called first; stopped at the end of the block."""
     from statemigrate.files.hadoop.jvm import started_by
 
@@ -82,7 +84,8 @@ def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
 
         def session() -> SparkSession:
             if not started:
-                started.append(stack.enter_context(local_session()))
+                made = local_session(master) if master else local_session()
+                started.append(stack.enter_context(made))
             return started[0]
 
         # A remote checkpoint is reached through its JVM, and not through a second one.
@@ -90,28 +93,29 @@ def spark_when_needed() -> Iterator[Callable[[], SparkSession]]:
         yield session
 
 
-def _started() -> SparkSession:
+def _started(master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from statemigrate.cli.quiet import is_quiet, quiet_settings, start_java
     from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
 
     settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         PROVIDER: ROCKSDB,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    if master is None:
+        # Nobody else is to reach it.
+        settings |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
     if is_quiet():
         settings |= quiet_settings()
         start_java(settings)
-    builder = SparkSession.builder.master("local[*]").appName("statemigrate")
+    builder = SparkSession.builder.master(master or "local[*]").appName("statemigrate")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    if "PYSPARK_PYTHON" not in os.environ:
+    if master is None and "PYSPARK_PYTHON" not in os.environ:
         # Only spark-submit reads the setting of that name.
         session.sparkContext.pythonExec = sys.executable
     return session

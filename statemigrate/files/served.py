@@ -157,19 +157,11 @@ def _listen(files: Files, token: bytes) -> tuple[str, Listener]:
     temporary directory comes first, then those that every machine has.
     """
     found = []
-    for parent in dict.fromkeys((tempfile.gettempdir(), *_SHORT, *_session_directory())):
+    for parent in _parents():
         try:
-            directory = tempfile.mkdtemp(prefix="statemigrate-files-", dir=parent)
+            return _listening(parent, token)
         except OSError as error:
             found.append(f"{parent}: {error}")
-            continue
-        try:
-            listener = Listener(f"{directory}/socket", "AF_UNIX", backlog=16, authkey=token)
-        except OSError as error:
-            shutil.rmtree(directory, ignore_errors=True)
-            found.append(f"{parent}: {error}")
-            continue
-        return directory, listener
     raise StorageError(
         f"the driver has no directory for a socket, by which Spark's planner reaches "
         f"{files.location}",
@@ -178,6 +170,37 @@ def _listen(files: Files, token: bytes) -> tuple[str, Listener]:
         next_action="set TMPDIR to such a directory where the query is started, and start it again",
         path=files.location,
     )
+
+
+def socket_parent() -> tuple[str | None, tuple[str, ...]]:
+    """The directory in which such a socket can be made now, and what those before it say.
+
+    None where it can be in none; one is made for it, and removed.
+    """
+    failures: list[str] = []
+    for parent in _parents():
+        try:
+            directory, listener = _listening(parent, b"")
+        except OSError as error:
+            failures.append(f"{parent}: {error}")
+            continue
+        listener.close()
+        shutil.rmtree(directory, ignore_errors=True)
+        return parent, tuple(failures)
+    return None, tuple(failures)
+
+
+def _parents() -> dict[str, None]:
+    return dict.fromkeys((tempfile.gettempdir(), *_SHORT, *_session_directory()))
+
+
+def _listening(parent: str, token: bytes) -> tuple[str, Listener]:
+    directory = tempfile.mkdtemp(prefix="statemigrate-files-", dir=parent)
+    try:
+        return directory, Listener(f"{directory}/socket", "AF_UNIX", backlog=16, authkey=token)
+    except OSError:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
 
 
 def _session_directory() -> list[str]:

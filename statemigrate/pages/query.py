@@ -21,7 +21,7 @@ from statemigrate.pages.startup.checked import checked
 from statemigrate.pages.startup.initial import initial_state, with_bucket
 from statemigrate.processor.keys.grouping import grouping_key
 from statemigrate.processor.rows.codec import output_type
-from statemigrate.processor.workers import use_this_python
+from statemigrate.processor.workers import PROCESSORS, check_packages, use_this_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -85,6 +85,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
     use_this_python(stream.sparkSession)
+    check_packages(PROCESSORS, stream.sparkSession)
     made = output_type(output)
     check = partial(
         checked,

@@ -10,7 +10,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from statemigrate.errors import StartupError
-from statemigrate.processor.workers import check_workers
+from statemigrate.processor.workers import check_scripts
 from statemigrate.scripts import ScriptFolder
 
 master, folder, package, archive = sys.argv[1:]
@@ -28,7 +28,7 @@ lineages = ScriptFolder(folder).lineages()
 
 def asked(stores):
     try:
-        check_workers({store: lineages[store] for store in stores})
+        check_scripts({store: lineages[store] for store in stores})
     except StartupError as error:
         return {"found": str(error.found), "next": error.next_action, **error.data}
     return None

@@ -19,10 +19,14 @@ _PATIENCE = 180.0  # seconds
 
 
 class Cluster:
-    """Started with its construction; as a context manager it leaves no process behind."""
+    """Started with its construction; as a context manager it leaves no process behind.
 
-    def __init__(self, folder: Path) -> None:
+    With ``own_disk``, a folder that is there, each worker has another one under its path.
+    """
+
+    def __init__(self, folder: Path, own_disk: Path | None = None) -> None:
         self._folder = folder
+        self._own_disk = own_disk
         folder.mkdir()
         port = _free_port()
         self.master = f"spark://127.0.0.1:{port}"
@@ -55,8 +59,12 @@ class Cluster:
 
     def _started(self, name: str, main: str, arguments: list[str]) -> ProcessSession:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SPARK_")}
+        command = [str(_HOME / "bin" / "spark-class"), main, *arguments]
+        if self._own_disk is not None and name != "master":
+            mounted = 'mount -t tmpfs none "$0" && exec "$@"'
+            command = ["unshare", "--mount", "sh", "-c", mounted, str(self._own_disk), *command]
         return ProcessSession(
-            [str(_HOME / "bin" / "spark-class"), main, *arguments],
+            command,
             directory=self._folder,
             environment={**kept, "SPARK_HOME": str(_HOME), "SPARK_LOCAL_IP": "127.0.0.1"},
             log=self._folder / f"{name}.log",

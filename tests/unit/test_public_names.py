@@ -76,6 +76,7 @@ NAMES = {
     "words": "key",
 }
 OWN = {
+    ("doctor", "master"): {"spark"},
     ("new", "checkpoint"): {"from_checkpoint"},
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
     ("quarantine", "path"): set(),

@@ -16,6 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from statemigrate.checkpoint.logs.offsets import (
@@ -31,6 +33,8 @@ from statemigrate.files.documents.shapes import check_shape
 
 _LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
 _ATTEMPTS = 5
+_BEGINNING = 64 << 10
+"""Bytes of a log's file in which there is a line for certain."""
 
 
 @dataclass(frozen=True, order=True)
@@ -72,6 +76,9 @@ class SourceLog:
         committed = committed_offsets(files)
         newest = newest_offsets(files)
         for source in _file_sources(files):
+            # Of the stream's own sources, whose logs may have millions of lines, no more is read.
+            if not takes_below(files, source, below, newest):
+                continue
             taken = {
                 rest: offset
                 for path, offset in taken_of(files, source, newest).items()
@@ -112,6 +119,55 @@ def taken_of(files: Files, source: str, newest: Offsets | None) -> dict[str, int
             # A running query removes what it has made compact; the next listing has the newer file.
             continue
     return dict(_entries(files, folder, is_certain=text is not None))
+
+
+def takes_below(files: Files, source: str, below: str, newest: Offsets | None) -> bool | None:
+    """Whether what a source has taken last lies ``below`` the checkpoint.
+
+    None where it has taken nothing, or is no file source. A source has one directory, so that one
+    line of its log tells it; of a file no more than the beginning is read. ``newest`` are the
+    newest offsets. Raises `CorruptFileError` as `SourceLog.read`.
+    """
+    text = None if newest is None else newest.by_source.get(source)
+    if file_offset(text) is None:
+        return None
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            path = _one_taken(files, f"sources/{source}", is_certain=text is not None)
+            break
+        except FileNotFoundError:
+            # As in `taken_of`.
+            continue
+    else:
+        path = _one_taken(files, f"sources/{source}", is_certain=text is not None)
+    return None if path is None else f"/{below}/" in path
+
+
+def _one_taken(files: Files, folder: str, *, is_certain: bool) -> str | None:
+    """The path of a file that a source has taken, of the newest that costs little to find."""
+    found = {each.base_name: each for each in files.list(folder) if each.kind == "file"}
+    matches = [match for name in found if (match := _LOG_FILE.fullmatch(name))]
+    # A compact file has all the others; a line of a small one says the same.
+    for match in sorted(matches, key=lambda each: (not each[2], int(each[1])), reverse=True):
+        path = f"{folder}/{match[0]}"
+        for line in _first_lines(files, path, found[match[0]].size):
+            entry = _entry(line)
+            if entry is not None:
+                return entry[0]
+            if is_certain:
+                raise _corrupt(f"{files.location}/{path}", line)
+    return None
+
+
+def _first_lines(files: Files, path: str, size: int) -> list[str]:
+    if size <= _BEGINNING:
+        return _lines(files, path)
+    with TemporaryDirectory(prefix="statemigrate-") as folder:
+        beginning = Path(folder, "beginning")
+        files.fetch(path, beginning, most=_BEGINNING, cut=True)
+        text = beginning.read_bytes().decode(errors="backslashreplace")
+    # The last one is cut.
+    return [line for line in text.split("\n")[1:-1] if line]
 
 
 def taken_until(files: Files, source: str, offset: int) -> frozenset[TakenFile]:

@@ -76,6 +76,28 @@ class DirectoryLock:
             self._file.close()
 
 
+def lock_holder(layout: Layout) -> str | None:
+    """Who holds the lock of a checkpoint on a local disk; None where nobody does, or elsewhere.
+
+    For as long as the question takes, a query that starts is refused by it.
+    """
+    if layout.remote is not None:
+        return None
+    try:
+        file = confined(layout.lock).open()
+    except FileNotFoundError:
+        return None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return file.read(1_000).decode(errors="replace").strip() or "another process"
+        except OSError:
+            # A disk without locks: nobody can hold one.
+            return None
+    return None
+
+
 def checkpoint_locks(layout: Layout) -> list[DirectoryLock]:
     """The lock of a checkpoint on a local disk, held; none where the disk has no locks.
 

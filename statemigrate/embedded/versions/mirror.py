@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.storage.confined import confined
-from statemigrate.embedded.storage.durable import FileReference, unwritable, verify
+from statemigrate.embedded.storage.durable import FileReference, sha256_of, unwritable, verify
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
 from statemigrate.embedded.storage.snapshots import stored_files
 from statemigrate.embedded.versions.chains import (
@@ -30,7 +30,7 @@ from statemigrate.embedded.versions.chains import (
 )
 from statemigrate.embedded.versions.manifest import ChangelogReference, Pack, PartitionState
 from statemigrate.embedded.versions.packs import take, write_pack
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _AT_ONCE = 8
@@ -45,13 +45,15 @@ class Mirror:
     """The mirror of one checkpoint, kept by its one driver; of a local one the checkpoint itself.
 
     With ``shared`` it is a reader's: nothing is compared with its checksum, which is done when it
-    is used, and files may be second names of those in the checkpoint.
+    is used, and files may be second names of those in the checkpoint. With ``reads_back`` what
+    tasks have written is read before a manifest names it: they may be on other machines.
     """
 
-    def __init__(self, layout: Layout, *, shared: bool = False) -> None:
+    def __init__(self, layout: Layout, *, shared: bool = False, reads_back: bool = False) -> None:
         self._layout = layout
         self._is_proven = self._shared = shared
         self._lost: dict[Path, CorruptFileError] = {}
+        self._reads_back = reads_back
 
     def bring(self, states: States) -> tuple[PartitionState, ...]:
         """Fetch what tasks need to start from ``states``; the states by what there is of them.
@@ -96,8 +98,11 @@ class Mirror:
     def hand_over(self, version: int, before: States, after: States) -> tuple[PartitionState, ...]:
         """Bring to the checkpoint what tasks have written since; the states as they are there.
 
-        The new changelogs of all partitions become one file.
+        The new changelogs of all partitions become one file. Each new file is looked at first:
+        raises `CheckpointError` for one that this machine does not have as its task says.
         """
+        for number, states in enumerate(zip(before, after, strict=True)):
+            self._check_written(number, *states)
         if not self._is_remote:
             return tuple(after)
         pairs = enumerate(zip(before, after, strict=True))
@@ -187,6 +192,35 @@ class Mirror:
             return set()
         content = self._content(number, after) - self._content(number, before)
         return {f"{folder}/{name}" for name in names} | {f"{folder}/files/{n}" for n in content}
+
+    def _check_written(self, number: int, before: PartitionState, after: PartitionState) -> None:
+        """Raise `CheckpointError` unless each file that only ``after`` names is on this machine."""
+        directory = self._layout.partition(number)
+        known = {each.file.name for each in before.all_changelogs}
+        known |= {each.file.name for each in before.all_snapshots}
+        for changelog in after.all_changelogs:
+            if changelog.file.name not in known:
+                self._check_file(changelog.file.within(directory), changelog.file)
+        listings = [e.file for e in after.all_snapshots if e.file.name not in known]
+        for listing in listings:
+            self._check_file(listing.within(directory), listing)
+        if not listings:
+            return
+        stored = self._content(number, before)
+        for listing in listings:
+            for file in stored_files(listing, directory):
+                if file.name not in stored:
+                    self._check_file(file.within(directory / "files"), file)
+
+    def _check_file(self, path: Path, file: FileReference) -> None:
+        try:
+            size = confined(path).stat().st_size
+        except FileNotFoundError:
+            raise _elsewhere(path, file, "no such file") from None
+        if size != file.size:
+            raise _elsewhere(path, file, f"{size:,} bytes")
+        if self._reads_back and (found := sha256_of(path)) != file.sha256:
+            raise _elsewhere(path, file, f"as many bytes with SHA-256 {found}")
 
     def _lacks(self, path: Path, file: FileReference) -> bool:
         if not confined(path).is_file():
@@ -316,6 +350,19 @@ class Mirror:
         except CorruptFileError as error:
             place = self._layout.place(name)
             raise error.but(summary=f"{place} is not what was written", path=place) from error
+
+
+def _elsewhere(path: Path, file: FileReference, found: str) -> CheckpointError:
+    return CheckpointError(
+        f"what a task has written is not where the driver is: {path}",
+        expected=f"{file.size:,} bytes with SHA-256 {file.sha256}, as the task says",
+        found=found,
+        next_action="nothing of this batch is committed. Run the tasks on the driver's machine, by "
+        "a local master; or put the checkpoint, or of a remote one the working directory, on a "
+        "disk that all machines have under this path, and say so by "
+        "EmbeddedOptions(shared_path=True). Then start the query again",
+        path=str(path),
+    )
 
 
 def _new_changelogs(before: States, after: States) -> list[tuple[int, FileReference]]:

@@ -74,6 +74,11 @@ class HadoopFiles:
                 whole(lambda: self._copy_to(path, target, size))
             os.fsync(file.fileno())
 
+    @property
+    def connector(self) -> str:
+        """The name of the connector's class."""
+        return str(self._system.getClass().getName())
+
     def put(self, name: str, data: bytes | Path) -> None:
         """As `Files.put`."""
         self._writing.put(self._path(name), data)

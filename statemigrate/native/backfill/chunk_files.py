@@ -13,7 +13,7 @@ from typing import Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, newest_offsets
-from statemigrate.checkpoint.logs.sources import SourceLog, files_taken
+from statemigrate.checkpoint.logs.sources import SourceLog, takes_below
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import parse_json
 from statemigrate.files.documents.shapes import VERSION, Maybe, Table, check_shape
@@ -109,9 +109,12 @@ class ChunkFiles:
         """The offsets of the newest batch that was begun; None before the first."""
         return newest_offsets(self.files)
 
-    def taken_by(self, source: str) -> dict[str, int]:
-        """The files that one of the query's sources has taken; none if it is no file source."""
-        return files_taken(self.files, source)
+    def is_taken_by(self, source: str, offsets: Offsets) -> bool | None:
+        """Whether one of the query's sources takes chunk files, by its log.
+
+        None where it has taken nothing, or is no file source.
+        """
+        return takes_below(self.files, source, CHUNKS, offsets)
 
     def adoptions(self) -> dict[str, bytes]:
         """The records of what `statemigrate adopt` did here, by path."""

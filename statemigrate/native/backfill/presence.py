@@ -60,7 +60,9 @@ def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
     if offsets.named or files.adoptions() or files.is_made():
         return False
     *others, (last, text) = offsets.by_source.items()
-    return bool(others) and file_offset(text) is not None and not files.taken_by(last)
+    if not others or file_offset(text) is None:
+        return False
+    return files.is_taken_by(last, offsets) is None
 
 
 def untold_advice(checkpoint: str) -> str:
@@ -89,10 +91,8 @@ def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
     *others, (last, text) = offsets.by_source.items()
     if not others or file_offset(text) is None:
         return False
-    taken = files.taken_by(last)
-    if taken:
-        return any(f"/{CHUNKS}/" in path for path in taken)
-    return files.is_made()
+    taken = files.is_taken_by(last, offsets)
+    return files.is_made() if taken is None else taken
 
 
 def _newest(records: dict[str, bytes]) -> Record | None:

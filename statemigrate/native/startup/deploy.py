@@ -13,7 +13,12 @@ from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.native.startup.variables import checked
-from statemigrate.processor.workers import check_workers, use_this_python
+from statemigrate.processor.workers import (
+    PROCESSORS,
+    check_packages,
+    check_scripts,
+    use_this_python,
+)
 
 
 def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
@@ -27,14 +32,16 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     is_starting = not _is_worker() and not is_only_looking()
     if is_starting:
         use_this_python()
+        # Not for the first batch to say: a worker without this package could not.
+        check_packages(PROCESSORS)
     if settings.checkpoint is not None and is_starting:
         lineages = ScriptFolder(settings.migrations).lineages()
-        check_workers(lineages)
+        check_scripts(lineages)
         return whole(lambda: checked(processor, settings, lineages), settings.checkpoint)
     try:
         lineages = ScriptFolder(settings.migrations).lineages()
         if is_starting:
-            check_workers(lineages)
+            check_scripts(lineages)
     except StatemigrateError as error:
         return Undeployable(error)
     return Deployed(settings, lineages, counts=MigrationCounts.of_session())

@@ -11,7 +11,12 @@ from statemigrate.native.live.deployed import Deployed, Undeployable
 from statemigrate.native.live.functions import Function, MigratedFunction, StorePlans
 from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.startup.envelopes import compare_with_checkpoint, declared_by
-from statemigrate.processor.workers import check_workers, use_this_python
+from statemigrate.processor.workers import (
+    FUNCTIONS,
+    check_packages,
+    check_scripts,
+    use_this_python,
+)
 from statemigrate.shell import argument
 
 
@@ -28,7 +33,12 @@ def migrated_function(function: Function, store: str, settings: Settings) -> Mig
 def _found(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
     from pyspark import TaskContext
 
-    if settings.checkpoint is not None and TaskContext.get() is None and not is_only_looking():
+    is_starting = TaskContext.get() is None and not is_only_looking()
+    if is_starting:
+        use_this_python()
+        # Not for the first batch to say: a worker without this package could not.
+        check_packages(FUNCTIONS)
+    if settings.checkpoint is not None and is_starting:
         return _deployable(function, store, settings)
     # A worker that imports the function's module gets here, and has neither scripts nor session.
     try:
@@ -54,8 +64,7 @@ def _deployable(
             store=store,
         )
     if not is_only_looking() and TaskContext.get() is None:
-        use_this_python()
-        check_workers({store: lineage})
+        check_scripts({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
     seen = None

@@ -38,7 +38,7 @@ from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
 from statemigrate.pages.startup.held import held_in
 from statemigrate.pages.startup.sizing import tell_of_size, unsaid
 from statemigrate.processor.variables.handle import declared_variables
-from statemigrate.processor.workers import check_workers
+from statemigrate.processor.workers import check_scripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def checked(
     state.check_place()
     declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
-    lineages = _lineages(processor, settings, declared)
+    lineages = _lineages(processor, settings, declared, spark)
     left = record_of(state) if seen.is_something else None
     record = PagesRecord(_number(pages, left, state), key.jsonValue(), {}, seen.deployment)
     stored: Mapping[str, StoredStore] = {}
@@ -110,7 +110,7 @@ def _number(pages: int | None, left: PagesRecord | None, state: SparkCheckpoint)
 
 
 def _lineages(
-    processor: Any, settings: Settings, declared: Sequence[Declared]
+    processor: Any, settings: Settings, declared: Sequence[Declared], spark: SparkSession
 ) -> Mapping[str, Lineage]:
     if not hasattr(processor, SETTINGS):
         return {}
@@ -118,7 +118,7 @@ def _lineages(
 
     lineages = ScriptFolder(settings.migrations).lineages()
     mine = {each.store: lineages[each.store] for each in declared if each.store in lineages}
-    check_workers(mine)
+    check_scripts(mine, spark)
     return mine
 
 

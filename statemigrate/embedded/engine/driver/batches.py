@@ -65,7 +65,7 @@ class Batches:
         self._stores: Plans = {}
         self._held: Manifest | None = None
         self._needs: dict[tuple[int, int], Needs] = {}
-        self._mirror = Mirror(engine.layout)
+        self._mirror = Mirror(engine.layout, reads_back=engine.options.shared_path)
         self._readback = Readback(engine.layout, engine.options.retain)
         self._first = True
         self._lately = Lately()

@@ -45,7 +45,13 @@ from statemigrate.migration import Lineage
 from statemigrate.processor.keys.grouping import grouping_key
 from statemigrate.processor.rows.codec import output_type
 from statemigrate.processor.variables.handle import declared_variables
-from statemigrate.processor.workers import check_workers, use_this_python
+from statemigrate.processor.workers import (
+    EMBEDDED,
+    check_packages,
+    check_scripts,
+    is_one_machine,
+    use_this_python,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,6 +102,7 @@ class EmbeddedQuery:
 
         ``queryName`` is the name that Spark shows for the query.
         """
+        self._check_master()
         release_ended()
         locks = self._lock()
         try:
@@ -109,6 +116,8 @@ class EmbeddedQuery:
         self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
+        use_this_python(self._stream.sparkSession)
+        check_packages(EMBEDDED, self._stream.sparkSession)
         batch, committed = next_start(self._layout)
         self._check_checkpoint(committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
@@ -117,7 +126,6 @@ class EmbeddedQuery:
         # Read once: the first batch may come hours later, with another release's scripts there.
         planned = partial(self._plans, declared, self._lineages(declared))
         stores = planned(committed)
-        use_this_python(self._stream.sparkSession)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(Presence(epoch))
@@ -196,8 +204,27 @@ class EmbeddedQuery:
         lineages = ScriptFolder(self._settings.migrations).lineages()
         names = {each.store for each in declared}
         mine = {name: lineage for name, lineage in lineages.items() if name in names}
-        check_workers(mine)
+        check_scripts(mine, self._stream.sparkSession)
         return mine
+
+    def _check_master(self) -> None:
+        session = self._stream.sparkSession
+        if self._options.shared_path:
+            return
+        master = session.sparkContext.master
+        if is_one_machine(master):
+            return
+        remote = self._layout.remote is not None
+        shared = "working directory (working_directory=)" if remote else "checkpoint"
+        raise StartupError(
+            "the embedded engine runs on one machine, and this session has a cluster",
+            expected="a local master, such as local[*]",
+            found=str(master),
+            next_action="start the query with a local master; or take Spark's own state, or pages, "
+            f"for a cluster. Where all machines have the {shared} under one path on a shared disk, "
+            "say so by EmbeddedOptions(shared_path=True)",
+            master=str(master),
+        )
 
     def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
         if committed is None:

@@ -1,0 +1,148 @@
+"""What this machine and the workers have: Python's packages, Java, a temporary directory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from statemigrate.commands.health.report import Examined
+from statemigrate.errors import StatemigrateError
+from statemigrate.files.java import find_java, require_java
+from statemigrate.files.served import socket_parent
+from statemigrate.processor.workers import (
+    EMBEDDED,
+    EXTRA,
+    PROCESSORS,
+    Workers,
+    asked,
+    this_python,
+    use_this_python,
+    what_to_install,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGES = tuple(dict.fromkeys((*PROCESSORS, *EMBEDDED)))
+_LEAST_FREE = 1 << 30
+"""Bytes in the temporary directory, where working copies of state lie."""
+
+
+def examined_machine() -> Iterator[Examined]:
+    """What is looked at without Spark."""
+    spark = _pyspark()
+    yield spark
+    yield _packages(has_spark=spark.verdict == "ok")
+    yield _java(has_spark=spark.verdict == "ok")
+    yield _temporary_directory()
+
+
+def examined_workers(session: SparkSession) -> Examined:
+    """What the workers of a session have, each executor's asked by a task of its own."""
+    use_this_python(session)
+    try:
+        found = asked(session, _PACKAGES)
+    except StatemigrateError as error:
+        data = {"host": error.data.get("host")}
+        return Examined(
+            "workers", "problem", f"{error.summary}: {error.found}", what_to_install(), data
+        )
+    data = {"executors": found.executors, "pythons": [vars(each) for each in found.pythons]}
+    lacking = [each for each in found.pythons if each.faults]
+    if lacking:
+        texts = "; ".join(dict.fromkeys(each.described for each in lacking))
+        return Examined("workers", "problem", texts, what_to_install(), data)
+    text = "; ".join(dict.fromkeys(each.described for each in found.pythons))
+    if not found.is_whole:
+        return Examined(
+            "workers",
+            "warning",
+            f"{_answers(found)}: {text}",
+            "run it again while the cluster has nothing else to do; a start asks as well",
+            data,
+        )
+    return Examined("workers", "ok", f"{_answers(found)}: {text}", None, data)
+
+
+def _answers(found: Workers) -> str:
+    if found.executors is None:
+        return f"{len(found.pythons)} tasks answered, of executors that Spark does not count"
+    if found.executors == 1:
+        return "1 executor"
+    return f"{len(found.pythons)} of {found.executors} executors answered"
+
+
+def _pyspark() -> Examined:
+    try:
+        import pyspark
+
+        from statemigrate.native.spark_state.versions import check_spark_version
+
+        check_spark_version()
+    except ImportError:
+        return Examined(
+            "spark",
+            "warning",
+            "PySpark is not installed in this Python: scripts can be written and checked, and "
+            "nothing else",
+            "run this with the Python of your Spark, or pip install 'statemigrate[spark]'",
+        )
+    except StatemigrateError as error:
+        return Examined.failed("spark", error)
+    return Examined(
+        "spark", "ok", f"PySpark {pyspark.__version__}", None, {"version": pyspark.__version__}
+    )
+
+
+def _packages(*, has_spark: bool) -> Examined:
+    here = this_python(_PACKAGES)
+    versions = ", ".join(f"{name} {version or '-'}" for name, version in here.packages.items())
+    data = {"python": here.python, "executable": here.executable, "packages": dict(here.packages)}
+    if here.missing and has_spark:
+        wanted = EXTRA.replace("workers", "spark")
+        return Examined("packages", "problem", here.described, f"pip install '{wanted}'", data)
+    return Examined("packages", "ok", f"Python {here.python}, {versions}", None, data)
+
+
+def _java(*, has_spark: bool) -> Examined:
+    try:
+        version = require_java()
+    except StatemigrateError as error:
+        return Examined.failed("java", error, verdict="problem" if has_spark else "warning")
+    return Examined("java", "ok", f"Java {version} ({find_java()})", None, {"version": version})
+
+
+def _temporary_directory() -> Examined:
+    try:
+        folder = tempfile.gettempdir()
+    except OSError as error:
+        return Examined(
+            "temporary directory", "problem", str(error), "set TMPDIR to one that can be written"
+        )
+    parent, failures = socket_parent()
+    free = shutil.disk_usage(folder).free
+    data = {"path": folder, "bytes": len(folder.encode()), "free": free, "sockets_in": parent}
+    long = "; ".join(failures)
+    if parent is None:
+        return Examined(
+            "temporary directory",
+            "problem",
+            f"no socket can be made, which a query on a remote checkpoint needs: {long}",
+            "set TMPDIR to a directory of at most 60 bytes that this user may write",
+            data,
+        )
+    if free < _LEAST_FREE:
+        return Examined(
+            "temporary directory",
+            "warning",
+            f"{folder} has {free >> 20:,} MiB left; working copies of state lie there",
+            "free some of it, or set TMPDIR (or the embedded engine's working_directory) to "
+            "another disk",
+            data,
+        )
+    found = f"{folder} ({len(folder.encode())} bytes), {free >> 30:,} GiB free"
+    if failures:
+        found += f"; sockets are made in {parent}, since here they cannot be: {long}"
+    return Examined("temporary directory", "ok", found, None, data)
