@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.embedded.engine.tasks.report import REPORT, PartitionReport
 
 _AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
@@ -15,11 +16,13 @@ _TEXT = "string"
 class OutputRows:
     """Collects a processor's output rows and turns them into Arrow batches.
 
-    ``add`` takes the rows of a key, and ``rows`` has all those since the last `flush`, for which
-    ``ROWS_A_BATCH`` are enough: both are called and asked for every key.
+    ``add`` takes the rows of a key, and ``rows`` has all those since the last `flush`: both are
+    called and asked for every key. Once there are ``enough``, `flush_if_full` looks how large they
+    are.
     """
 
     ROWS_A_BATCH = 10_000
+    ROWS_A_LOOK = 256
 
     def __init__(self, schema: Any) -> None:
         from pyspark.sql.conversion import LocalDataToArrowConversion
@@ -27,6 +30,8 @@ class OutputRows:
 
         self._schema = schema
         self.rows: list[Any] = []
+        self.enough = self.ROWS_A_LOOK
+        self._looked = self._bytes = 0
         self.add: Callable[[Iterable[Any]], None] = self.rows.extend
         # Through the same conversion as the output, so that all batches have one Arrow schema.
         nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
@@ -34,14 +39,27 @@ class OutputRows:
         self._nothing = LocalDataToArrowConversion.convert([nothing], nullable, False)
         self._plain = PlainColumns(schema)
 
+    def flush_if_full(self) -> Iterator[Any]:
+        """`flush`, if there are a batch's rows or bytes."""
+        self._bytes += sum(map(size_of, self.rows[self._looked :]))
+        self._looked = len(self.rows)
+        if self._looked >= self.ROWS_A_BATCH or self._bytes >= BYTES_IN_BLOCK:
+            yield from self.flush()
+        else:
+            self.enough = self._looked + self.ROWS_A_LOOK
+
     def flush(self) -> Iterator[Any]:
         """Yield what was collected since."""
-        from pyspark.sql.conversion import LocalDataToArrowConversion
-
         rows = self.rows.copy()
         self.rows.clear()
-        if not rows:
-            return
+        self.enough, self._looked, self._bytes = self.ROWS_A_LOOK, 0, 0
+        # A key alone may have more of them than a batch has room for.
+        for block in in_blocks(iter(rows), self.ROWS_A_BATCH):
+            yield from self._batches(block)
+
+    def _batches(self, rows: list[Any]) -> Iterator[Any]:
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+
         columns = self._plain.of(rows)
         if columns is None:
             table = LocalDataToArrowConversion.convert(rows, self._schema, False)
