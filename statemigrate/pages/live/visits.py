@@ -156,7 +156,7 @@ class PagedProcessor(StatefulProcessor):
 
     def _given(self, rows: list[Any]) -> Iterator[Any]:
         # A key alone may have more of them than a package has room for.
-        for block in in_blocks(iter(rows), _ROWS_A_PACKAGE):
+        for block in in_blocks(iter(rows), len(rows) or 1):
             yield from self._outgoing.given(block)
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:

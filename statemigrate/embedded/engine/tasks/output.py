@@ -22,7 +22,7 @@ class OutputRows:
     """
 
     ROWS_A_BATCH = 10_000
-    ROWS_A_LOOK = 256
+    ROWS_A_LOOK = 250
 
     def __init__(self, schema: Any) -> None:
         from pyspark.sql.conversion import LocalDataToArrowConversion
@@ -54,7 +54,7 @@ class OutputRows:
         self.rows.clear()
         self.enough, self._looked, self._bytes = self.ROWS_A_LOOK, 0, 0
         # A key alone may have more of them than a batch has room for.
-        for block in in_blocks(iter(rows), self.ROWS_A_BATCH):
+        for block in in_blocks(iter(rows), len(rows) or 1):
             yield from self._batches(block)
 
     def _batches(self, rows: list[Any]) -> Iterator[Any]:
