@@ -5,7 +5,7 @@ A number alone is no bound: a thousand values are some kilobytes, or gigabytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -13,17 +13,22 @@ T = TypeVar("T")
 BYTES_IN_BLOCK = 16 << 20
 """Bytes with which a block is full; its last entry may take it beyond."""
 _PLAIN = 8
+_PLAIN_TYPES = frozenset((int, float, bool, type(None)))
 
 
 def size_of(value: Any) -> int:
     """About how many bytes a plain value takes: text and binary count, and what is in others."""
-    if isinstance(value, str | bytes | bytearray):
+    # Called for every value: the types that most of them have come first.
+    kind = type(value)
+    if kind is str or kind is bytes:
         return len(value)
-    if isinstance(value, Mapping):
-        return _PLAIN + sum(map(size_of, value)) + sum(map(size_of, value.values()))
+    if kind in _PLAIN_TYPES:
+        return _PLAIN
     if isinstance(value, list | tuple):
         return _PLAIN + sum(map(size_of, value))
-    return _PLAIN
+    if isinstance(value, dict):
+        return _PLAIN + sum(map(size_of, value)) + sum(map(size_of, value.values()))
+    return len(value) if isinstance(value, str | bytes | bytearray) else _PLAIN
 
 
 def record_size(record: tuple[bytes, bytes]) -> int:

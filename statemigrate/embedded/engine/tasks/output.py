@@ -10,6 +10,7 @@ from statemigrate.embedded.engine.tasks.report import REPORT, PartitionReport
 
 _AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
 """Types of which PySpark hands values to Arrow without a look at them."""
+_OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
 _TEXT = "string"
 
 
@@ -41,7 +42,7 @@ class OutputRows:
 
     def flush_if_full(self) -> Iterator[Any]:
         """`flush`, if there are a batch's rows or bytes."""
-        self._bytes += sum(map(size_of, self.rows[self._looked :]))
+        self._bytes += self._plain.size_of(self.rows[self._looked :])
         self._looked = len(self.rows)
         if self._looked >= self.ROWS_A_BATCH or self._bytes >= BYTES_IN_BLOCK:
             yield from self.flush()
@@ -80,10 +81,22 @@ class PlainColumns:
         kinds = [field.dataType.typeName() for field in schema.fields]
         self._width = len(kinds)
         self._texts = [at for at, kind in enumerate(kinds) if kind == _TEXT]
+        self._of_any_size = [at for at, kind in enumerate(kinds) if kind not in _OF_ONE_SIZE]
         self._are_plain = all(
             field.nullable and kind in (*_AS_THEY_ARE, _TEXT)
             for field, kind in zip(schema.fields, kinds, strict=True)
         )
+
+    def size_of(self, rows: Sequence[Any]) -> int:
+        """About how many bytes the columns have together that may have any number."""
+        from pyspark.sql import Row
+
+        if not set(map(type, rows)) <= {tuple, Row} or set(map(len, rows)) - {self._width}:
+            return sum(map(size_of, rows))
+        if not self._of_any_size:
+            return 0
+        columns = list(zip(*rows, strict=True))
+        return sum(sum(map(size_of, columns[at])) for at in self._of_any_size)
 
     def of(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]] | None:
         """A column for each field; None for rows that have to be converted one by one."""
