@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import Any, Literal, Protocol
 
 from statemigrate.access import DualAccess
+from statemigrate.blocks import BYTES_IN_BLOCK
 from statemigrate.errors import TransformError
-from statemigrate.families import Key, Span
+from statemigrate.families import Key, MeasuredFamily, Span
 from statemigrate.sources import Source
 
 OnError = Literal["raise", "quarantine"]
@@ -147,15 +147,28 @@ def run_chunk(
     finished = False
     while not finished and seen < budget.rows and (now < deadline or not seen):
         wanted = min(size, budget.rows - seen)
-        block = list(islice(entries, wanted))
+        block, finished = _block(entries, wanted, source.family)
         done += access.backfill_many(source, block, failed)
         seen += len(block)
         if block:
             ledger.set_cursor(family, block[-1][0])
-        finished = len(block) < wanted
         now = clock()
         size = _next_size(size, seen, now - began, deadline - now)
     return Chunk(done, seen - done, (now - began) * 1000, finished)
+
+
+def _block(
+    entries: Iterator[tuple[Key, Any]], wanted: int, family: Any
+) -> tuple[list[tuple[Key, Any]], bool]:
+    """The next entries, fewer where they are full of bytes; and whether there are no more."""
+    measured = family if isinstance(family, MeasuredFamily) else None
+    full = 0 if measured is None else measured.scanned_bytes + BYTES_IN_BLOCK
+    block: list[tuple[Key, Any]] = []
+    for entry in entries:
+        block.append(entry)
+        if len(block) == wanted or (measured is not None and measured.scanned_bytes >= full):
+            return block, False
+    return block, True
 
 
 def _next_size(size: int, seen: int, elapsed: float, left: float) -> int:

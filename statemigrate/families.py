@@ -97,6 +97,16 @@ class BlockFamily(Protocol):
 
 
 @runtime_checkable
+class MeasuredFamily(Protocol):
+    """A family that tells how many bytes of values its scans have given so far.
+
+    They may have read some entries more than were taken, which count as well.
+    """
+
+    scanned_bytes: int
+
+
+@runtime_checkable
 class EncodedFamily(Protocol):
     """A family of bytes of one format, for who makes them, and reads them, without plain values."""
 

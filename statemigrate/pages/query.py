@@ -68,7 +68,8 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     stateful operators may be beside it, a ``transformWithState`` too.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
-    given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``;
+    given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``,
+    but for values that do not migrate, which stay and fail when they are touched themselves;
     `backfill` touches the others, a chunk of pages a batch, by a second source that the query has
     from its first day. All keys of a page that a batch touches are in a worker's memory at once.
 

@@ -27,11 +27,42 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
+class LastReading:
+    """When a start last read every page: at which ``batch`` of which ``query``.
+
+    ``families`` are those that had entries then, and those that deployments have written to since:
+    no page has another, as nothing is ever written to a family that is not a target.
+    """
+
+    query: str
+    batch: int
+    families: frozenset[str]
+
+    def is_good_for(self, query: str | None, batch: int) -> bool:
+        """Whether a start at that batch may go by it.
+
+        Not once a query has run for twice as many batches: so it is a rare start that reads pages,
+        and pages that have grown are noticed all the same.
+        """
+        return query == self.query and self.batch <= batch < 2 * self.batch + 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of the document."""
+        return {"query": self.query, "batch": self.batch, "families": sorted(self.families)}
+
+    @classmethod
+    def from_json(cls, document: Any) -> LastReading:
+        """What `to_json` has made."""
+        families = frozenset(map(str, document["families"]))
+        return cls(str(document["query"]), int(document["batch"]), families)
+
+
+@dataclass(frozen=True)
 class PagesRecord:
     """How many pages, the key's columns as Spark writes types in JSON, and every family's format.
 
     ``deployment`` names the start-up check that it was made with, and ``expiring`` the stores whose
-    values expire.
+    values expire; ``reading`` says what a start saw in the pages, None where none has read them.
     """
 
     pages: int
@@ -39,12 +70,15 @@ class PagesRecord:
     stores: Mapping[str, StoredStore] = field(default_factory=dict)
     deployment: str = ""
     expiring: frozenset[str] = frozenset()
+    reading: LastReading | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document."""
         stores = {name: store.to_json() for name, store in self.stores.items()}
         parts = {"pages": self.pages, "key": dict(self.key), "deployment": self.deployment}
-        return {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
+        document = {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
+        # Left out as earlier releases did, so that what they have written is the same bytes.
+        return document if self.reading is None else document | {"reading": self.reading.to_json()}
 
 
 def read_record(files: Files, name: str = RECORD) -> PagesRecord | None:
@@ -79,6 +113,8 @@ def _made(document: dict[str, Any]) -> PagesRecord:
         key = dict(document["key"])
         expiring = frozenset(map(str, document["expiring"]))
         pages, deployment = int(document["pages"]), str(document["deployment"])
-        return PagesRecord(pages, key, stores, deployment, expiring)
+        reading = document.get("reading")
+        last = None if reading is None else LastReading.from_json(reading)
+        return PagesRecord(pages, key, stores, deployment, expiring, last)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error

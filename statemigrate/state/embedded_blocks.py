@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from statemigrate.blocks import in_blocks
 from statemigrate.deployment import StorePlan, dual_access
 from statemigrate.embedded.engine.stopped.processes import cores, shared_out
 from statemigrate.embedded.working.committed import CommittedPartition, CommittedState
@@ -69,7 +69,7 @@ class PartitionBlocks:
 
 def blocks_of(entries: Iterator[Entry], block: Block) -> Iterator[tuple[int, bytes]]:
     """So many entries, and what ``block`` makes of them, one block after the other."""
-    while some := list(islice(entries, ENTRIES_IN_BLOCK)):
+    for some in in_blocks(entries, ENTRIES_IN_BLOCK):
         yield len(some), block(some)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
+from statemigrate.blocks import in_blocks, record_size
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.engine.stopped.processes import cores, shared_out
 from statemigrate.embedded.working.committed import CommittedPartition, CommittedState
@@ -18,7 +18,6 @@ from statemigrate.processor.garbage import few_collections
 from statemigrate.state.ticks import Ticks, ticking
 from statemigrate.state.values import ALL, Document, Part, Share, Shares, Task, Tick, no_tick
 
-# Ticks come every 8,192 values and are asked for at the end of a block: a power of two meets them.
 _AT_ONCE = 256
 _FEW = 30_000
 """Values for which no other process is worth its start."""
@@ -98,12 +97,14 @@ def _picked(
     count: Callable[[int], None],
 ) -> Iterator[tuple[bytes, bytes, Value]]:
     decode_many, records = family.format.decode_many, partition.records(family.name)
-    while block := list(islice(records, _AT_ONCE)):
+    for block in in_blocks(records, _AT_ONCE, record_size):
         picked = block
         if not share.is_all:
             picked = [entry for place, entry in enumerate(block, part.seen) if share.picks(place)]
         values = decode_many([data for _, data in picked])
         for (key, data), value in zip(picked, values, strict=True):
             yield key, data, value
+        first = part.seen
         part.seen += len(block)
-        count(part.seen - 1)
+        for index in range(first, part.seen):
+            count(index)

@@ -341,7 +341,7 @@ class Paged:
             every = tuple(family(store, revision) for revision in REVISIONS)
             stored = StoredStore(kind, every, {}, document)
             plans[store] = plan_store(here, lineages()[store], stored, given)
-        seen_nothing: Any = SimpleNamespace(compare_in_task=lambda: None)
+        seen_nothing: Any = SimpleNamespace(compare_in_task=lambda: None, deployment="d")
         record: Any = SimpleNamespace(pages=PAGES)
         self._deployment = PagedDeployment(
             KEY, (0, 1), Struct("o INT").struct_type(), plans, given, seen_nothing, record,

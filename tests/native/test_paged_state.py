@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from support.waiting import eventually
 from tally import (
     AMOUNTS,
+    AMOUNTS_SCRIPT,
     CENTS,
     CENTS_DDL,
     FAMILIES,
@@ -27,9 +28,12 @@ from tally import (
 
 import statemigrate
 from statemigrate import PageError, StartupError, UnsupportedError, migrated
+from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+from statemigrate.commands.rewriting.verify import verify
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents.sealed import sealed
 from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.rewrite.plan.options import RewriteOptions
 
 pytestmark = pytest.mark.spark
 
@@ -452,3 +456,48 @@ def test_code_that_migrated_and_paged_both_name_a_checkpoint_for_is_refused(page
     code = migrated(AmountsTally(), migrations=folder, checkpoint=paged.checkpoint)
     with pytest.raises(StartupError, match="named twice"):
         paged.result(code)
+
+
+def test_a_value_that_does_not_migrate_stops_no_neighbour_of_its_page(spark, tmp_path, scripts):
+    tally, expected = PagedPipeline(spark, tmp_path / "tally", pages=2), Expected()
+    tally.feed(first := batch("first", range(12)))
+    tally.deploy_natively(CentsTally())
+    expected.process(first, CENTS)
+    poison = '    if value["cents"] == 3 * 5 + 7:\n        raise ValueError("unlucky")\n'
+    text = AMOUNTS_SCRIPT.replace("upgrade(value):\n", f"upgrade(value):\n{poison}")
+    folder = scripts.write(text)
+    before = {key: page["tally"]["k5"] for key, page in tally.entries(FORMATS).items()
+              if "k5" in page["tally"]}  # fmt: skip
+    ((number, value),) = before.items()
+    tally.feed(second := batch("second", [n for n in range(12) if n != 5]))
+    tally.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    expected.process(second, AMOUNTS)
+    left = {at: page["tally"] for at, page in tally.entries(FORMATS).items() if "tally" in page}
+    assert left == {number: {"k5": value}}
+    assert tally.handed_rows == expected.output
+    # Every verb sees it where it is, and the others where they went.
+    parts = {"migrations": folder}
+    assert [each.key for each in statemigrate.quarantine("tally", tally.checkpoint, **parts)] == [
+        ("k5",)
+    ]
+    (store,) = statemigrate.status(tally.checkpoint, **parts).stores
+    assert [(each.name, each.values) for each in store.families] == [("tally", 1)]
+    assert store.in_target == 11
+    # The key itself cannot be read, and a start with the script corrected goes on with it.
+    pages = tally.stored_pages()
+    tally.feed(third := batch("third", [5]))
+    with pytest.raises(StreamingQueryException, match="unlucky"):
+        tally.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    assert tally.stored_pages() == pages
+    scripts.write()
+    code = migrated(AmountsTally(), migrations=folder, accept_edited=(AMOUNTS,))
+    tally.deploy_natively(code)
+    expected.process(third, AMOUNTS)
+    assert tally.handed_rows == expected.output
+    assert not any("tally" in page for page in tally.entries(FORMATS).values())
+    plain = tmp_path / "plain"
+    options = RewriteOptions(pages=0)
+    rewrite_checkpoint(
+        tally.checkpoint, plain, options=options, migrations=folder, apply=True, spark=spark
+    )
+    assert verify(tally.checkpoint, plain, migrations=folder, spark=spark).problems == ()

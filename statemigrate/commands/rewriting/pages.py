@@ -89,7 +89,7 @@ def _new_paging(
     if not pages:
         return Paging()
     shape = operator if paged else operator_with_pages(operator, conf, spark)
-    return Paging(replace(record, pages=pages, deployment=""), shape)
+    return Paging(replace(record, pages=pages, deployment="", reading=None), shape)
 
 
 def _processor(shape: CheckpointShape) -> OperatorShape:

@@ -29,11 +29,13 @@ from statemigrate.embedded.storage.durable import (
     verify,
 )
 from statemigrate.embedded.storage.layout import file_name
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CorruptFileError, StorageError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _ROWS_A_BLOCK = 16_384
 _BYTES_A_BLOCK = 32 << 20
+_LARGEST_BLOCK = 1 << 30
+"""Bytes of large records that a block may have; it has more for one such record alone."""
 _LARGE = 4_096
 """Bytes from which on a record counts towards a block's; a block of smaller ones is full before."""
 Columns = tuple[list[str], list[bytes], list[bytes | None]]
@@ -85,10 +87,16 @@ class ChangelogWriter:
 
     def add_many(self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """`add` for several keys."""
+        size = _large(keys) + _large([each for each in values if each])
+        if size >= _BYTES_A_BLOCK:
+            add = self.adding(family)
+            for key, value in zip(keys, values, strict=True):
+                add(key, value)
+            return
         self._families += [family.encode()] * len(keys)
         self._keys += keys
         self._values += values
-        self._large += _large(keys) + _large([each for each in values if each])
+        self._large += size
         if len(self._keys) >= _ROWS_A_BLOCK or self._large >= _BYTES_A_BLOCK:
             self._write_block()
 
@@ -117,6 +125,8 @@ class ChangelogWriter:
 
         if not self._keys:
             return
+        if self._large >= _LARGEST_BLOCK:
+            raise _too_large(self._families[-1].decode(), self._keys[-1], self._values[-1])
         schema = _schema()
         columns: tuple[list[Any], ...] = (self._families, self._keys, self._values)
         arrays = [column_of(each, field.type) for each, field in zip(columns, schema, strict=True)]
@@ -139,6 +149,17 @@ class ChangelogWriter:
             sink = pa.PythonFile(self._file.stream, mode="w")
             self._stream = pa.ipc.new_stream(sink, _schema(), options=options)
         return self._stream
+
+
+def _too_large(family: str, key: bytes, value: bytes | None) -> StorageError:
+    return StorageError(
+        f"a value of {family} is larger than one may be",
+        expected=f"key and value of less than {_LARGEST_BLOCK - _BYTES_A_BLOCK:,} bytes",
+        found=f"{len(key) + len(value or b''):,} bytes",
+        next_action="keep it in pieces: a map with a running number for its key; nothing of this "
+        "batch was written",
+        family=family,
+    )
 
 
 def _large(data: Iterable[bytes]) -> int:

@@ -7,10 +7,11 @@ an eight-byte position, so that an append costs the same however long the list i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from statemigrate.blocks import BYTES_IN_BLOCK, block_of, record_size
 from statemigrate.deployment import Kind
 from statemigrate.embedded.storage.database import named
 from statemigrate.embedded.working.lookup import Lookup
@@ -22,6 +23,8 @@ from statemigrate.formats import Format, Value
 Write = Callable[[bytes, bytes | None], None]
 _POSITION = 8
 _BLOCK = 256
+_FIRST_AHEAD = 64
+"""Keys that are read ahead first, to see how large their values are."""
 
 
 class RocksFamily:
@@ -65,20 +68,33 @@ class RocksFamily:
         self._decode = fmt.decode
         self._decode_many = fmt.decode_many
         self._expected = self._reads = 0
+        # See `statemigrate.families.MeasuredFamily`.
+        self.scanned_bytes = 0
 
     def read_ahead(self, keys: list[bytes]) -> None:
         """Read many keys at once; each answers the next `get` of its key, unless written before.
 
-        Left out when less than half of the last keys were asked for.
+        Left out when less than half of the last keys were asked for. Of large values no more are
+        read than a block has room for; the others are read when they are asked for.
         """
         self.flush()
         self._ahead.clear()
         if keys and 2 * self._reads >= self._expected:
-            held = self._lookup.held(keys)
-            if len(held) < len(keys):
-                self._ahead.update(dict.fromkeys(keys))
-            self._ahead.update(held)
+            start, room, wanted = 0, BYTES_IN_BLOCK, _FIRST_AHEAD
+            while start < len(keys) and wanted:
+                some = keys[start : start + wanted]
+                room -= self._read_some(some)
+                start += len(some)
+                wanted = min(_BLOCK, start * max(room, 0) // (BYTES_IN_BLOCK - room + 1))
         self._expected, self._reads = len(keys), 0
+
+    def _read_some(self, keys: list[bytes]) -> int:
+        """Read some keys ahead; how many bytes these are."""
+        held = self._lookup.held(keys)
+        if len(held) < len(keys):
+            self._ahead.update(dict.fromkeys(keys))
+        self._ahead.update(held)
+        return sum(map(len, held.values()))
 
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
@@ -148,10 +164,13 @@ class RocksFamily:
 
     def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Value]]:
         # Decoding many in a row is faster; starting with one keeps a look at the first one cheap.
-        size = 1
-        while block := list(islice(entries, size)):
-            keys, values = zip(*block, strict=True)
-            yield from zip(keys, self._decode_many(values), strict=True)
+        size, is_end = 1, False
+        while not is_end:
+            block, is_end = block_of(entries, size, record_size)
+            if block:
+                keys, values = zip(*block, strict=True)
+                self.scanned_bytes += sum(map(len, values))
+                yield from zip(keys, self._decode_many(values), strict=True)
             size = min(2 * size, _BLOCK)
 
     def is_drained(self) -> bool:
@@ -226,7 +245,9 @@ class RocksListFamily(RocksFamily):
         self, entries: Iterator[tuple[bytes, bytes]], span: Span
     ) -> Iterator[tuple[bytes, list[Value]]]:
         for key, elements in groupby(entries, key=lambda entry: list_key(entry[0])):
-            values = self._decode_many([data for _, data in elements])
+            encoded = [data for _, data in elements]
+            self.scanned_bytes += sum(map(len, encoded))
+            values = self._decode_many(encoded)
             # A bound may fall behind a list's key and before its first element.
             if span.holds(key):
                 yield key, values[::-1] if span.reverse else values

@@ -88,6 +88,17 @@ class PageFamily:
         entries = (self._section or self._opened()).scan(span)
         return ((key, self._decode(data)) for key, data in entries)
 
+    def scan_but(
+        self, passed_over: Callable[[bytes], bool] | None = None
+    ) -> Iterator[tuple[bytes, Any]]:
+        """All entries but those under keys that are ``passed_over``, which are not decoded."""
+        entries = (self._section or self._opened()).scan(Span())
+        return (
+            (key, self._decode(data))
+            for key, data in entries
+            if passed_over is None or not passed_over(key)
+        )
+
     def is_drained(self) -> bool:
         """See `statemigrate.families.Family.is_drained`: of this page, which was read whole."""
         if self._section is not None:

@@ -14,6 +14,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.blocks import arrow_blocks
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.keys.identity import exact_values
@@ -34,8 +35,7 @@ _FLAT = ("boolean", "byte", "short", "integer", "long", "float", "double", "stri
 def pack(batches: Iterator[Any]) -> Iterator[Any]:
     """Rows whose last column is the bucket, as one row a bucket: see `PACKED`."""
     for batch in batches:
-        if batch.num_rows:
-            yield _packed(batch)
+        yield from map(_packed, arrow_blocks(batch))
     keep_what_is_loaded("pack")
 
 

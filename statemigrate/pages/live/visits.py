@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor
 
+from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.deployment import Declared
 from statemigrate.native.live.control import Arrived
 from statemigrate.native.live.work import Stopwatch
@@ -66,7 +67,9 @@ class PagedProcessor(StatefulProcessor):
         self._large = LargeValues(handle)
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
-        self._stores = PageStores(deployment.plans, deployment.settings, keys)
+        self._stores = PageStores(
+            deployment.plans, deployment.settings, keys, deployment.seen.deployment
+        )
         self._incoming = _incoming(deployment, keys)
         self._initial = Unpacking(self._initial_columns, keys)
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
@@ -134,19 +137,27 @@ class PagedProcessor(StatefulProcessor):
         self._timers.turn(page)
         before = self._timers.earliest()
         output: list[Any] = []
+        size = 0
         for rows in calls:
-            output.extend(rows)
-            if len(output) >= _ROWS_A_PACKAGE:
-                yield from self._outgoing.given(output)
-                output = []
+            made = list(rows)
+            output += made
+            size += sum(map(size_of, made))
+            if len(output) >= _ROWS_A_PACKAGE or size >= BYTES_IN_BLOCK:
+                yield from self._given(output)
+                output, size = [], 0
         self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
         self._stores.drop_expired()
+        self._stores.forget_marks()
         self._write(page)
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)
-        if output:
-            yield from self._outgoing.given(output)
+        yield from self._given(output)
         self._stopwatch.end(asked=arrived is not None and not arrived.is_for_user)
+
+    def _given(self, rows: list[Any]) -> Iterator[Any]:
+        # A key alone may have more of them than a package has room for.
+        for block in in_blocks(iter(rows), len(rows) or 1):
+            yield from self._outgoing.given(block)
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns

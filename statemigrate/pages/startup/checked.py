@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
 
 from statemigrate.deployment import (
     SETTINGS,
@@ -13,13 +15,14 @@ from statemigrate.deployment import (
     Settings,
     StoredStore,
     StoreFacts,
+    StorePlan,
     applied_scripts,
     check_expiry,
     check_targets,
     is_family_of,
     plan_store,
 )
-from statemigrate.errors import CorruptFileError, StartupError
+from statemigrate.errors import CorruptFileError, StartupError, StatemigrateError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 from statemigrate.files.opening import open_files
 from statemigrate.files.remembered import Remembered
@@ -34,7 +37,7 @@ from statemigrate.pages.live.deployed import PagedDeployment
 from statemigrate.pages.live.families import fingerprint
 from statemigrate.pages.live.handle import PagedHandle, TimeMode
 from statemigrate.pages.live.visits import key_fingerprint
-from statemigrate.pages.record import RECORD, VARIABLE, PagesRecord, read_record
+from statemigrate.pages.record import RECORD, VARIABLE, LastReading, PagesRecord, read_record
 from statemigrate.pages.startup.held import held_in
 from statemigrate.pages.startup.sizing import tell_of_size, unsaid
 from statemigrate.processor.variables.handle import declared_variables
@@ -42,7 +45,6 @@ from statemigrate.processor.workers import check_scripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 
 def checked(
@@ -70,25 +72,20 @@ def checked(
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared, spark)
     left = record_of(state) if seen.is_something else None
-    record = PagesRecord(_number(pages, left, state), key.jsonValue(), {}, seen.deployment)
-    stored: Mapping[str, StoredStore] = {}
+    number = _number(pages, left, state)
     if left is not None:
-        _check_place(left, record.pages, key, state.path)
-        held = held_in(state.frame(VARIABLE), record.pages, key_fingerprint(key))
-        tell_of_size(held, record.pages, state.path)
-        stored = stored_in(left, held.families, lineages, state.path)
-        _check_expiry(declared, stored, left)
-        record = replace(record, stores=left.stores, expiring=left.expiring)
-    plans = {
-        each.store: plan_store(each, lineages.get(each.store), stored.get(each.store), settings)
-        for each in declared
-    }
+        _check_place(left, number, key, state.path)
+    checking = _Checking(state, seen, left, declared, lineages, settings)
+    plans, reading = checking.plans()
     mine = {store: plan.stored() for store, plan in plans.items()}
     expiring = {each.store for each in declared if each.ttl}
-    record = replace(
-        record,
-        stores={**record.stores, **mine},
-        expiring=record.expiring.difference(mine) | expiring,
+    record = PagesRecord(
+        number,
+        key.jsonValue(),
+        {**({} if left is None else left.stores), **mine},
+        seen.deployment,
+        (frozenset() if left is None else left.expiring).difference(mine) | expiring,
+        reading,
     )
     counts = MigrationCounts.of_session()
     standings = {store: Standing.of_plan(plan) for store, plan in plans.items()}
@@ -97,6 +94,79 @@ def checked(
     before = None if there is None else there.deployment
     parts = key, key_columns, output, plans, settings, seen, record, note, before
     return PagedDeployment(*parts, time_mode, counts)
+
+
+@dataclass(frozen=True)
+class _Checking:
+    """What is compared: code, scripts and what pages have, as was read now or is known."""
+
+    state: SparkCheckpoint
+    seen: Seen
+    left: PagesRecord | None
+    declared: Sequence[Declared]
+    lineages: Mapping[str, Lineage]
+    settings: Settings
+
+    def plans(self) -> tuple[dict[str, StorePlan], LastReading | None]:
+        """The plan of each store, and the reading of pages that it goes by."""
+        if self.left is None:
+            return self._planned({}), None
+        known = self._known()
+        if known is not None:
+            return known
+        key = StructType.fromJson(dict(self.left.key))
+        held = held_in(self.state.frame(VARIABLE), self.left.pages, key_fingerprint(key))
+        tell_of_size(held, self.left.pages, self.state.path)
+        plans = self._planned(self._stored(held.families))
+        assert self.seen.query is not None, "something is committed"  # noqa: S101
+        reading = LastReading(self.seen.query, self.seen.batch, frozenset(held.families))
+        return plans, _with_targets(reading, plans)
+
+    def _known(self) -> tuple[dict[str, StorePlan], LastReading] | None:
+        """The plans without reading a page, where an earlier start has read them.
+
+        None unless no page can have an older family: then pages are read, as each start sees
+        whether one is drained. They are read too before anything is refused.
+        """
+        assert self.left is not None  # noqa: S101 - the caller asked
+        reading = self.left.reading
+        if reading is None or not reading.is_good_for(self.seen.query, self.seen.batch):
+            return None
+        recorded = (each for store in self.left.stores.values() for each in store.families)
+        known = {each.name: {fingerprint(each.format)} for each in recorded}
+        if any(self._is_declared(name) for name in reading.families - known.keys()):
+            return None
+        held = {name: known[name] for name in reading.families & known.keys()}
+        try:
+            plans = self._planned(self._stored(held))
+        except StatemigrateError:
+            return None
+        if any(plan.sources for plan in plans.values()):
+            return None
+        return plans, _with_targets(reading, plans)
+
+    def _is_declared(self, name: str) -> bool:
+        return any(is_family_of(each.store, name) for each in self.declared)
+
+    def _stored(self, held: Mapping[str, set[bytes]]) -> Mapping[str, StoredStore]:
+        assert self.left is not None  # noqa: S101 - the callers asked
+        stored = stored_in(self.left, held, self.lineages, self.state.path)
+        _check_expiry(self.declared, stored, self.left)
+        return stored
+
+    def _planned(self, stored: Mapping[str, StoredStore]) -> dict[str, StorePlan]:
+        return {
+            each.store: plan_store(
+                each, self.lineages.get(each.store), stored.get(each.store), self.settings
+            )
+            for each in self.declared
+        }
+
+
+def _with_targets(reading: LastReading, plans: Mapping[str, StorePlan]) -> LastReading:
+    """The reading, good also once these plans have run."""
+    targets = {plan.target.name for plan in plans.values()}
+    return replace(reading, families=reading.families | targets)
 
 
 def _number(pages: int | None, left: PagesRecord | None, state: SparkCheckpoint) -> int:

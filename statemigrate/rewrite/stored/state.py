@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from statemigrate.blocks import BYTES_IN_BLOCK
 from statemigrate.checkpoint.logs.pinned import is_rocksdb
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
@@ -109,5 +110,15 @@ def _tables(files: LocalFiles, version: StoreVersion, prefix: bytes) -> Iterator
 
 def _parted(found: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
     for keys, values in found:
-        for start in range(0, len(keys), _MANY):
-            yield keys.slice(start, start + _MANY), values.slice(start, start + _MANY)
+        start = 0
+        while start < len(keys):
+            end = _end_of_block(values, start)
+            yield keys.slice(start, end), values.slice(start, end)
+            start = end
+
+
+def _end_of_block(values: Rows, start: int) -> int:
+    """Where a block of rows ends: so many, or as many bytes as one has room for."""
+    full = values.starts[start] + BYTES_IN_BLOCK
+    end = int(np.searchsorted(values.starts, full, "left"))
+    return min(max(end, start + 1), start + _MANY, len(values))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from statemigrate.blocks import in_blocks
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.reading import snapshot_of
 from statemigrate.checkpoint.stores.versions import LARGEST_ZIP, StoreVersion
@@ -40,7 +41,11 @@ def read_tables(
         if prefix:
             all_keys = takewhile(lambda key: key.startswith(prefix), all_keys)
         while keys := list(islice(all_keys, _MANY)):
-            yield _rows(keys), _rows(list(islice(all_values, len(keys))))
+            first = 0
+            for values in in_blocks(islice(all_values, len(keys)), _MANY, len):
+                end = first + len(values)
+                yield _rows(keys[first:end]), _rows(values)
+                first = end
 
 
 def _rows(found: list[bytes]) -> Rows:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.blocks import in_blocks
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.pages.live.families import fingerprint
@@ -27,6 +28,7 @@ PAGES = ("number", "page", "large", "partition_id")
 """The columns of the frames that tasks of this room are run over."""
 LARGE_VALUES = "ARRAY<STRUCT<family: STRING, key: BINARY, value: BINARY>>"
 """The type of ``large``, the values that lie outside of the page; null where none does."""
+_ENTRIES_A_BATCH = 10_000
 COUNTS = "family STRING, partition_id INT, entries BIGINT"
 
 
@@ -139,12 +141,12 @@ class Entries:
         return found.add("value", value).add("partition_id", IntegerType())
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The entries of each page together."""
+        """The entries of each page, of large values not all at once."""
         for batch in batches:
             for *stored, partition in _rows(batch):
-                found = self._of(self.pages.opened(*stored))
-                if found:
-                    yield self._batch(found, partition)
+                found = iter(self._of(self.pages.opened(*stored)))
+                for some in in_blocks(found, _ENTRIES_A_BATCH, lambda each: len(each[1])):
+                    yield self._batch(some, partition)
 
     def _of(self, page: Page) -> list[Element]:
         span = Span.prefix(self.prefix)

@@ -12,6 +12,7 @@ from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import Any
 
+from statemigrate.blocks import arrow_blocks
 from statemigrate.embedded.engine.tasks.plan import BatchSchema
 from statemigrate.processor.keys.codec import KeyCodec
 from statemigrate.processor.keys.identity import exact_values
@@ -52,8 +53,7 @@ class Arrivals:
 
     def _slices(self) -> Iterator[Slice]:
         for batch in self._batches:
-            for start in range(0, batch.num_rows, _ROWS_A_SLICE):
-                yield self._slice(batch.slice(start, _ROWS_A_SLICE))
+            yield from map(self._slice, arrow_blocks(batch, _ROWS_A_SLICE))
 
     def _slice(self, batch: Any) -> Slice:
         """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""

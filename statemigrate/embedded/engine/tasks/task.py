@@ -100,13 +100,13 @@ def _live(
     times = TimerValues(plan.processing_time, -1)
     # Looked up once: each of them would be, for every key.
     current, process, add = handle.key, processor.handleInputRows, output.add
-    waiting, most, keys = output.rows, output.ROWS_A_BATCH, 0
+    waiting, keys = output.rows, 0
     for key, data, rows in groups:
         current.data = data
         keys += 1
         add(process(key, rows, times))
-        if len(waiting) >= most:
-            yield from output.flush()
+        if len(waiting) >= output.enough:
+            yield from output.flush_if_full()
     report.keys = keys
 
 

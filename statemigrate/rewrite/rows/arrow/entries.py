@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from statemigrate.blocks import in_blocks, size_of
 from statemigrate.checkpoint.rows.unsafe.floats import normalized
 from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
 from statemigrate.errors import TransformError
@@ -39,6 +40,10 @@ EXPIRES = "expires"
 Carried = tuple[int | None, ...]
 Entry = tuple[Value, Any, int, int, Carried]
 """A key, a value, or a list of values, both counts, and what else it takes along."""
+
+
+def _entry_size(entry: Entry) -> int:
+    return size_of(entry[0]) + size_of(entry[1])
 
 
 @dataclass(frozen=True)
@@ -78,14 +83,7 @@ class EntryFormats:
 
     def batches(self, entries: Iterable[Entry]) -> Iterator[pa.RecordBatch]:
         """The entries as batches of Arrow."""
-        pending: list[Entry] = []
-        for entry in entries:
-            pending.append(entry)
-            if len(pending) == _MANY:
-                yield self._batch(pending)
-                pending = []
-        if pending:
-            yield self._batch(pending)
+        yield from map(self._batch, in_blocks(iter(entries), _MANY, _entry_size))
 
     def _batch(self, entries: list[Entry]) -> pa.RecordBatch:
         keys, values, origins, merged, carried = zip(*entries, strict=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from statemigrate.blocks import in_blocks, record_size
 from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.partitions import partition_of as hashed
@@ -41,6 +42,7 @@ from statemigrate.state.telling import Telling
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_MANY = 10_000
 Element = tuple[bytes, int]
 """A value's bytes, or those of an element, and when it expires."""
 
@@ -151,15 +153,17 @@ class ValuesOut(_Out):
     """Gives the rows of a variable: of a list one with the array of its elements."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of each page."""
+        """The rows of each page, of large values not all at once."""
+        stored = stored_family(self.pages.record, self.family.name)
         for number, page in self.opened(batches):
             if page.holds(self.family.name):
-                yield self._batch(number, page)
+                section = page.section(stored.name, fingerprint(stored.format))
+                for entries in in_blocks(iter(section.scan(Span())), _MANY, record_size):
+                    yield self._batch(number, section, entries)
 
-    def _batch(self, number: int, page: Page) -> pa.RecordBatch:
-        stored = stored_family(self.pages.record, self.family.name)
-        section = page.section(stored.name, fingerprint(stored.format))
-        entries = section.scan(Span())
+    def _batch(
+        self, number: int, section: Section, entries: Sequence[tuple[bytes, bytes]]
+    ) -> pa.RecordBatch:
         if self.family.is_list:
             lists = [list(elements_of(data)) for _, data in entries]
             values: pa.Array = list_array(
