@@ -143,7 +143,7 @@ def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> 
     """Raise `StartupError` for a script that was edited since it was applied."""
     for migration in lineage.migrations:
         checksum = stored.applied.get(migration.revision, migration.checksum)
-        if checksum == migration.checksum or migration.revision in settings.accept_edited:
+        if migration.was_applied_as(checksum) or migration.revision in settings.accept_edited:
             continue
         raise StartupError(
             f"store {lineage.store}: {migration.where} was edited after it was applied to this "

@@ -85,7 +85,7 @@ class ListOfAmounts(CentsTally):
         self.state = handle.getListState("tally", AMOUNTS_DDL)
 
 
-REWORDED = AMOUNTS_SCRIPT + "\n# reworded\n"
+REWORDED = AMOUNTS_SCRIPT + "\nREWORDED = True\n"
 BASE = {"tally": "base"}
 REFUSED = {
     "code of another format": (
