@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
-_AGAIN = (
-    "make the processor anew, with migrated(..., checkpoint=...), right before the query starts"
-)
+_AGAIN = {
+    "migrated": "make the processor anew, with migrated(..., checkpoint=...), right before the "
+    "query starts",
+    "paged": "call paged anew, right before the query starts",
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Seen:
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
     is the way to the files for the process beside the driver, where they are on no local disk.
+    ``of`` is the function that its user gave ``checkpoint=``.
     """
 
     checkpoint: str
@@ -42,9 +45,16 @@ class Seen:
     batch: int
     deployment: str = field(default_factory=lambda: uuid4().hex)
     lent: ServedFiles | None = None
+    of: Literal["migrated", "paged"] = "migrated"
 
     @classmethod
-    def at(cls, checkpoint: str, look: Remembered | None = None) -> Seen:
+    def at(
+        cls,
+        checkpoint: str,
+        look: Remembered | None = None,
+        *,
+        of: Literal["migrated", "paged"] = "migrated",
+    ) -> Seen:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
         look = look or Remembered(open_files(checkpoint))
         files = look.now
@@ -53,7 +63,7 @@ class Seen:
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()
-        return cls(path, query, directory.last_commit(), lent=_lent(files))
+        return cls(path, query, directory.last_commit(), lent=_lent(files), of=of)
 
     @property
     def files(self) -> Files:
@@ -75,15 +85,13 @@ class Seen:
         directory = CheckpointDirectory(self.files, self.checkpoint)
         query = directory.query_id()
         if query is None:
-            raise _elsewhere(self.checkpoint, "no file metadata, so no query runs there")
+            raise self._elsewhere("no file metadata, so no query runs there")
         if self.query is not None and query != self.query:
-            raise _elsewhere(self.checkpoint, f"the query {query}; the check saw {self.query}")
+            raise self._elsewhere(f"the query {query}; the check saw {self.query}")
         committed, begun = directory.last_commit(), directory.last_begun()
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
-            raise _elsewhere(
-                self.checkpoint, f"batch {committed} committed and {begun} begun, as in a copy"
-            )
+            raise self._elsewhere(f"batch {committed} committed and {begun} begun, as in a copy")
         return committed
 
     def compare_in_task(self) -> bool:
@@ -105,7 +113,7 @@ class Seen:
         """In a task: raise `StartupError` if it is another query's than the one that was seen."""
         query, _ = running()
         if None not in (query, self.query) and query != self.query:
-            raise _elsewhere(self.checkpoint, f"the query {self.query}; this task is {query}'s")
+            raise self._elsewhere(f"the query {self.query}; this task is {query}'s")
 
     def outdated(self, committed: int) -> StartupError:
         """The error for a checkpoint that is not at the batch of the check any more."""
@@ -113,7 +121,17 @@ class Seen:
             f"the processor was compared with {self.checkpoint} at another batch",
             expected=f"batch {self.batch} as the last that is committed, as when it was compared",
             found=f"batch {committed}" if committed >= 0 else "none",
-            next_action=f"{_AGAIN}; nothing of this batch was written",
+            next_action=f"{_AGAIN[self.of]}; nothing of this batch was written",
+            path=self.checkpoint,
+        )
+
+    def _elsewhere(self, found: str) -> StartupError:
+        return StartupError(
+            f"checkpoint={self.checkpoint!r} is not the checkpoint of the query that runs",
+            expected="the checkpointLocation of this very query",
+            found=found,
+            next_action=f"correct checkpoint= of {self.of}: it is the path or URI that writeStream "
+            "gets as checkpointLocation; nothing of this batch was written",
             path=self.checkpoint,
         )
 
@@ -145,14 +163,3 @@ def running() -> tuple[str | None, int | None]:
 
 def _has_scheme(path: str) -> bool:
     return re.match("[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
-
-
-def _elsewhere(checkpoint: str, found: str) -> StartupError:
-    return StartupError(
-        f"checkpoint={checkpoint!r} is not the checkpoint of the query that runs",
-        expected="the checkpointLocation of this very query",
-        found=found,
-        next_action="correct checkpoint= of migrated: it is the path or URI that writeStream gets "
-        "as checkpointLocation; nothing of this batch was written",
-        path=checkpoint,
-    )
