@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.following.status import Status
     from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
     from statemigrate.commands.quarantine import Quarantined, quarantine
+    from statemigrate.commands.rebase import Rebase, rebase
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
     from statemigrate.commands.rewriting.new_code import NewCode
@@ -115,6 +116,7 @@ _NAMES = {
     "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
     "statemigrate.commands.writing.new": "NewScript",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
+    "statemigrate.commands.rebase": "Rebase rebase",
     "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
     "statemigrate.commands.retire": "Retirement retire",
     "statemigrate.commands.rewriting.fork": "Fork fork",
@@ -223,6 +225,7 @@ __all__ = [
     "PageError",
     "ProcessorError",
     "Quarantined",
+    "Rebase",
     "Retirement",
     "RewriteAnswers",
     "RewriteError",
@@ -279,6 +282,7 @@ __all__ = [
     "paged",
     "pause_backfill",
     "quarantine",
+    "rebase",
     "record_applied",
     "retire",
     "rewrite",
