@@ -1,6 +1,6 @@
 """Draws `statemigrate demo` as a terminal, from a run of it: ``docs/demo.svg``.
 
-Run as ``python scripts/picture_of_demo.py [FILE]``; it takes two minutes. What is drawn is what the
+Run as ``python scripts/picture_of_demo.py [FILE]``; it takes some minutes. It draws what the
 command prints at eighty columns, without the paragraphs that explain each act.
 """
 

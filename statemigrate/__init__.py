@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.health.doctor import doctor
     from statemigrate.commands.health.report import Diagnosis, Examined
     from statemigrate.commands.quarantine import Quarantined, quarantine
+    from statemigrate.commands.rebase import Rebase, rebase
     from statemigrate.commands.repair import Repair, RepairFinding, repair
     from statemigrate.commands.retire import Retirement, retire
     from statemigrate.commands.rewriting.fork import Fork, fork
@@ -121,6 +122,7 @@ _NAMES = {
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.health.doctor": "doctor",
     "statemigrate.commands.health.report": "Diagnosis Examined",
+    "statemigrate.commands.rebase": "Rebase rebase",
     "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
     "statemigrate.commands.repair": "Repair RepairFinding repair",
     "statemigrate.commands.retire": "Retirement retire",
@@ -233,6 +235,7 @@ __all__ = [
     "PageError",
     "ProcessorError",
     "Quarantined",
+    "Rebase",
     "Repair",
     "RepairFinding",
     "Retirement",
@@ -293,6 +296,7 @@ __all__ = [
     "paged",
     "pause_backfill",
     "quarantine",
+    "rebase",
     "record_applied",
     "repair",
     "retire",

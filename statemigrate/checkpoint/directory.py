@@ -7,7 +7,9 @@ from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
 
 EMBEDDED = "statemigrate/versions"
-"""Where the embedded engine keeps its state, below the checkpoint directory."""
+"""Where the embedded engine says what its state is, below the checkpoint directory."""
+_CONTENTS = "statemigrate/partitions"
+"""Where it keeps the state itself."""
 UNFINISHED = b"unfinished_checkpoint_of_statemigrate"
 """How the file ``metadata`` begins while a new checkpoint is made.
 
@@ -107,8 +109,8 @@ class CheckpointDirectory:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the embedded engine keeps its state here."""
-        return self.has(EMBEDDED)
+        """Whether the embedded engine keeps its state here, or kept it and a part is lost."""
+        return self.has(EMBEDDED) or self.has(_CONTENTS)
 
     def refuse_embedded(self) -> None:
         """Raise `CheckpointError` for a checkpoint of the embedded engine."""

@@ -28,6 +28,7 @@ VERBS = {
     "heads": ("scripts", "List the newest script of every store."),
     "show": ("scripts", "Show one script and how it changes the format."),
     "edit": ("scripts", "Open one script in your editor, and check it then."),
+    "rebase": ("rebase", "Make one chain again of a store's two heads, after a merge."),
     "check": ("check", "Check all scripts, and the code that needs them."),
     "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
     "status": ("status", "Show what is left to migrate, and what to do next."),
@@ -62,9 +63,10 @@ OF_ALEMBIC = {
     "CHECKPOINT`. `statemigrate new --from-checkpoint CHECKPOINT` records what the state is today; "
     "a script that was corrected after it was applied is named with --accept-edited",
     "merge": "The scripts of a store are one chain, and of two heads one has to follow the other: "
-    "`statemigrate heads` shows them, and `statemigrate check` says what to change",
+    "`statemigrate rebase STORE` puts one branch on top of the other, with the fields of both",
     "branches": "Each store has its own branch, and in it one chain: `statemigrate heads` lists "
-    "them, several of a store where two scripts follow one",
+    "them, several of a store where two scripts follow one, and `statemigrate rebase STORE` makes "
+    "one chain of these",
     "ensure_version": "There is no table of versions: a checkpoint's own files say which revision "
     "it is at, and `statemigrate current CHECKPOINT` shows it",
     "list_templates": "There is one template: `statemigrate init` puts it into the folder, where "

@@ -40,7 +40,7 @@ def demo(
     keys: int | None = None,
     partitions: int | None = None,
     seed: int = 7,
-    engine: Engine = "embedded",
+    engine: Engine = "native",
     master: str = "local[*]",
 ) -> Figures | RewriteFigures:
     """Migrate the state of a stream through a crash, and compare every key; the figures say it.

@@ -61,8 +61,10 @@ def check_expiry(declared: Declared, facts: StoreFacts) -> None:
                 f"store {declared.store}: the code and the state differ in time to live",
                 expected=f"{states[expires]}, as in family {family}",
                 found=states[asked],
-                next_action="declare the variable with ttlDurationMs exactly if it had one; that "
-                "cannot change for a variable that exists",
+                next_action="declare the variable with ttlDurationMs exactly if it had one; to "
+                "change that, stop the query and `statemigrate rewrite CHECKPOINT NEW --code "
+                "MODULE:FUNCTION`, which asks when the old values expire; out of pages first, with "
+                "--no-pages, where they are in pages",
                 store=declared.store,
             )
 
@@ -100,7 +102,9 @@ def check_kind(declared: Declared, stored: StoredStore) -> None:
             f"store {declared.store} changed its kind or its map key",
             expected=f"{stored.kind} state, map key {stored.user_key}",
             found=f"{declared.kind} state, map key {user_key}",
-            next_action="give the new state another name; kind and map key cannot be migrated",
+            next_action="give the new state another name; kind and map key do not migrate while "
+            "the query runs: of Spark's own state, `statemigrate rewrite CHECKPOINT NEW --code "
+            "MODULE:FUNCTION` makes another kind while it is stopped",
             store=declared.store,
         )
 
@@ -143,7 +147,7 @@ def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> 
     """Raise `StartupError` for a script that was edited since it was applied."""
     for migration in lineage.migrations:
         checksum = stored.applied.get(migration.revision, migration.checksum)
-        if checksum == migration.checksum or migration.revision in settings.accept_edited:
+        if migration.was_applied_as(checksum) or migration.revision in settings.accept_edited:
             continue
         raise StartupError(
             f"store {lineage.store}: {migration.where} was edited after it was applied to this "

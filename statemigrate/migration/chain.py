@@ -13,6 +13,8 @@ from statemigrate.migration.names import check_revision
 from statemigrate.shell import argument
 
 Children = dict[str | None, list[Migration]]
+Fork = tuple[tuple[Migration, ...], tuple[Migration, ...]]
+"""Two branches that follow one revision, each oldest first."""
 
 
 def in_order(store: str, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
@@ -44,6 +46,21 @@ def chain_faults(
     if not loose and not rivals:
         yield from _circle(migrations, _follow(children, None))
     yield from _open_joints(migrations)
+
+
+def first_fork(migrations: Sequence[Migration]) -> Fork | None:
+    """Two branches without a fork of their own; None where nothing forks.
+
+    The one whose first script comes first among the ``migrations`` is the first of both.
+    """
+    children = _children(migrations)
+    for rivals in children.values():
+        chains = [(each, *_follow(children, each.revision)) for each in rivals]
+        if len(rivals) > 1 and not any(
+            len(children.get(each.revision, ())) > 1 for chain in chains for each in chain
+        ):
+            return chains[0], chains[1]
+    return None
 
 
 def _misplaced(store: str, migrations: Sequence[Migration]) -> Iterator[LineageError]:
@@ -135,10 +152,11 @@ def _branched(
         f"Store '{store}' has {what}: {head.revision} and {rival.revision}.",
         expected="one chain of scripts",
         found=f"{first.where} and {later.where} both follow {parent or BASE}",
-        next_action=f"set `down_revision = {head.revision!r}` in {later.where}, its `old` to the "
-        f"`new` of {head.where}, and adapt its transforms",
+        next_action=f"`statemigrate rebase {argument(store)}` shows one branch on top of the "
+        "other, with the fields of both and what is to be asked; --apply writes it",
         store=store,
         revisions=(head.revision, rival.revision),
+        heads=2,
     )
 
 

@@ -70,7 +70,8 @@ class Migration:
 
     ``old`` is None in a *baseline*: the first script of a store, which only records the format the
     state has today and so has nothing to transform. ``downgrade`` is None where the way back does
-    not exist. ``checksum`` is 64 hex characters over the script's text; ``path`` is for display.
+    not exist. ``checksum`` is 64 hex characters over what the script's code says, ``text_checksum``
+    over its text, as earlier releases recorded it; ``path`` is for display.
     `statemigrate check` tries the ``examples`` and refuses open ``questions``. ``drops`` are the
     paths of fields that ``upgrade`` or ``downgrade`` loses on purpose.
 
@@ -97,6 +98,11 @@ class Migration:
     rekey: Rekey | None = None
     merge: Merge | None = None
     upgrade_table: TableTransform | None = None
+    text_checksum: str | None = None
+
+    def was_applied_as(self, recorded: str) -> bool:
+        """Whether a checksum that was recorded when a script was applied is this one's."""
+        return recorded in (self.checksum, self.text_checksum)
 
     @property
     def makes_values(self) -> bool:

@@ -55,11 +55,12 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     the same processor, and the same rows come out, several times as fast. Write the result with any
     ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
     ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live; with
-    ``"EventTime"`` timers go by the stream's watermark, and Spark drops rows that are late.
+    ``"EventTime"`` timers go by the stream's watermark, and Spark drops rows that are late. A timer
+    that an earlier one of the same key and batch deletes does not fire; in Spark it still does.
     ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
 
     ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
-    StructType, and ``pages`` the number of pages, fixed for the life of the checkpoint; it may be
+    StructType, and ``pages`` the number of pages, which `statemigrate rewrite` changes; it may be
     left out where the checkpoint has pages already. Take so many that a batch touches ten keys or
     more of a page, and a page stays below some hundred kilobytes: 200 pages for 50,000 keys. The
     logger ``statemigrate.pages`` warns at a start where they turn out to be too few or too many.
@@ -124,7 +125,8 @@ def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeploy
 
 def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:
     """The rows by page, among them those that ask for a page to be migrated."""
-    given, control = with_control(rows, (BUCKET,), ChunkFiles(str(checkpoint)))
+    files = ChunkFiles(str(checkpoint))
+    given, control = with_control(rows, (BUCKET,), files, creates=False)
     return given.union(control).groupBy(BUCKET)
 
 

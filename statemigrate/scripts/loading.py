@@ -19,6 +19,7 @@ from statemigrate.errors import FormatError, ScriptError, StatemigrateError
 from statemigrate.migration import Question
 from statemigrate.migration.imports import imported_inside
 from statemigrate.scripts.beside import importable_beside
+from statemigrate.scripts.syntax import code_checksum
 
 _CREATED = re.compile(r"^Create Date:\s*(.+?)\s*$", re.MULTILINE)
 _QUESTION = "# QUESTION:"
@@ -51,9 +52,21 @@ class Script:
 
     @cached_property
     def checksum(self) -> str:
-        """SHA-256 in hex over the text, line endings and trailing whitespace left out."""
+        """SHA-256 in hex over what the code says: comments, formatting and docstrings left out."""
+        return code_checksum(self.source)
+
+    @cached_property
+    def text_checksum(self) -> str:
+        """What releases before recorded: SHA-256 in hex over the text.
+
+        Line endings and trailing whitespace are left out.
+        """
         lines = [line.rstrip() for line in self.source.split("\n")]
         return hashlib.sha256("\n".join(lines).rstrip("\n").encode()).hexdigest()
+
+    def was_applied_as(self, recorded: str) -> bool:
+        """Whether a checksum that was recorded when a script was applied is this one's."""
+        return recorded in (self.checksum, self.text_checksum)
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.embedded.storage.layout import Layout, file_name
 from statemigrate.embedded.versions.continuation import batch_time, continued, next_batch
 from statemigrate.embedded.versions.last import last_committed
@@ -102,6 +103,17 @@ def test_batches_without_any_version_are_another_engines(layout):
     logged(layout, 3, 3, [])
     with pytest.raises(CheckpointError, match="does not use the embedded engine"):
         continued(layout, next_batch(layout))
+
+
+def test_batches_whose_versions_are_lost_are_this_engines_and_to_be_restored(layout):
+    logged(layout, 3, 3, [])
+    layout.partition(0).mkdir(parents=True)
+    assert CheckpointDirectory(layout.files).is_embedded
+    for look in (lambda: continued(layout, next_batch(layout)), lambda: last_committed(layout)):
+        with pytest.raises(CorruptFileError) as raised:
+            look()
+        assert raised.value.data["path"] == str(layout.versions)
+        assert "restore the whole checkpoint directory from one copy" in raised.value.next_action
 
 
 def test_a_reader_without_commits_says_so_and_not_that_there_is_nothing(layout):

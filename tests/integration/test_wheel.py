@@ -69,6 +69,64 @@ def test_no_spark_comes_with_it(python, tmp_path):
     assert not {each["name"].lower() for each in json.loads(listed)} & LEFT_ALONE
 
 
+QUERY = """
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor
+
+from statemigrate import migrated
+
+class Counts(StatefulProcessor):
+    def init(self, handle):
+        self.state = handle.getValueState("counts", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timers):
+        (n,) = self.state.get() or (0,)
+        self.state.update((n + len(list(rows)),))
+        yield Row(k=key[0], n=n)
+
+provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+builder = SparkSession.builder.master("local[1]")
+builder = builder.config("spark.sql.streaming.stateStore.providerClass", provider)
+spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+Path("rows").mkdir()
+Path("rows/1.json").write_text('{"k": "a"}')
+rows = spark.readStream.schema("k STRING").json("rows").groupBy("k").transformWithState(
+    migrated(Counts(), migrations="migrations", checkpoint="checkpoint"),
+    "k STRING, n BIGINT", "update", "none",
+)
+stream = rows.writeStream.format("memory").queryName("counts").outputMode("update")
+query = stream.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start()
+query.awaitTermination()
+print("rows:", spark.table("counts").count())
+"""
+
+
+def test_beside_a_plain_pyspark_the_extra_for_workers_is_enough(wheel, tmp_path):
+    """`pip install pyspark` has neither pandas nor protobuf, which its own workers import."""
+    run(sys.executable, "-m", "venv", "environment", folder=tmp_path)
+    python = tmp_path / "environment" / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", TOP / "constraints.txt"]
+    run(*pip, "pyspark", folder=tmp_path)
+    before = installed(python, tmp_path)
+    assert not before.keys() & {"pandas", "protobuf"}
+    run(*pip, f"{wheel}[workers]", folder=tmp_path)
+    after = installed(python, tmp_path)
+    assert after.keys() >= {"pandas", "protobuf", "statemigrate"}
+    assert {name: after[name] for name in before} == before
+    run(python, "-m", "statemigrate", "init", folder=tmp_path)
+    (tmp_path / "query.py").write_text(QUERY)
+    assert "rows: 1" in run(python, "query.py", folder=tmp_path).stdout
+    shutil.rmtree(tmp_path / "environment")
+
+
+def installed(python: Path, folder: Path) -> dict[str, str]:
+    listed = json.loads(run(python, "-m", "pip", "list", "--format", "json", folder=folder).stdout)
+    return {each["name"].lower(): each["version"] for each in listed}
+
+
 def test_scripts_are_made_and_checked_without_spark(python, tmp_path):
     command = [python, "-m", "statemigrate"]
     run(*command, "init", folder=tmp_path)

@@ -96,7 +96,8 @@ def test_state_without_an_envelope_is_refused_before_the_query_starts(deployment
         deployments.wrapped(Tally(CENTS), CENTS, checkpoint=deployments.pipeline.checkpoint)
     assert raised.value.expected == ENVELOPE
     assert raised.value.found == "struct<n:bigint,cents:bigint,last:string,moved:bigint>"
-    assert "initialState" in str(raised.value.next_action)
+    rewrite = f"`statemigrate rewrite {deployments.pipeline.checkpoint} NEW --code "
+    assert rewrite in raised.value.next_action
 
 
 class Taken(StatefulProcessor):

@@ -27,7 +27,7 @@ def test_an_edited_script_is_refused_before_anything_is_planned(spark, tmp_path,
     left = len(pipeline.all_state()["tally"])
     assert 0 < left <= 15
     for script in (folder / "versions").glob("*.py"):
-        script.write_text(f"{script.read_text()}\n# Edited after it was applied.\n")
+        script.write_text(f"{script.read_text()}\nEDITED = True\n")
     with pytest.raises(StartupError, match="was edited after it was applied"):
         backfill(pipeline.checkpoint, migrations=folder)
     assert not ChunkFiles(pipeline.checkpoint).written()

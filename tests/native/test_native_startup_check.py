@@ -103,7 +103,7 @@ def test_a_stored_format_that_differs_from_the_scripts_is_refused(standing):
 
 def test_an_applied_script_that_was_edited_is_refused_unless_accepted(deployed):
     pipeline, scripts, expected = deployed
-    scripts.write(AMOUNTS_SCRIPT + "\n# reworded\n")
+    scripts.write(AMOUNTS_SCRIPT + "\nREWORDED = True\n")
     message = refused(pipeline, scripts)
     assert "was edited after it was applied" in message
     rows = batch("third", range(5))

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from native_pipeline import NativePipeline
 from paged_pipeline import TallyPages
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StatefulProcessor
@@ -85,7 +86,7 @@ class ListOfAmounts(CentsTally):
         self.state = handle.getListState("tally", AMOUNTS_DDL)
 
 
-REWORDED = AMOUNTS_SCRIPT + "\n# reworded\n"
+REWORDED = AMOUNTS_SCRIPT + "\nREWORDED = True\n"
 BASE = {"tally": "base"}
 REFUSED = {
     "code of another format": (
@@ -214,6 +215,43 @@ def test_what_is_no_place_of_pages_is_refused_as_on_spark(spark, standing, tmp_p
     assert "needs the RocksDB state store provider" in str(error)
 
 
+def test_a_call_writes_nothing_where_no_query_runs(spark, tmp_path):
+    query = TallyPages(spark, tmp_path / "query", pages=6)
+    query.feed(batch("first", range(3)))
+    wrong = tmp_path / "wrong"
+    wrong_place = TallyPages(spark, tmp_path / "query", pages=6, checkpoint_directory=str(wrong))
+    started = query.start(wrong_place.result(CentsTally(), query.stream()))
+    with pytest.raises(StreamingQueryException) as caught:
+        started.awaitTermination(240)
+    told = str(caught.value)
+    assert "correct checkpoint= of paged" in told
+    assert not wrong.exists()
+    # What was refused has begun a batch; the right call goes on with it, and a backfill finds room.
+    query.deploy_natively(CentsTally())
+    expected = Expected()
+    expected.process(batch("first", range(3)), CENTS)
+    assert query.all_state() == expected.stored(CENTS)
+    assert (query.checkpoint / "statemigrate/control/chunks").is_dir()
+
+
+def test_state_of_sparks_own_is_told_the_way_into_pages(spark, tmp_path):
+    plain = NativePipeline(spark, tmp_path / "plain")
+    plain.feed(batch("first", range(3)))
+    plain.deploy_natively(CentsTally())
+    pages = TallyPages(spark, tmp_path / "plain", pages=6)
+    error = refused(pages, CentsTally())
+    assert f"`statemigrate rewrite {plain.checkpoint} NEW --pages 6 --apply`" in error.next_action
+
+
+def test_another_number_of_pages_is_told_the_way_to_it(standing):
+    pipeline, _, _ = standing
+    other = TallyPages(pipeline.spark, pipeline.root, pages=7)
+    error = refused(other, CentsTally())
+    assert (
+        f"`statemigrate rewrite {pipeline.checkpoint} NEW --pages 7 --apply`" in error.next_action
+    )
+
+
 @pytest.fixture
 def paged(spark, tmp_path):
     return TallyPages(spark, tmp_path / "paged", pages=6)
@@ -287,7 +325,7 @@ def test_a_start_is_good_for_the_query_batch_and_time_that_it_was_checked_with(
     elsewhere, early = copy.result(code(), paged.stream()), paged.result(code())
     told = stopped_by(paged.start(elsewhere), paged)
     assert "is not the checkpoint of the query" in told
-    assert "next: " in told
+    assert "correct checkpoint= of paged" in told
     paged.time_mode = "ProcessingTime"
     told = stopped_by(paged.start(paged.result(code())), paged)
     assert "Cannot change timeMode from NoTime to ProcessingTime" in told
@@ -303,6 +341,7 @@ def test_a_start_is_good_for_the_query_batch_and_time_that_it_was_checked_with(
     told = stopped_by(paged.start(early), paged)
     assert "was compared with" in told
     assert "at another batch" in told
+    assert "call paged anew" in told
     paged.deploy_natively(code())
     expected.process(rows, AMOUNTS)
     paged.moved_along(expected, range(2), AMOUNTS)

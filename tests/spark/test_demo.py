@@ -24,7 +24,7 @@ EVENTS, KEYS = 6_000, 2_000
 def run(tmp_path_factory):
     """Run it by its command; the folder and the figures."""
     root = tmp_path_factory.mktemp("demo") / "a b"
-    arguments = ["demo", "--json", "--keep", str(root), "--partitions", "2"]
+    arguments = ["demo", "--engine", "embedded", "--json", "--keep", str(root), "--partitions", "2"]
     arguments += ["--events", str(EVENTS), "--keys", str(KEYS)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output

@@ -98,7 +98,7 @@ def test_migrated_state_under_code_that_lost_its_decorator(new):
 
 
 def test_an_applied_script_that_was_edited(new, scripts):
-    folder = scripts.write(AMOUNTS_SCRIPT + "\n# edited\n")
+    folder = scripts.write(AMOUNTS_SCRIPT + "\nEDITED = True\n")
     error = refused_untouched(
         new, StartupError, migrated(AmountsTally(), migrations=folder),
         "amounts.py was edited after it was applied", "expected: checksum", "found: checksum",

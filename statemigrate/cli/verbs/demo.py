@@ -29,17 +29,17 @@ _FOLDER = "statemigrate-demo"
 @click.option(
     "--events",
     type=int,
-    help="Number of events.  [default: 300000, or 120000 with --engine rewrite]",
+    help="Number of events.  [default: 120000, or 300000 with --engine embedded or paged]",
 )
 @click.option(
     "--keys",
     type=int,
-    help="Number of keys among them.  [default: 100000, or 40000 with --engine rewrite]",
+    help="Number of keys among them.  [default: 40000, or 100000 with --engine embedded or paged]",
 )
 @click.option(
     "--partitions",
     type=int,
-    help="Partitions of the state.  [default: 4, or 2 with --engine rewrite]",
+    help="Partitions of the state.  [default: 2, or 4 with --engine embedded or paged]",
 )
 @click.option("--seed", default=7, show_default=True, help="Another seed, other events.")
 @click.option(
@@ -55,17 +55,17 @@ _FOLDER = "statemigrate-demo"
 )
 @click.option(
     "--engine",
-    type=click.Choice(["embedded", "native", "paged", "rewrite"]),
-    default="embedded",
+    type=click.Choice(["native", "paged", "embedded", "rewrite"]),
+    default="native",
     show_default=True,
-    help="Where the state lives: in the embedded engine, in Spark's own store, or there with many "
-    "keys in a page, where it migrates live; or is rewritten.",
+    help="Where the state lives: in Spark's own store, there with many keys in a page, or in the "
+    "embedded engine, where it migrates live; or is rewritten.",
 )
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark to run on, such as spark://HOST:7077; a cluster needs another --engine.",
+    help="Spark to run on, such as spark://HOST:7077; not with --engine embedded.",
 )
 @shared_options()
 @click.pass_obj

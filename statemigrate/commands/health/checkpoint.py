@@ -406,9 +406,9 @@ def _holder(directory: CheckpointDirectory, *, is_embedded: bool, write: bool) -
         text = f"Spark keeps no lock: batch {committed} was committed last{ago}"
         if begun > committed:
             text += f", and batch {begun} is being processed, or was killed"
-        batches = {"committed": committed, "begun": begun, "committed_at": at}
-        batches |= {"epoch": epoch, "begun_by": begun_by}
-        return Examined(subject, "ok", f"{text}{began}", None, batches)
+        found: dict[str, Any] = {"committed": committed, "begun": begun, "committed_at": at}
+        found |= {"epoch": epoch, "begun_by": begun_by}
+        return Examined(subject, "ok", f"{text}{began}", None, found)
     from statemigrate.embedded.storage.layout import Layout
     from statemigrate.embedded.storage.lock import lock_holder
     from statemigrate.embedded.versions.presence import require_stopped

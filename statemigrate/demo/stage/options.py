@@ -11,11 +11,12 @@ MINIMUM_KEYS = 100
 Engine = Literal["embedded", "native", "paged", "rewrite"]
 
 _LIVE = (300_000, 100_000, 4)
+_SMALL = (120_000, 40_000, 2)
 _SIZES: dict[Engine, tuple[int, int, int]] = {
+    "native": _SMALL,
     "embedded": _LIVE,
-    "native": _LIVE,
     "paged": _LIVE,
-    "rewrite": (120_000, 40_000, 2),
+    "rewrite": _SMALL,
 }
 """By engine: events, keys and partitions where they are not given."""
 
@@ -30,11 +31,11 @@ class DemoOptions:
     `StatemigrateError` for sizes that leave nothing to show.
     """
 
-    events: int = 300_000
-    keys: int = 100_000
-    partitions: int = 4
+    events: int = _SMALL[0]
+    keys: int = _SMALL[1]
+    partitions: int = _SMALL[2]
     seed: int = 7
-    engine: Engine = "embedded"
+    engine: Engine = "native"
     master: str = "local[*]"
 
     @classmethod

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.logs.offsets import batches_in, parse_offsets, unkn
 from statemigrate.embedded.storage.layout import PARTITIONS, VERSIONS, Layout, version_of
 from statemigrate.embedded.versions.manifest import Manifest
 from statemigrate.embedded.versions.versions import published, read_manifest
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import parse_json
 
 _LOOKS = 5
@@ -91,9 +91,21 @@ def _require_no_later_files(layout: Layout) -> None:
 
 
 def require_versions(layout: Layout, batches: int) -> None:
-    """Raise `CheckpointError` where Spark has run batches and the engine has no versions."""
+    """Raise `CheckpointError` where Spark has run batches and the engine has no versions.
+
+    And `CorruptFileError` where it has had some, which are lost.
+    """
     if layout.files.find(VERSIONS) is not None:
         return
+    if layout.files.find(PARTITIONS) is not None:
+        raise CorruptFileError(
+            f"the embedded engine's state in {layout.files.location} has lost what says what is "
+            "in it",
+            expected=f"manifests of versions in {layout.place(VERSIONS)}",
+            found=f"{batches} committed batches, {layout.place(PARTITIONS)}, and no {VERSIONS}",
+            next_action=_RESTORE,
+            path=layout.place(VERSIONS),
+        )
     raise CheckpointError(
         f"{layout.files.location} belongs to a query that does not use the embedded engine",
         expected=f"state versions in {layout.place(VERSIONS)}",

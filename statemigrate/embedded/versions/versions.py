@@ -139,7 +139,6 @@ def _missing(layout: Layout, version: int) -> CorruptFileError:
         f"state version {version} is missing",
         expected=f"a manifest {place}",
         found=f"versions {known}",
-        next_action=f"{RESTORE_COPY}; a checkpoint that was made by another query or engine "
-        "cannot be continued by this one",
+        next_action=RESTORE_COPY,
         path=place,
     )

@@ -40,7 +40,7 @@ def unchanged_findings(
     scripts = {(each.get("store"), each.get("revision")): each for each in _placed(found)}
     for entry, source in sources.items():
         script = scripts.get((entry.store, entry.revision))
-        if script is not None and script.checksum != entry.checksum:
+        if script is not None and not script.was_applied_as(entry.checksum):
             yield _edited(entry, script, source)
         if script is None and entry.revision not in found.unread_revisions:
             yield _gone(entry, source, found)

@@ -107,8 +107,10 @@ def check_state(log: OffsetLog) -> None:
         found=f"{FUNCTION} with a state of its own, which Spark lets no one change"
         if bare
         else ", ".join(found.values()) or "no stateful operator",
-        next_action="start the query with a new checkpoint: a transformWithState query takes the "
-        "old state as its initialState"
+        next_action="stop the query and `statemigrate rewrite "
+        f"{argument(log.checkpoint)} NEW --code MODULE:FUNCTION`, which makes a checkpoint NEW for "
+        "code that keeps another struct, or that has a transformWithState in the function's place, "
+        "whose state then migrates live"
         if bare
         else "name the directory that a query of state variables has as its checkpointLocation",
         path=log.checkpoint,

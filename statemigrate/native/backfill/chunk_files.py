@@ -80,7 +80,12 @@ class PlanRecord:
 def is_source_of(path: str, source: Any) -> bool:
     """Whether a source, as a batch's progress tells of it, reads the files at a path."""
     # Spark writes a path with its scheme, which the path within its file system lacks.
-    return str(source.description).endswith(f"{path}]")
+    return str(source.description).endswith((f"{path}]", f"{_as_pattern(path)}]"))
+
+
+def _as_pattern(directory: str) -> str:
+    """What matches the directory alone: Spark's file source waits until a pattern is there."""
+    return f"{directory[:-1]}[{directory[-1]}]"
 
 
 class ChunkFiles:
@@ -94,6 +99,8 @@ class ChunkFiles:
         """The directory, as a path or whole URI."""
         self.location = f"{self.checkpoint.rstrip('/')}/{CHUNKS}"
         """The directory as Spark takes it."""
+        self.pattern = _as_pattern(self.location)
+        """The same where it is not there yet."""
         self.waiting = f"{self.checkpoint.rstrip('/')}/{WAITING}"
         """Where keys wait, as Spark takes it."""
 

@@ -23,6 +23,7 @@ from statemigrate.native.spark_state.paths import check_source_path
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.forgetting import check_forgetting
 from statemigrate.processor.named_sources import reader_named
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,18 +86,25 @@ def with_backfill(
 
 
 def with_control(
-    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None = None
+    stream: DataFrame,
+    keys: tuple[str, ...],
+    files: ChunkFiles,
+    operator: int | None = None,
+    *,
+    creates: bool = True,
 ) -> tuple[DataFrame, DataFrame]:
     """The stream, marked, and the control source that is to stand behind it, with its columns.
 
-    Raises what `with_backfill` says, and makes the control source's directory.
+    Raises what `with_backfill` says, and makes the control source's directory. With ``creates`` as
+    False the caller does, once a query runs there: until then nothing is written.
     """
     _check_stream(stream, keys)
     check_source_path(files.checkpoint)
-    _check_checkpoint(stream, keys, files, operator)
-    files.create()
+    _check_checkpoint(stream, keys, files, operator, creates=creates)
+    if creates:
+        files.create()
     feed(stream.sparkSession, files)
-    return _both(stream, keys, files.location)
+    return _both(stream, keys, files.location if files.is_made() else files.pattern)
 
 
 def ask_to_retire(files: ChunkFiles, code: Any) -> None:
@@ -172,14 +180,21 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
 
 
 def _check_checkpoint(
-    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles, operator: int | None
+    stream: DataFrame,
+    keys: tuple[str, ...],
+    files: ChunkFiles,
+    operator: int | None,
+    *,
+    creates: bool,
 ) -> None:
     if files.directory.is_unused():
         files.directory.refuse_embedded()
         return
     files.directory.require_query()
-    require_control_source(files)
     checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession, operator=operator)
+    # A first batch may have been refused, which had the source, and not yet its directory.
+    if creates or checkpoint.last_batch() is not None:
+        require_control_source(files)
     if checkpoint.last_batch() is not None:
         _check_keys(stream, keys, checkpoint)
 
@@ -194,7 +209,9 @@ def _check_keys(stream: DataFrame, keys: tuple[str, ...], checkpoint: SparkCheck
             expected=", ".join(_shown(stored)),
             found=", ".join(_shown(named)),
             next_action="check that checkpoint is the checkpointLocation of this very query, and "
-            "that by has the columns that it groups by",
+            "that by has the columns that it groups by; other keys are a rewrite, with the query "
+            f"stopped: `statemigrate rewrite {argument(checkpoint.path)} NEW --code "
+            "MODULE:FUNCTION` and a script that has `rekey`",
         )
 
 

@@ -163,7 +163,9 @@ def _checked(state: tuple[Any, ...], key: object) -> tuple[str, bytes, int | Non
         f"key {shown(key)}: the state is not an envelope",
         expected=f"{ENVELOPE}, revision and payload filled in",
         found=f"{state!r:.200}",
-        next_action="pass statemigrate.ENVELOPE as stateStructType, and start with a checkpoint "
-        "that no other function has written; nothing of this batch was written",
+        next_action="pass statemigrate.ENVELOPE as stateStructType; where a function without an "
+        "envelope has written the checkpoint, stop the query and `statemigrate rewrite CHECKPOINT "
+        "NEW --code MODULE:FUNCTION` for code that keeps another struct without migrated, or that "
+        "has a transformWithState in the function's place; nothing of this batch was written",
         key=key,
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
 _log = logging.getLogger("statemigrate.native")
-_AGAIN = (
-    "make the processor anew, with migrated(..., checkpoint=...), right before the query starts"
-)
+_AGAIN = {
+    "migrated": "make the processor anew, with migrated(..., checkpoint=...), right before the "
+    "query starts",
+    "paged": "call paged anew, right before the query starts",
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Seen:
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
     is the way to the files for the process beside the driver, where they are on no local disk.
+    ``of`` is the function that its user gave ``checkpoint=``.
     """
 
     checkpoint: str
@@ -50,9 +53,16 @@ class Seen:
     deployment: str = field(default_factory=lambda: uuid4().hex)
     lent: Files | None = None
     driver: str = field(default_factory=this_driver)
+    of: Literal["migrated", "paged"] = "migrated"
 
     @classmethod
-    def at(cls, checkpoint: str, look: Remembered | None = None) -> Seen:
+    def at(
+        cls,
+        checkpoint: str,
+        look: Remembered | None = None,
+        *,
+        of: Literal["migrated", "paged"] = "migrated",
+    ) -> Seen:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
         look = look or Remembered(open_files(checkpoint))
         files = look.now
@@ -61,7 +71,7 @@ class Seen:
         query = directory.query_id()
         if query is None and not directory.is_unused():
             directory.require_query()
-        return cls(path, query, directory.last_commit(), lent=_lent(files))
+        return cls(path, query, directory.last_commit(), lent=_lent(files), of=of)
 
     @property
     def files(self) -> Files:
@@ -84,17 +94,15 @@ class Seen:
         directory = CheckpointDirectory(self.files, self.checkpoint)
         query = directory.query_id()
         if query is None:
-            raise _elsewhere(self.checkpoint, "no file metadata, so no query runs there")
+            raise self._elsewhere("no file metadata, so no query runs there")
         if self.query is not None and query != self.query:
-            raise _elsewhere(self.checkpoint, f"the query {query}; the check saw {self.query}")
+            raise self._elsewhere(f"the query {query}; the check saw {self.query}")
         committed, begun = directory.last_commit(), directory.last_begun()
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
             if begun > committed + 1 or committed > self.batch:
                 raise self._beside(committed, begun)
-            raise _elsewhere(
-                self.checkpoint, f"batch {committed} committed and {begun} begun, as in a copy"
-            )
+            raise self._elsewhere(f"batch {committed} committed and {begun} begun, as in a copy")
         return committed
 
     def begin_epoch(self, name: str, document: bytes) -> Callable[[], None]:
@@ -144,7 +152,7 @@ class Seen:
         """In a task: raise `StartupError` if it is another query's than the one that was seen."""
         query, _ = running()
         if None not in (query, self.query) and query != self.query:
-            raise _elsewhere(self.checkpoint, f"the query {self.query}; this task is {query}'s")
+            raise self._elsewhere(f"the query {self.query}; this task is {query}'s")
 
     def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
         return CheckpointInUseError(
@@ -161,7 +169,17 @@ class Seen:
             f"the processor was compared with {self.checkpoint} at another batch",
             expected=f"batch {self.batch} as the last that is committed, as when it was compared",
             found=f"batch {committed}" if committed >= 0 else "none",
-            next_action=f"{_AGAIN}; nothing of this batch was written",
+            next_action=f"{_AGAIN[self.of]}; nothing of this batch was written",
+            path=self.checkpoint,
+        )
+
+    def _elsewhere(self, found: str) -> StartupError:
+        return StartupError(
+            f"checkpoint={self.checkpoint!r} is not the checkpoint of the query that runs",
+            expected="the checkpointLocation of this very query",
+            found=found,
+            next_action=f"correct checkpoint= of {self.of}: it is the path or URI that writeStream "
+            "gets as checkpointLocation; nothing of this batch was written",
             path=self.checkpoint,
         )
 
@@ -199,14 +217,3 @@ def running() -> tuple[str | None, int | None]:
 
 def _has_scheme(path: str) -> bool:
     return re.match("[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
-
-
-def _elsewhere(checkpoint: str, found: str) -> StartupError:
-    return StartupError(
-        f"checkpoint={checkpoint!r} is not the checkpoint of the query that runs",
-        expected="the checkpointLocation of this very query",
-        found=found,
-        next_action="correct checkpoint= of migrated: it is the path or URI that writeStream gets "
-        "as checkpointLocation; nothing of this batch was written",
-        path=checkpoint,
-    )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statemigrate.checkpoint.operators.entries import OperatorEntry, parse_properties
 from statemigrate.deployment import Kind, is_family_of
 from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.shell import argument
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
 PROCESSOR = "transformWithState"
@@ -110,6 +111,33 @@ def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
     )
 
 
+def check_operator(
+    path: str, mine: Operator, operators: Sequence[Operator], declared: Sequence[str]
+) -> None:
+    """Raise `StartupError` if the operator that was chosen has nothing of what a code declares.
+
+    And another one has: then the number is wrong. Where none has any, the variables may be new.
+    """
+    if not mine.variables or _of_these(declared, mine):
+        return
+    meant = [each for each in operators if _of_these(declared, each)]
+    if meant:
+        numbers = " or ".join(f"operator={each.id}" for each in meant)
+        raise StartupError(
+            f"operator={mine.id} is not the one that keeps this code's state in {path}",
+            expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
+            found=str(mine),
+            next_action=f"pass {numbers}, or leave operator= out where only one could be meant",
+            path=path,
+            operator=mine.id,
+            operators=[each.id for each in meant],
+        )
+
+
+def _of_these(stores: Sequence[str], operator: Operator) -> list[str]:
+    return [s for s in stores if any(is_family_of(s, name) for name in operator.variables)]
+
+
 def check_names(
     path: str, mine: Operator, operators: Sequence[Operator], stores: Sequence[str]
 ) -> None:
@@ -118,14 +146,15 @@ def check_names(
     What deployments note of a store goes by its name, and would be the other's as well.
     """
     for other in operators:
-        both = [s for s in stores if any(is_family_of(s, name) for name in other.variables)]
+        both = _of_these(stores, other)
         if both and other.id != mine.id:
             raise StartupError(
                 f"two operators of the query of {path} have a store {both[0]}",
                 expected="stores of different names, where their values are to be migrated",
                 found=f"{mine}; {other}",
-                next_action="migrate one of them in a query of its own; a state variable of a "
-                "query that has run cannot be given another name",
+                next_action="give the variable of one of them another name in the code, stop the "
+                f"query and `statemigrate rewrite {argument(path)} NEW --code MODULE:FUNCTION`, "
+                "which asks what the new name goes on with",
                 store=both[0],
             )
 

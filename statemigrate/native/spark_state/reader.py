@@ -28,6 +28,7 @@ from statemigrate.native.spark_state.operators import (
     Operator,
     Variable,
     check_names,
+    check_operator,
     only,
     operators_in,
     several,
@@ -40,6 +41,7 @@ from statemigrate.native.spark_state.types import (
     types_of,
 )
 from statemigrate.native.spark_state.view import moved, readable_place
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,7 +252,9 @@ class SparkCheckpoint:
                 expected=f"{PROVIDER} = {ROCKSDB}",
                 found=provider or "Spark's default, which keeps state in files",
                 next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
-                "written by another provider cannot change it",
+                "written by another provider is rewritten: `statemigrate rewrite "
+                f"{argument(self.path)} NEW --provider rocksdb`, with --code for "
+                "transformWithState in a function's place",
             )
 
     def check_place(self) -> None:
@@ -273,6 +277,13 @@ class SparkCheckpoint:
             fitting = [each for each in found if each.is_processor]
             mine = only(self.path, found, self._processors(found), self._operator)
             check_names(self.path, mine, fitting, stores)
+
+    def check_operator(self, declared: Sequence[str]) -> None:
+        """Raise `StartupError` where ``operator=`` is not the one that has what code declares."""
+        if self.last_batch() is not None and self._operator is not None:
+            found = [each for each in self.operators() if each.is_processor]
+            mine = only(self.path, found, found, self._operator)
+            check_operator(self.path, mine, found, declared)
 
     def grouping_key(self) -> StructType:
         """The type of the grouping key; without a field where no state is declared."""

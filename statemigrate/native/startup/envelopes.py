@@ -27,6 +27,7 @@ from statemigrate.native.live.envelope import ENVELOPE
 from statemigrate.native.seen.record import StoreRecord, read_record, write_record
 from statemigrate.native.seen.seen import Seen
 from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.shell import argument
 
 
 def declared_by(lineage: Lineage, settings: Settings) -> Declared:
@@ -89,9 +90,9 @@ def _no_envelope(path: str, schema: Any) -> StartupError:
         "schema of a query",
         expected=ENVELOPE,
         found=schema.simpleString(),
-        next_action="keep this query as it is, without migrated; or start one with a new "
-        "checkpoint: a transformWithState query takes the old state as its initialState, read "
-        f"with spark.read.format('statestore').load({path!r}), where value.groupState has the "
-        "values; a new applyInPandasWithState query begins without state",
+        next_action="stop the query and `statemigrate rewrite "
+        f"{argument(path)} NEW --code MODULE:FUNCTION`, which makes a checkpoint NEW for code that "
+        "keeps another struct without migrated, or that has a transformWithState in the function's "
+        "place, whose state then migrates live",
         path=path,
     )

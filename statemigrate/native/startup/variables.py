@@ -55,6 +55,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
     checkpoint.check_place()
+    checkpoint.check_operator([each.store for each in declared])
     checkpoint.check_names([each.store for each in declared if each.store in lineages])
     counts = MigrationCounts.of_session()
     if not seen.is_something:

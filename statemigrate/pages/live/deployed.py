@@ -10,6 +10,7 @@ from statemigrate.deployment import Settings, StorePlan
 from statemigrate.errors import StartupError
 from statemigrate.logbook.noting import Note
 from statemigrate.logbook.standing import Facts, Standing
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.comparing import is_planning
 from statemigrate.native.seen.seen import Seen
@@ -67,6 +68,7 @@ class PagedDeployment:
         stores = {} if left is None else left.stores
         facts = {store: Standing.of_stored(each) for store, each in stores.items()}
         self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
+        ChunkFiles(self.seen.files).create()
         leave()
 
     def _second(self) -> StartupError:

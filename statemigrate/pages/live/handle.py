@@ -61,6 +61,14 @@ class PagedHandle(DualAccessHandle):
         raise never_dropped(stateName, "paged state", "their pages")
 
 
+_REWRITES = (
+    "Spark fixes it with the first batch, so that for a checkpoint with batches the query is "
+    "stopped and `statemigrate rewrite` run three times: with --no-pages; with --code for a "
+    "transformWithState of that timeMode; and with --pages"
+)
+"""How a paged query comes to another time mode."""
+
+
 def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
     if life < 0:
         raise StartupError(
@@ -75,8 +83,8 @@ def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
             f"a time to live counts in processing time (state {store})",
             expected='timeMode="ProcessingTime", as in transformWithState',
             found=f"a time to live in the time mode {time_mode}",
-            next_action="pass timeMode to paged, with a new checkpoint: Spark fixes it with the "
-            "first batch; or declare the variable without ttlDurationMs",
+            next_action=f"pass timeMode to paged; {_REWRITES}; or declare the variable without "
+            "ttlDurationMs",
             store=store,
         )
 
@@ -86,6 +94,5 @@ def _no_timers() -> UnsupportedError:
         "a query without a time mode has no timers",
         expected='timeMode="ProcessingTime" or timeMode="EventTime"',
         found='timeMode="None"',
-        next_action="pass timeMode to paged, with a new checkpoint: Spark fixes it with the first "
-        "batch",
+        next_action=f"pass timeMode to paged; {_REWRITES}",
     )

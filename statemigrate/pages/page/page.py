@@ -128,7 +128,8 @@ def _too_large(place: Place, size: int, entries: int) -> PageError:
         f"page {place.number} of {place.pages} would be larger than a page may be",
         expected=f"at most {LARGEST:,} bytes",
         found=f"{size:,} bytes in {entries:,} entries",
-        next_action="begin a new checkpoint with more pages, or with smaller values; nothing of "
-        "this batch was written",
+        next_action="stop the query and `statemigrate rewrite CHECKPOINT NEW --pages "
+        f"{2 * place.pages} --apply`, which makes a checkpoint with more pages, and so smaller "
+        "ones; nothing of this batch was written",
         page=place.number,
     )

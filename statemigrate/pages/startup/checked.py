@@ -42,6 +42,7 @@ from statemigrate.pages.startup.held import held_in
 from statemigrate.pages.startup.sizing import tell_of_size, unsaid
 from statemigrate.processor.variables.handle import declared_variables
 from statemigrate.processor.workers import check_scripts
+from statemigrate.shell import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,14 +65,14 @@ def checked(
     """
     settings: Settings = getattr(processor, SETTINGS, Settings())
     files = Remembered(open_files(checkpoint, spark))
-    seen = Seen.at(checkpoint, files)
+    seen = Seen.at(checkpoint, files, of="paged")
     state = SparkCheckpoint(seen.checkpoint, spark, operator=settings.operator, files=files)
     state.check_provider()
     state.check_place()
     declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared, spark)
-    left = record_of(state) if seen.is_something else None
+    left = record_of(state, pages) if seen.is_something else None
     number = _number(pages, left, state)
     if left is not None:
         _check_place(left, number, key, state.path)
@@ -192,19 +193,26 @@ def _lineages(
     return mine
 
 
-def record_of(state: SparkCheckpoint) -> PagesRecord:
-    """What a checkpoint of paged state says of its pages.
+def _asked(pages: int | None) -> str:
+    return "N" if pages is None else str(pages)
+
+
+def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
+    """What a checkpoint of paged state says of its pages, of which code wants so many.
 
     Raises `StartupError` for state of another kind, and `CorruptFileError` where it says nothing.
     """
     variables = state.variables()
     if VARIABLE not in variables:
+        state.check_operator([VARIABLE])
         raise StartupError(
             f"the checkpoint {state.path} is not one of paged state",
             expected=f"the state variable {VARIABLE}",
             found=", ".join(sorted(variables)) or "no state variable",
-            next_action="begin pages with a checkpoint of their own; Spark's own state does not "
-            "become pages by itself",
+            next_action=f"stop the query and `statemigrate rewrite {argument(state.path)} NEW "
+            f"--pages {_asked(pages)} --apply`, which makes a checkpoint NEW with the same state "
+            "in pages; if it is not the checkpointLocation of this query, correct checkpoint= of "
+            "paged",
             path=state.path,
         )
     record = read_record(state.files)
@@ -225,8 +233,8 @@ def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) ->
             f"the checkpoint {path} has another number of pages",
             expected=f"{record.pages} pages, as it was begun with",
             found=f"pages={pages}",
-            next_action=f"pass pages={record.pages}: the number is fixed for the life of a "
-            "checkpoint",
+            next_action=f"pass pages={record.pages}, or leave it out; for another number stop the "
+            f"query and `statemigrate rewrite {argument(path)} NEW --pages {pages} --apply`",
             path=path,
         )
     columns = [(field["name"], field["type"]) for field in record.key["fields"]]
@@ -236,7 +244,10 @@ def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) ->
             f"the checkpoint {path} has another grouping key",
             expected=", ".join(f"{name} {kind}" for name, kind in columns),
             found=", ".join(f"{name} {kind}" for name, kind in given),
-            next_action="group by the same columns, with the same names and types, in by=",
+            next_action="group by the same columns, with the same names and types, in by=; for "
+            f"other keys stop the query and `statemigrate rewrite {argument(path)} NEW --no-pages "
+            "--apply`, whose state another rewrite gives other keys, with a script that has "
+            "`rekey`, and a third puts into pages",
             path=path,
         )
 

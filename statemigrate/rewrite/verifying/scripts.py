@@ -9,7 +9,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import StoreRecord
 from statemigrate.rewrite.plan.lineages import StoreScripts
-from statemigrate.rewrite.plan.scripts import Scripted, Scripts
+from statemigrate.rewrite.plan.scripts import Scripts
 from statemigrate.rewrite.run.report import RewriteReport, ScriptsRun
 
 
@@ -44,9 +44,8 @@ def scripts_again(
         _found(old, shape, lineages, record).of_old(),
         _found(new, shape, lineages, record).of_new(report.states),
     )
-    pairs = ((old, scripts.old), (new, scripts.new))
     edited = {
-        known: _edited(found[known], run) for runs, found in pairs for known, run in runs.items()
+        known: _edited((lineages or {})[run.store], run) for known, run in {**old, **new}.items()
     }
     return ScriptsAgain(scripts, missing, edited)
 
@@ -76,6 +75,9 @@ def _missing(run: ScriptsRun, lineages: Mapping[str, Lineage] | None) -> str:
     return f"the folder has no script of revision {absent[0]}" if absent else ""
 
 
-def _edited(scripts: Scripted, run: ScriptsRun) -> tuple[str, ...]:
-    now = dict(scripts.applied)
-    return tuple(each for each, checksum in run.applied.items() if now.get(each) != checksum)
+def _edited(lineage: Lineage, run: ScriptsRun) -> tuple[str, ...]:
+    return tuple(
+        each.revision
+        for each in lineage.migrations
+        if not each.was_applied_as(run.applied.get(each.revision, each.checksum))
+    )

@@ -53,6 +53,7 @@ def read(script: Script) -> Migration:
         down_revision=script.get("down_revision"),
         message=script.message,
         checksum=script.checksum,
+        text_checksum=script.text_checksum,
         path=str(script.path),
         questions=script.questions,
         old=_old(script),

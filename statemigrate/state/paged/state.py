@@ -89,8 +89,10 @@ class Pages:
         """
         if lineage is None:
             return store
-        now = {each.revision: each.checksum for each in lineage.migrations}
-        if all(now.get(revision, was) == was for revision, was in store.applied.items()):
+        if all(
+            each.was_applied_as(store.applied.get(each.revision, each.checksum))
+            for each in lineage.migrations
+        ):
             return store
         held = [each for each in store.families if each.name in self.counts]
         return replace(store, applied=applied_scripts(lineage, held, store.applied))

@@ -68,8 +68,8 @@ def drawn(*steps, quiet=False):
     return text.getvalue()
 
 
-def test_a_cluster_is_for_the_native_engine(run):
-    output = run("demo", "--master", "spark://host:7077", code=2).output
+def test_a_cluster_is_not_for_the_embedded_engine(run):
+    output = run("demo", "--engine", "embedded", "--master", "spark://host:7077", code=2).output
     assert "keeps its state on one machine" in output
     assert "--engine native" in output
 
@@ -126,7 +126,7 @@ def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, mo
     assert sorted(each.name for each in Path("jobs").iterdir()) == [
         "after.py",
         "before.py",
-        "embedded.py",
+        "native.py",
     ]
     assert "Group item and price" in run("history", "auctions").output
 

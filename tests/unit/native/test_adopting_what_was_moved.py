@@ -161,7 +161,7 @@ def test_a_function_is_adopted_with_an_envelope_and_refused_with_a_bare_struct(t
         else:
             error = refused(root)
             assert "cannot be migrated in place" in str(error)
-            assert "initialState" in error.next_action
+            assert f"`statemigrate rewrite {root} NEW --code " in error.next_action
 
 
 @pytest.mark.parametrize(

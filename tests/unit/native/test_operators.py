@@ -7,7 +7,13 @@ import pytest
 
 from statemigrate.checkpoint.operators.entries import OperatorEntry
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.spark_state.operators import FUNCTION, check_names, only, operators_in
+from statemigrate.native.spark_state.operators import (
+    FUNCTION,
+    check_names,
+    check_operator,
+    only,
+    operators_in,
+)
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 
@@ -97,3 +103,26 @@ def test_two_stores_of_one_name_are_refused():
     with pytest.raises(StartupError, match="have a store totals"):
         check_names("/c", found[0], found, ["totals"])
     check_names("/c", found[1], found, ["names"])
+
+
+def test_a_wrong_number_is_told_from_two_stores_of_one_name():
+    found = operators_in([NAMES, TOTALS])
+    mine = next(each for each in found if "totals" in each.variables)
+    other = next(each for each in found if each is not mine)
+    check_operator("/c", mine, found, ["totals"])
+    with pytest.raises(StartupError) as raised:
+        check_operator("/c", other, found, ["totals", "fresh"])
+    assert raised.value.data["operator"] == other.id
+    assert raised.value.data["operators"] == [mine.id]
+    # A variable that no operator has yet may be a new one of either.
+    check_operator("/c", other, found, ["fresh"])
+    # What is in both is no wrong number.
+    check_operator("/c", other, found, [*other.variables, "totals"])
+
+
+def test_a_family_of_a_revision_tells_the_operator_as_its_store_does():
+    moved = row(4, "transformWithStateInPySparkExec", "totals@5d0c6e1f7a24")
+    found = operators_in([moved, NAMES])
+    with pytest.raises(StartupError) as raised:
+        check_operator("/c", found[0 if found[1].id == 4 else 1], found, ["totals"])
+    assert raised.value.data["operators"] == [4]
