@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.health.report import Examined, Verdict
