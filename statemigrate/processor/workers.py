@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import pickle
 import pickletools
 import re
 import sys
@@ -192,7 +191,7 @@ def asked(
 def this_python(packages: Packages) -> WorkerPython:
     """What `asked` would say of the Python that this runs in."""
     imported = {name: _IMPORTED[name] for name in packages}
-    return WorkerPython(**json.loads(_told(imported=imported, payload=b"", modules=())))
+    return WorkerPython(**json.loads(_by_value(_told)(imported=imported, payload=b"", modules=())))
 
 
 def use_this_python(session: SparkSession | None = None) -> None:
@@ -282,6 +281,7 @@ def _told(
     """What a worker says of itself, as JSON. It uses nothing of this module."""
     import json
     import os
+    import pickle
     import platform
     import socket
     import sys
