@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import pickle
 import pickletools
 import re
 import sys
@@ -20,7 +19,7 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import StartupError, StatemigrateError
+from statemigrate.errors import StartupError
 from statemigrate.files.hadoop.jvm import has_jvm
 from statemigrate.migration import Lineage
 from statemigrate.migration.imports import imported_inside
@@ -112,10 +111,6 @@ class Workers:
         return self.executors is not None and len(self.pythons) >= self.executors
 
 
-class WorkersFailedError(StatemigrateError):
-    """No worker could be started to be asked. Data: ``host``, None where Spark says none."""
-
-
 def check_packages(packages: Packages, session: SparkSession | None = None) -> None:
     """Raise `StartupError` if workers lack one of ``packages``, or have another statemigrate.
 
@@ -133,7 +128,7 @@ def check_packages(packages: Packages, session: SparkSession | None = None) -> N
         return
     try:
         found = asked(session, unasked)
-    except WorkersFailedError as error:
+    except StartupError as error:
         raise _unable(error, packages) from error
     lacking = [each for each in found.pythons if each.faults]
     if lacking:
@@ -160,7 +155,7 @@ def check_scripts(lineages: Mapping[str, Lineage], session: SparkSession | None 
     everything = sorted({*modules, *wanted})
     try:
         found = asked(session, (), payload, wanted)
-    except WorkersFailedError as error:
+    except StartupError as error:
         raise _unloaded(lineages, error.data["host"], str(error.found), everything) from error
     for each in found.pythons:
         if each.scripts is not None:
@@ -170,7 +165,11 @@ def check_scripts(lineages: Mapping[str, Lineage], session: SparkSession | None 
 def asked(
     session: SparkSession, packages: Packages, payload: bytes = b"", modules: Sequence[str] = ()
 ) -> Workers:
-    """What one worker of each executor says. Raises `WorkersFailedError` where none can start."""
+    """What one worker of each executor says.
+
+    Raises `StartupError` where none can start, with ``host`` in its data, None where Spark says
+    none.
+    """
     imported = {name: _IMPORTED[name] for name in packages}
     look = partial(_by_value(_told), imported=imported, payload=payload, modules=tuple(modules))
     if not has_jvm(session):
@@ -193,7 +192,7 @@ def asked(
 def this_python(packages: Packages) -> WorkerPython:
     """What `asked` would say of the Python that this runs in."""
     imported = {name: _IMPORTED[name] for name in packages}
-    return WorkerPython(**json.loads(_told(imported=imported, payload=b"", modules=())))
+    return WorkerPython(**json.loads(_by_value(_told)(imported=imported, payload=b"", modules=())))
 
 
 def use_this_python(session: SparkSession | None = None) -> None:
@@ -279,6 +278,7 @@ def _told(
     """What a worker says of itself, as JSON. It uses nothing of this module."""
     import json
     import os
+    import pickle
     import platform
     import socket
     import sys
@@ -361,10 +361,11 @@ def _answers(run: Any) -> list[WorkerPython]:
         return [WorkerPython(**json.loads(each)) for each in run()]
     except (Py4JError, PySparkException) as error:
         host, found = _failure(str(error))
-        raise WorkersFailedError(
+        raise StartupError(
             "no worker could be started to be asked what it has",
             expected="a task that runs on every executor",
             found=found,
+            next_action=what_to_install(),
             host=host,
         ) from error
 
@@ -411,7 +412,7 @@ def what_to_install() -> str:
     )
 
 
-def _unable(error: WorkersFailedError, packages: Packages) -> StartupError:
+def _unable(error: StartupError, packages: Packages) -> StartupError:
     host = error.data["host"]
     return StartupError(
         f"the workers cannot run this query: Spark starts no Python on {host or 'an executor'}",

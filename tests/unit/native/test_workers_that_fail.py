@@ -1,8 +1,11 @@
-"""What is taken from Spark's words about a job whose workers could not be asked."""
+"""What a worker is asked with nothing of this package, and Spark's words where it cannot be."""
+
+import json
+import pickle
 
 import pytest
 
-from statemigrate.processor.workers import _failure
+from statemigrate.processor.workers import _by_value, _failure, _told
 
 ABORTED = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -42,3 +45,16 @@ def test_the_host_and_the_line_that_says_why_are_found(text, host, found):
     assert where == host
     assert found in why
     assert "\n" not in why
+
+
+def test_what_asks_a_worker_needs_nothing_of_the_module_that_it_is_in():
+    ask = _by_value(_told)
+    assert set(ask.__globals__) == {"__builtins__"}
+    wanted = {"imported": {"none": ("none_of_this_name",)}, "payload": pickle.dumps(len)}
+    found = json.loads(ask(**wanted, modules=("json", "nowhere_to_be_found")))
+    assert found["missing"] == {
+        "none": "ModuleNotFoundError: No module named 'none_of_this_name'",
+    }
+    assert found["scripts"] == "ModuleNotFoundError: No module named 'nowhere_to_be_found'"
+    lost = json.loads(ask(imported={}, payload=b"nothing of a pickle", modules=()))
+    assert "UnpicklingError" in lost["scripts"]
