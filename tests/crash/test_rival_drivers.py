@@ -65,7 +65,7 @@ def test_rivals_at_random(book):
 def test_every_order_with_one_interruption_of_two_embedded_starts_has_one_winner(places):
     for command in (False, True):
         scene = EmbeddedStarts(places / f"embedded-{command}", command=command)
-        assert sum(1 for _ in every_schedule(scene.play, interruptions=1)) > 80
+        assert sum(1 for _ in every_schedule(scene.play, interruptions=1)) > 60
 
 
 def test_a_seed_repeats_the_order_of_every_operation(book):
