@@ -98,7 +98,11 @@ def s3_proxy(s3: S3, spark: Any) -> Iterator[S3Proxy]:
     """A proxy before the server of buckets; the session reaches the bucket ``proxied`` by it."""
     made = S3Proxy(s3.endpoint)
     s3.bucket("proxied")
-    spark._jsc.hadoopConfiguration().set("fs.s3a.bucket.proxied.endpoint", made.endpoint)
+    conf = spark._jsc.hadoopConfiguration()
+    conf.set("fs.s3a.bucket.proxied.endpoint", made.endpoint)
+    # The first request loads the connector's classes, for seconds on a busy machine.
+    bucket = spark._jvm.org.apache.hadoop.fs.Path("s3a://proxied/")
+    assert bucket.getFileSystem(conf).exists(bucket)
     yield made
     made.stop()
 

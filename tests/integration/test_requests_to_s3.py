@@ -39,7 +39,7 @@ MEASURED = {
     "embedded: status": (5, 15, 6, 0, 0, 0),
     "embedded: get": (6, 14, 1, 0, 0, 0),
     "embedded: backfill, stopped": (18, 36, 6, 14, 0, 0),
-    "fork": (84, 81, 16, 21, 0, 1),
+    "fork": (84, 81, 28, 21, 0, 1),
     "rewrite, plan": (46, 46, 7, 0, 0, 0),
     "rewrite": (284, 293, 70, 24, 0, 2),
     "verify": (145, 171, 63, 0, 0, 0),
