@@ -3,7 +3,21 @@
 import json
 
 import pytest
-from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
+from native_pipeline import NativePipeline
+from support.offset_logs import tree
+from tally import (
+    AMOUNTS,
+    AMOUNTS_SCRIPT,
+    CENTS,
+    AmountsTally,
+    CentsTally,
+    Expected,
+    Scripts,
+    batch,
+)
+from test_list_and_map_state import FIRST
+from test_values_that_expire import ExpiringAmounts, ExpiringCents
+from words import LIST, MAP, OUTPUT, ROWS, NewWords, Words, write_scripts
 
 from statemigrate import adopt, migrated, rollback, undo_adoption, with_backfill
 from statemigrate.cli import main
@@ -12,6 +26,7 @@ from statemigrate.errors import CheckpointError, LineageError, StartupError
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 NEWER = f"tally@{AMOUNTS}"
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 
@@ -141,6 +156,42 @@ def test_a_step_without_a_way_back_is_refused_before_anything(query, scripts, ru
     words = ("rollback", str(query.checkpoint), "--to", "base", "--migrations", str(query.folder))
     found = json.loads(run(*words, "--json", code=1).stdout)
     assert (found["step"], found["left"], found["is_done"]) == ("deploy", 2, False)
+
+
+def test_values_of_lists_maps_and_those_that_expire_are_values_too(spark, tmp_path, scripts):
+    """Undoing counts them all, in its dry run too."""
+    words = NativePipeline(spark, tmp_path / "words", rows=ROWS, output=OUTPUT)
+    folder = write_scripts(Scripts(tmp_path / "migrations"))
+    live = [("k0", "new", "add"), ("k1", "c", "remove"), ("k8", "fresh", "add")]
+    families = {f"words@{LIST}", f"counts@{MAP}"}
+    _is_refused(words, (Words(), FIRST), (NewWords(), live), folder, families)
+    # With processing time Spark would run empty batches without end.
+    spark.conf.set(NO_DATA, "false")
+    try:
+        tally = NativePipeline(spark, tmp_path / "tally", time_mode="ProcessingTime")
+        folder = scripts.write(amounts=f'{AMOUNTS_SCRIPT}\ntime_to_live = "restart"\n')
+        first, second = (batch(name, range(3)) for name in ("first", "second"))
+        _is_refused(tally, (ExpiringCents(), first), (ExpiringAmounts(), second), folder, {NEWER})
+    finally:
+        spark.conf.unset(NO_DATA)
+
+
+def _is_refused(pipeline, before, after, folder, families):
+    pipeline.feed(before[1])
+    pipeline.deploy_natively(before[0])
+    adopt(pipeline.checkpoint, apply=True, wait=0.1)
+    pipeline.feed(after[1])
+    made = migrated(after[0], migrations=folder, checkpoint=pipeline.checkpoint)
+    stream = with_backfill(pipeline.stream(), "key", checkpoint=pipeline.checkpoint)
+    pipeline.deploy_natively(made, stream)
+    kept = tree(pipeline.checkpoint)
+    for apply in (False, True):
+        with pytest.raises(CheckpointError) as refused:
+            undo_adoption(pipeline.checkpoint, apply=apply, wait=0.1)
+        found = refused.value.data["families"]
+        assert set(found) == families
+        assert min(found.values()) > 0
+    assert tree(pipeline.checkpoint) == kept
 
 
 @pytest.fixture
