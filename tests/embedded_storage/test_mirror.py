@@ -13,7 +13,7 @@ from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.versions.mirror import Mirror
 from statemigrate.embedded.versions.packs import take, write_pack
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import StorageError
 
 MEGABYTE = 1 << 20
 
@@ -73,15 +73,15 @@ def test_after_an_error_no_request_goes_on(layout):
         asked.append(request.name)
         if request.name.endswith(missing):
             failed.set()
-        else:
-            failed.wait()
-            time.sleep(0.05)
+            raise StorageError("the store has refused it", path=request.name)
+        failed.wait()
+        time.sleep(0.05)
         answered.append(request.name)
 
     for number, each in enumerate(files[1:], 1):
         layout.files.put(f"{PARTITIONS}/0/{each.name}", bytes([number]))
     layout.files.store.watch = watch
-    with pytest.raises(CorruptFileError, match="is missing") as raised:
+    with pytest.raises(StorageError) as raised:
         Mirror(layout).bring([state_of(*files)])
     assert raised.value.data["path"].endswith(missing)
-    assert sorted(asked) == sorted(answered)
+    assert sorted(asked) == sorted([*answered, raised.value.data["path"]])

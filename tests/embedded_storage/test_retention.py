@@ -146,7 +146,7 @@ def test_removal_that_was_interrupted_is_completed_the_next_time(layout):
     aged(layout, 2)
     states |= run(layout, range(7, 9), states=states)
     remove_old_versions(layout, 8, retain=2)
-    kept = {each.file.name for version in (7, 8) for each in states[version][0].changelogs}
+    kept = {each.file.name for version in (7, 8) for each in states[version][0].all_changelogs}
     found = {path.name for path in layout.partition(0).glob("*.changelog")}
     assert found == kept
 

@@ -8,6 +8,7 @@ manifests name fit together, or do not, by what they say themselves.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -156,8 +157,11 @@ def _present(
 def _lacks(file: FileReference, directory: Path, lost: Collection[str]) -> bool:
     if file.name in lost:
         return True
-    path = confined(file.within(directory))
-    return not path.is_file() or path.stat().st_size != file.size
+    try:
+        found = file.within(directory).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return not stat.S_ISREG(found.st_mode) or found.st_size != file.size
 
 
 def _absent(file: FileReference, directory: Path) -> CorruptFileError:

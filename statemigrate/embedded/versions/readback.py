@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from sys import intern
 
 from statemigrate.embedded.storage.confined import confined
 from statemigrate.embedded.storage.durable import FileReference, unwritable
@@ -62,10 +63,14 @@ class _File:
 
 
 class Readback:
-    """What one driver knows of the durable files of the versions that it keeps."""
+    """What one driver knows of the durable files of the versions that it keeps.
 
-    def __init__(self, layout: Layout, retain: int = 2**31) -> None:
+    What is damaged is told once, unless it ``warns`` of nothing.
+    """
+
+    def __init__(self, layout: Layout, retain: int = 2**31, *, warns: bool = True) -> None:
         self._layout = layout
+        self._warns = warns
         self._retain = retain
         self._versions: dict[int, Chains | None] = {}
         self._unread: deque[tuple[int, int]] = deque()
@@ -139,7 +144,9 @@ class Readback:
 
     def lost_of(self, manifest: Manifest) -> dict[int, frozenset[str]]:
         """By partition, the names of files of a version that are missing or altered."""
-        found = {}
+        found: dict[int, frozenset[str]] = {}
+        if not self.lost:
+            return found
         for number, chains in enumerate(_chains(manifest)):
             names = set().union(*map(self._with_content, chains)) & self.lost.keys()
             if names:
@@ -149,18 +156,24 @@ class Readback:
     @property
     def restorable(self) -> Restorable:
         """What is known by now. A version that was not read yet counts as one that is whole."""
-        whole = sum(map(self.is_whole, self._versions))
-        return Restorable(len(self._versions), whole, len(self.lost))
+        kept = len(self._versions)
+        whole = sum(map(self.is_whole, self._versions)) if self.lost else kept
+        return Restorable(kept, whole, len(self.lost))
 
     def _note(self, manifest: Manifest) -> None:
         self._versions[manifest.version] = _chains(manifest)
-        for file in _files(manifest):
-            self._add(file)
+        for number, state in enumerate(manifest.partitions):
+            folder = f"{PARTITIONS}/{number}"
+            for snapshot in state.all_snapshots:
+                self._know(f"{folder}/{snapshot.file.name}", snapshot.file, number, None)
+            for each in state.all_changelogs:
+                self._know(f"{folder}/{each.file.name}", each.file, number, each.pack)
 
-    def _add(self, file: _File) -> None:
-        if file.name not in self._files:
-            self._files[file.name] = file
-            self._due.append(file.name)
+    def _know(self, name: str, file: FileReference, number: int, pack: Pack | None) -> None:
+        # Asked of every file of every version, nearly all of which are known.
+        if name not in self._files:
+            self._files[name] = _File(name, file, number, pack)
+            self._due.append(name)
 
     def _with_content(self, names: Collection[str]) -> set[str]:
         found = set(names)
@@ -196,7 +209,7 @@ class Readback:
             self._tell(file.name, error)
 
     def _tell(self, name: str, error: CorruptFileError) -> None:
-        if name not in self.lost:
+        if self._warns and name not in self.lost:
             place = without_credentials(str(error.data["path"]))
             _log.warning(
                 "%s was read back and is not what it was (%s); the next batch stores what the "
@@ -217,7 +230,7 @@ class Readback:
                 content.append(_File(f"{folder}/{each.stored.name}", each.stored, file.number))
         self._content[file.name] = frozenset(part.name for part in content)
         for part in content:
-            self._add(part)
+            self._know(part.name, part.reference, part.number, None)
 
     def _read(self, file: _File) -> bytes | None:
         """Compare a file with its checksum; the bytes of a listing."""
@@ -275,19 +288,11 @@ def _damaged(place: str, file: FileReference, found: str) -> CorruptFileError:
 
 
 def _chains(manifest: Manifest) -> Chains:
+    # Most versions have most of their names in common.
     return tuple(
         tuple(
-            frozenset(f"{PARTITIONS}/{number}/{each.name}" for each in chain.files)
+            frozenset(intern(f"{PARTITIONS}/{number}/{each.name}") for each in chain.files)
             for chain in chains_of(state)
         )
         for number, state in enumerate(manifest.partitions)
     )
-
-
-def _files(manifest: Manifest) -> Iterable[_File]:
-    for number, state in enumerate(manifest.partitions):
-        folder = f"{PARTITIONS}/{number}"
-        for snapshot in state.all_snapshots:
-            yield _File(f"{folder}/{snapshot.file.name}", snapshot.file, number)
-        for each in state.all_changelogs:
-            yield _File(f"{folder}/{each.file.name}", each.file, number, each.pack)

@@ -23,7 +23,7 @@ from statemigrate.embedded.versions.manifest import (
     SnapshotReference,
 )
 from statemigrate.embedded.working.families import RocksFamily, family_class
-from statemigrate.embedded.working.proof import kept_copy, prove, remove
+from statemigrate.embedded.working.proof import drop_kept, prove
 from statemigrate.embedded.working.records import count, is_empty, quarantine_prefix, records
 from statemigrate.embedded.working.recount import compared, is_due, recounted
 from statemigrate.embedded.working.restore import (
@@ -322,7 +322,7 @@ def _based_on(snapshot: SnapshotReference) -> PartitionState:
 def _proven(copy: Path, state: str) -> None:
     """Prove a copy that is closed; what was kept from before it is not needed any more."""
     prove(copy, state)
-    remove(kept_copy(copy))
+    drop_kept(copy)
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.embedded.storage.durable import (
-    linked,
     publish_document,
     read_document,
     sha256_of,
@@ -52,8 +51,19 @@ def keep(copy: Path) -> None:
     A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
     is kept may be the last that has the state.
     """
-    remove(kept_copy(copy))
+    drop_kept(copy)
     duplicate(copy, kept_copy(copy))
+
+
+def drop_kept(copy: Path) -> None:
+    """Remove what `keep` kept; what is left of it after a crash proves all of itself, or nothing.
+
+    Nothing is synced: an old copy that comes back after a loss of power is of an old state.
+    """
+    kept = kept_copy(copy)
+    if kept.exists():
+        with unwritable(kept.parent):
+            shutil.rmtree(kept)
 
 
 def duplicate(copy: Path, target: Path) -> None:
@@ -67,9 +77,18 @@ def duplicate(copy: Path, target: Path) -> None:
         for path in copy.iterdir():
             if not _DATA.fullmatch(path.name):
                 continue
-            if path.suffix != ".sst" or not linked(path, target / path.name):
+            if path.suffix != ".sst" or not _linked(path, target / path.name):
                 shutil.copyfile(path, target / path.name)
         shutil.copyfile(copy / PROOF, target / PROOF)
+
+
+def _linked(path: Path, target: Path) -> bool:
+    # Both are in a directory that is this user's alone.
+    try:
+        target.hardlink_to(path)
+    except OSError:
+        return False
+    return True
 
 
 def kept_copy(copy: Path) -> Path:

@@ -37,6 +37,11 @@ from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFi
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
 _AT_ONCE = 1_024
+_REPAIR = (
+    "stop the query and run `statemigrate repair CHECKPOINT`: it says what is left, and which "
+    "version is whole; or restore the checkpoint directory from a copy; do not delete anything "
+    "from it"
+)
 STATE = b"state"
 UNCOMMITTED = b"uncommitted"
 
@@ -238,13 +243,10 @@ class _Source:
             if found is not None:
                 instead = "the proven copy from before a batch that failed is used"
                 return replace(found, damages=_damages(errors, instead), alone=True)
-        first, *others = errors
-        if not others:
-            raise first
-        raise first.but(
-            found=f"{first.found}; and damaged besides: "
-            + ", ".join(sorted({str(each.data["path"]) for each in others})),
-        ) from first
+        first = errors[0]
+        others = {str(each.data["path"]) for each in errors} - {str(first.data["path"])}
+        besides = f"; and damaged besides: {', '.join(sorted(others))}" if others else ""
+        raise first.but(found=f"{first.found}{besides}", next_action=_REPAIR) from first
 
 
 def _damages(errors: Iterable[CorruptFileError], instead: str) -> tuple[Damage, ...]:

@@ -42,6 +42,44 @@ def damageable(root: Path) -> list[Path]:
     return [each for each in files if not each.name.startswith("LOG")]
 
 
+def damage(path: Path, how: str, random: Random) -> None:
+    """Damage one file."""
+    damaged = DAMAGES[how](path.read_bytes(), random)
+    # A new file: an SST file may be a link to the one in the working copy.
+    path.unlink()
+    if damaged is not None:
+        path.write_bytes(damaged)
+
+
+def try_damages(
+    story: Story, deployment: Deployment, damages: Mapping[Path, str], random: Random
+) -> str:
+    """Damage several files of a story and go on: as `try_damage`, and a repair comes before help.
+
+    Returns ``"right"`` where the query goes on by itself, ``"repaired"`` where it does after a
+    repair, or the name of the error.
+    """
+    intact = {path: path.read_bytes() for path in damages}
+    for path, how in damages.items():
+        damage(path, how, random)
+    what = ", ".join(f"{path.relative_to(story.root)} {how}" for path, how in damages.items())
+    try:
+        found = _came_of_it(story, deployment)
+        if found == "right":
+            return found
+        life = story.repaired(deployment)
+        if life.ended == "returned" and life.value["is_whole"]:
+            story.goes_on("run", deployment)
+            return "repaired"
+        for path, data in intact.items():
+            path.unlink(missing_ok=True)
+            path.write_bytes(data)
+        story.goes_on("run", deployment)
+    except WrongError as wrong:
+        raise WrongError(f"{what}: {wrong}") from wrong
+    return found
+
+
 def try_damage(story: Story, deployment: Deployment, path: Path, how: str, seed: int) -> str:
     """Damage a file of a story and go on: all keys are right, or a named error says that not.
 
@@ -49,13 +87,7 @@ def try_damage(story: Story, deployment: Deployment, path: Path, how: str, seed:
     returns ``"right"`` or the error's name.
     """
     intact = path.read_bytes()
-    damaged = DAMAGES[how](intact, Random(seed))
-    if damaged is None:
-        path.unlink()
-    else:
-        # A new file: an SST file may be a link to the one in the working copy.
-        path.unlink()
-        path.write_bytes(damaged)
+    damage(path, how, Random(seed))
     what = f"{path.relative_to(story.root)} {how}, seed {seed}"
     try:
         found = _came_of_it(story, deployment)

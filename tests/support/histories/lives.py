@@ -148,6 +148,16 @@ def backfill(root: str, deployed: dict[str, Any]) -> None:
             query.retire(_plans(deployment, layout))
 
 
+def repair(root: str, deployed: dict[str, Any]) -> dict[str, Any]:
+    """Repair the stopped query, as the command does."""
+    from statemigrate import repair as make_whole
+
+    del deployed
+    place = Path(root)
+    found = make_whole(place / "checkpoint", apply=True, working_directory=place / "working")
+    return found.to_json()
+
+
 def look(root: str, where: str) -> dict[str, Any]:
     """The last committed version, and every entry of every family, through copies in ``where``."""
     return look_at(Layout.of(Path(root) / "checkpoint"), where)

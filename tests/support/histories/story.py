@@ -17,7 +17,7 @@ from support.histories.commands import Batch, from_json, to_json
 from support.histories.lives import Deployment
 from support.histories.model import Model
 
-Verb = Literal["run", "backfill", "run_believing"]
+Verb = Literal["run", "backfill", "run_believing", "repair"]
 _LIVES = "support.histories.lives"
 _FOLDERS = (
     "checkpoint/commits", "checkpoint/offsets", "checkpoint/statemigrate", "working", "input",
@@ -111,6 +111,12 @@ class Story:
         self._settle("run", deployment, working=False)
         for batch in range(before + 1, self.version + 1):
             self._compare_output(batch, answers[batch])
+
+    def repaired(self, deployment: Deployment) -> Life:
+        """A repair, which may find that nothing makes the state whole; it leaves no bare error."""
+        life = self._live("repair", deployment, None)
+        self._check_end(life)
+        return life
 
     def ends(
         self, verb: Verb, deployment: Deployment, point: Point, power: Power | None = None

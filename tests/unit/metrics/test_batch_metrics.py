@@ -13,6 +13,7 @@ from support.metric_points import RaisingProvider, metrics, page_code, points
 
 from statemigrate import BatchProgress, EmbeddedMetrics, StatemigrateError
 from statemigrate.embedded.progress import FamilyProgress
+from statemigrate.embedded.versions.readback import Restorable
 from statemigrate.errors import CorruptFileError, TransformError
 
 FIRST = BatchProgress(
@@ -52,6 +53,7 @@ SECOND = BatchProgress(
     backfill_ms=100.0,
     commit_ms=60.0,
     clean_up_failed=True,
+    versions=Restorable(kept=9, restorable=7, damaged=3),
 )
 QUERY = (("engine", "embedded"), ("query", "sales"))
 
@@ -86,6 +88,9 @@ def test_every_figure_of_the_committed_batches_is_recorded_once(reader, recorded
         ("partition.largest", *QUERY): 0,
         ("changelog.size", *QUERY): (2, 5120),
         ("clean_up.failures", *QUERY): 1,
+        ("versions.kept", *QUERY): 9,
+        ("versions.restorable", *QUERY): 7,
+        ("files.damaged", *QUERY): 3,
         of_family("values.left", "sums", "sums"): 2,
         of_family("values.left", "names@aaaa11112222", "names"): 0,
         of_family("values.quarantined", "sums", "sums"): 2,
@@ -115,6 +120,9 @@ def test_units_are_those_of_the_conventions(reader, recorded):
         "partition.largest": "{row}",
         "changelog.size": "By",
         "clean_up.failures": "{batch}",
+        "versions.kept": "{version}",
+        "versions.restorable": "{version}",
+        "files.damaged": "{file}",
     }
     assert {unit for name, unit in units.items() if name.endswith(".duration")} == {"s"}
 
@@ -176,6 +184,7 @@ def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
 def test_the_code_of_the_readme_exports_what_a_batch_did():
     more = (
         f"from statemigrate.embedded.progress import BatchProgress, FamilyProgress\n"
+        f"from statemigrate.embedded.versions.readback import Restorable\n"
         f"options.metrics.committed({FIRST!r})\n"
         f"provider.shutdown()\n"
     )

@@ -99,7 +99,7 @@ class StoppedRepair:
     def __init__(self, layout: Layout, working: Path) -> None:
         self._layout = layout.within(working)
         self._working = working
-        self._readback = Readback(self._layout)
+        self._readback = Readback(self._layout, warns=False)
         self._manifest: Manifest | None = None
         self._origins: dict[int, Origin | None] = {}
 
@@ -109,7 +109,7 @@ class StoppedRepair:
         Raises `CheckpointError` where Spark's logs and the versions do not agree, unless it is
         looked at for going ``back_to`` a version, which is what leaves them so when interrupted.
         """
-        self._readback = Readback(self._layout)
+        self._readback = Readback(self._layout, warns=False)
         self._readback.begin()
         self._readback.read_all()
         version = _committed(self._layout)
