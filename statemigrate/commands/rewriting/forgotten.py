@@ -189,22 +189,24 @@ def _questions(found: Sequence[FamilyRows], newest: int) -> Iterator[Question]:
         family, since = each.source.name, each.source.forgotten.batch + 1
         if not each.restored.count:
             continue
-        if not each.source.forgotten.is_known or each.untold:
-            why = f"has deleted in batches {since} to {newest} is not known of every batch"
-            if not each.source.forgotten.is_known:
-                why = f"has deleted before batch {newest + 1} is not known of every batch"
+        batches = f"batches {since} to {newest}" if since < newest else f"batch {newest}"
+        if not each.source.forgotten.is_known:
+            why = f"since when it is forgotten is not known, and so not every deletion in {batches}"
+            why += " and before"
+        elif each.untold:
+            why = f"not every key is known that code without it has deleted in {batches}"
         elif each.is_map:
             why = (
-                f"has cleared of whole maps in batches {since} to {newest} is not known, since it "
-                "saw no entry to delete"
+                f"whether code without it has cleared maps in {batches}, in which it saw no entry, "
+                "is not known"
             )
         else:
             continue
         yield Question(
             family,
             "forgotten",
-            f"{family}: what the code that did not declare it {why}: do all entries come back "
-            "that no live family has and no deletion is known of?",
+            f"{family}: {why}. Do all entries come back that have no newer value and no known "
+            "deletion?",
             "they come back",
             (f"give all of them up, with --accept-edited {argument(family)}",),
             f"{each.restored.count:,} entries",
