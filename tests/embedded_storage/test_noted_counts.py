@@ -72,6 +72,7 @@ def test_nothing_is_retired_by_what_the_first_release_noted(place):
 def _retirable(before):
     class Options:
         retire_drained = True
+        retain = 2
 
     class Store:
         sources = (COUNTS,)
