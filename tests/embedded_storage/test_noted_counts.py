@@ -1,12 +1,14 @@
 """A family's noted count is believed only as far as something stands behind it."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from support.partitions import COUNTS, batch, contents
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.engine.driver.batches import Batches, Engine
+from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.formats import Struct
@@ -72,11 +74,13 @@ def test_nothing_is_retired_by_what_the_first_release_noted(place):
 def _retirable(before):
     class Options:
         retire_drained = True
+        retain = 2
 
     class Store:
         sources = (COUNTS,)
 
-    engine = Engine(None, "", None, None, None, Options(), None, None)
+    layout = Layout(Path("nowhere"))
+    engine = Engine(layout, "", None, None, None, Options(), None, None)
     batches = Batches(engine, lambda _: {})
     batches._stores = {"counts": Store()}
     return batches._retirable(before)

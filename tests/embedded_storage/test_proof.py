@@ -11,7 +11,7 @@ import pytest
 from support.partitions import COUNTS, batch, batches, contents
 
 from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.versions.manifest import PartitionState
+from statemigrate.embedded.versions.manifest import CountedBase, PartitionState
 from statemigrate.embedded.working.partition import Partition, opened
 from statemigrate.embedded.working.proof import PROOF, proven_state
 from statemigrate.embedded.working.restore import STATE
@@ -142,7 +142,8 @@ def test_a_copy_that_cannot_be_removed_is_not_built_upon(place, monkeypatch):
 def test_a_snapshot_that_holds_another_state_than_it_is_said_to_is_refused(place):
     first, second = batches(place, [{b"a": 1}, {b"a": 2}], snapshots=[0, 1])
     shutil.rmtree(place.working)
-    wrong = replace(second, snapshot=replace(first.snapshot, state=second.state))
+    listing = replace(first.snapshot, state=second.state)
+    wrong = replace(second, snapshot=listing, base=CountedBase(listing))
     with pytest.raises(CorruptFileError, match="another state"):
         contents(place, wrong)
     database = Database(place.working)

@@ -103,11 +103,11 @@ def test_a_file_a_batch_is_read_until_all_are_and_then_over_again(versions):
     readback = Readback(layout)
     readback.committed(manifests[5])
     for _ in range(3):
-        readback.read(20)
+        readback.read(1_000)
     assert readback.restorable.damaged == 0
     stored(layout, flip, name_of(manifests[5].partitions[0].changelogs[-1]))
     for _ in range(3):
-        readback.read(20)
+        readback.read(1_000)
     assert readback.restorable.damaged == 1
 
 

@@ -63,12 +63,11 @@ class Mirror:
         needs it tells; where a state's own files do not make it any more, those that older
         manifests name are fetched, and the state names them.
         """
-        if not self._is_remote:
-            return tuple(states)
         jobs = self._unpacking(
             (number, each.chain_changelogs) for number, each in enumerate(states)
         )
-        for number, state in enumerate(states):
+        # A disk has all else, and may have packs that came with a copy of a bucket.
+        for number, state in enumerate(states) if self._is_remote else ():
             files = [each.file for each in state.chain_changelogs if each.pack is None]
             listings = [each.file for each in state.all_snapshots]
             jobs += self._having(number, files, listings)

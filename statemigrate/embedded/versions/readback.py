@@ -29,6 +29,7 @@ from statemigrate.files.documents.sealed import RESTORE_COPY
 
 IDLE_MS, SHARE = 250.0, 0.02
 """What reading may take after a batch without rows, and after one with rows, as a share of it."""
+_MOST = 1_000.0
 _BLOCK = 1 << 20
 _SPARE = 1 << 20
 _log = logging.getLogger("statemigrate.embedded")
@@ -78,6 +79,8 @@ class Readback:
         self._content: dict[str, frozenset[str]] = {}
         self._due: deque[str] = deque()
         self._credit = 0.0
+        # What one file takes at the least: a store is not asked in each of many quick batches.
+        self._cost = 1.0 if layout.remote is None else 50.0
         self.lost: dict[str, CorruptFileError] = {}
 
     def begin(self) -> None:
@@ -103,15 +106,18 @@ class Readback:
         self.lost = {name: error for name, error in self.lost.items() if name in needed}
 
     def read(self, milliseconds: float) -> None:
-        """Read back what these milliseconds allow; one large file is paid for by later calls."""
-        self._credit = min(self._credit, 0.0) + milliseconds
-        while self._credit > 0 and (self._unread or self._files):
+        """Read back what these milliseconds allow, and what earlier calls have left of theirs.
+
+        One large file is paid for by later calls.
+        """
+        self._credit = min(self._credit + milliseconds, _MOST)
+        while self._credit >= self._cost and (self._unread or self._files):
             began = time.monotonic()
             if self._unread:
                 self._read_manifest(*self._unread.popleft())
             else:
                 self._read_next()
-            self._credit -= (time.monotonic() - began) * 1000
+            self._credit -= max((time.monotonic() - began) * 1000, self._cost)
             if not self._unread and not self._due:
                 # All of them once: the next round is another call's.
                 break
