@@ -1,7 +1,7 @@
 """Draws `statemigrate demo` as a terminal, from a run of it: ``docs/demo.svg``.
 
-Run as ``python scripts/picture_of_demo.py [FILE]``; it takes some minutes. It draws what the
-command prints at eighty columns, without the paragraphs that explain each act.
+Run as ``python scripts/picture_of_demo.py [FILE]``; it takes some minutes. What is drawn is what
+the command prints at eighty columns, without the paragraphs that explain each act.
 """
 
 from __future__ import annotations
