@@ -141,10 +141,16 @@ def test_what_every_function_keeps_is_what_the_table_says(spark):
 
 def test_functions_that_are_moved_put_in_and_taken_out(spark, tmp_path):
     class Both:
-        old = ("count(1)", "avg(x)", "sum(a)", "sum(b)", "first(a)", "last(a)", "max(s)")
+        old = (
+            *("count(1)", "avg(x)", "sum(a)", "sum(b)", "first(a)", "last(a)", "max(s)"),
+            *("sum(a) FILTER (WHERE b > 1)", "percentile_disc(0.5D) WITHIN GROUP (ORDER BY a)"),
+        )
         new = (
             *("last(a)", "avg(x)", "collect_list(a)", "sum(b)", "approx_count_distinct(a)"),
             *("sum(a)", "mode(s)", "count(1)", "first(a)", "percentile_approx(a, 0.5D)"),
+            *("sum(a) FILTER (WHERE b > 2)", "sum(a) FILTER (WHERE b > 1)"),
+            *("listagg(s) WITHIN GROUP (ORDER BY s DESC)",),
+            *("percentile_disc(0.5D) WITHIN GROUP (ORDER BY a)",),
         )
 
     goes_on_as_twins_do(spark, tmp_path, Both, 1)

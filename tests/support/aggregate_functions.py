@@ -1,8 +1,7 @@
 """All aggregate functions that Spark has, with arguments of several types, and lists of them.
 
-``aggregate_functions.json`` has what each keeps; a test with Spark makes it again. Run this file to
-write it: ``PYTHONPATH=. python tests/support/aggregate_functions.py``, with `local_session`'s
-settings.
+``aggregate_functions.json`` has what each keeps, as `functions_by_spark` says it; a test with Spark
+makes it again.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "count_if": ("o", "a > 1"),
     **dict.fromkeys(("any", "some", "every", "bool_and", "bool_or"), ("o", "a > 1")),
     **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), ("a", "b", "i", "z", "h")),
-    **dict.fromkeys(("sum", "avg", "mean", "try_sum", "try_avg"), _NUMBERS),
+    "sum": (*_NUMBERS, "a) FILTER (WHERE b > 1", "a) FILTER (WHERE b > 2"),
+    **dict.fromkeys(("avg", "mean", "try_sum", "try_avg"), _NUMBERS),
     **dict.fromkeys(
         (
             "std",
@@ -74,9 +74,11 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("percentile_approx", "approx_percentile"), ("a, 0.5D", "x, 0.5D", "a, 0.9D")),
     "percentile": ("a, 0.5D", "x, 0.5D"),
     "median": ("a", "x"),
+    "percentile_cont": ("0.25D) WITHIN GROUP (ORDER BY a", "0.25D) WITHIN GROUP (ORDER BY a DESC"),
+    "percentile_disc": ("0.5D) WITHIN GROUP (ORDER BY a", "0.5D) WITHIN GROUP (ORDER BY a DESC"),
     "histogram_numeric": ("a, 3", "x, 5"),
     "count_min_sketch": ("s, 0.1D, 0.9D, 42",),
-    **dict.fromkeys(("listagg", "string_agg"), ("s", "r, ','")),
+    **dict.fromkeys(("listagg", "string_agg"), ("s", "r, ','", "s) WITHIN GROUP (ORDER BY s DESC")),
     **dict.fromkeys(("hll_sketch_agg", "theta_sketch_agg"), ("a", "s")),
     **dict.fromkeys(("approx_top_k", "approx_top_k_accumulate"), ("a", "s")),
     "kll_sketch_agg_bigint": ("a", "b"),
@@ -103,7 +105,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
         ("w",),
     ),
 }
-"""By the name of a function arguments that it takes."""
+"""By the name of a function what stands in its parentheses, and what may follow them."""
 OF_SKETCHES = frozenset(name for name, given in ARGUMENTS.items() if given == ("w",))
 """Functions that take no bytes but those of other functions."""
 NOT_OF_STREAMS = {
@@ -111,8 +113,6 @@ NOT_OF_STREAMS = {
     "grouping": "of several groupings, which no stream has",
     "grouping_id": "of several groupings, which no stream has",
     "measure": "of metric views, which are no streams",
-    "percentile_cont": "needs WITHIN GROUP, and then is percentile",
-    "percentile_disc": "needs WITHIN GROUP",
 }
 """Functions that the lists do not have, and why."""
 TABLE = Path(__file__).with_suffix(".json")

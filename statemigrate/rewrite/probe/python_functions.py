@@ -11,9 +11,12 @@ import json
 from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+_MOST = 10_000
+"""So many parts are looked at; of a function that is made of more, as of a library, it is asked."""
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 
 
@@ -46,8 +49,10 @@ def digest_of_udf(expression: Any) -> str:
 def digest_of(function: Any) -> str:
     """The same for functions with the same code; empty where the code does not say it all."""
     try:
-        parts = list(_parts(function, ()))
-    except _UnknownError:
+        parts = list(islice(_parts(function, ()), _MOST + 1))
+    except (_UnknownError, RecursionError):
+        return ""
+    if len(parts) > _MOST:
         return ""
     return sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

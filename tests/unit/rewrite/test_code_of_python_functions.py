@@ -79,6 +79,16 @@ def test_what_code_does_not_say_is_unknown():
     assert digest_of(math.sqrt) != ""
 
 
+def test_a_function_of_very_many_parts_is_unknown_and_soon():
+    def calling(one):
+        return lambda value: one(value) + one(value + 1) if one else value
+
+    made_of = None
+    for _ in range(40):
+        made_of = [calling(made_of), made_of]
+    assert digest_of(calling(made_of)) == ""
+
+
 def again(value):
     return again(value - 1) if value else len({"a", "b", "c"})
 
