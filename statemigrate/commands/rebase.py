@@ -195,8 +195,9 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _next(store: str, made: Sequence[RebasedScript], onto: str | None, apply: bool) -> str:
     if not apply:
-        chosen = "" if onto is None else f" --onto {argument(onto)}"
-        return f"`statemigrate rebase {argument(store)}{chosen} --apply` writes this"
+        command = f"statemigrate rebase {argument(store)}"
+        command += "" if onto is None else f" --onto {argument(onto)}"
+        return f"`{command} --apply` writes this"
     asked = [each for each in made if each.questions]
     if asked:
         number = sum(len(each.questions) for each in asked)

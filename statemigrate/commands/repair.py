@@ -164,7 +164,7 @@ def _gone_back(
     if stamp is None:
         state.require_whole(to)
         finding = RepairFinding(layout.place("commits"), "to go back", again)
-        command = f"`statemigrate repair {argument(checkpoint)} --back-to {to} --apply`"
+        command = f"`statemigrate repair {argument(checkpoint)} --back-to {argument(to)} --apply`"
         return Repair(checkpoint, "embedded", found.version, (finding,), f"{command} does it")
     require_writable(layout.files)
     names = state.go_back(to)
@@ -263,8 +263,8 @@ def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
 
 
 def _next_of_forgotten(checkpoint: str, found: Restoring, *, given: bool) -> str:
-    new = f" --new {argument(found.new)}" if given else ""
-    command = f"statemigrate repair {argument(checkpoint)}{new}"
+    command = f"statemigrate repair {argument(checkpoint)}"
+    command += f" --new {argument(found.new)}" if given else ""
     if found.report is not None:
         return f"start the migrated code on {argument(found.new)}"
     if found.lost:
@@ -281,8 +281,8 @@ def _next_of_lost(found: Restoring) -> str:
     if found.pages_batch is not None:
         return (
             f"`statemigrate fork {argument(found.old)} {argument(found.new)} --at-batch "
-            f"{found.pages_batch}`, and start the paged code there: the batches since run again, "
-            "as long as the sources have their input, and their output reaches the sink a second "
+            f"{argument(found.pages_batch)}`, and start the paged code there: the batches since run "
+            "again, as long as the sources have their input, and their output reaches the sink a second "
             "time"
         )
     name = next(iter(found.lost))

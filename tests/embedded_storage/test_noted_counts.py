@@ -75,6 +75,7 @@ def _retirable(before):
     class Options:
         retire_drained = True
         retain = 2
+        shared_path = False
 
     class Store:
         sources = (COUNTS,)

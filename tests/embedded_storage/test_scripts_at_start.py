@@ -45,8 +45,12 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
     monkeypatch.setattr(module, "RunningQuery", started)
     monkeypatch.setattr(module, "with_heartbeat", MagicMock())
     monkeypatch.setattr(module, "use_this_python", MagicMock())
+    monkeypatch.setattr(module, "check_packages", MagicMock())
+    monkeypatch.setattr(module, "check_scripts", MagicMock())
+    stream = MagicMock(schema=KEY)
+    stream.sparkSession.sparkContext.master = "local[2]"
     query = EmbeddedQuery(
-        MagicMock(schema=KEY),
+        stream,
         by="k",
         processor=Counting(),
         outputStructType=KEY,

@@ -9,7 +9,7 @@ from tally import AMOUNTS, AmountsTally, CentsTally, batch
 
 from statemigrate import migrated
 from statemigrate.files import LocalFiles
-from statemigrate.pages.record import LastReading, read_record, write_record
+from statemigrate.pages.record import RECORD, LastReading, read_record, record_document
 
 pytestmark = pytest.mark.spark
 KEYS = range(12)
@@ -63,7 +63,7 @@ def test_pages_are_read_as_long_as_one_may_have_an_older_family(spark, tmp_path,
     before, files = tally.stored_pages(), LocalFiles(tally.checkpoint)
     record = read_record(files)
     known = LastReading(record.reading.query, 7, frozenset({"tally"}))
-    write_record(files, replace(record, stores={}, reading=known))
+    files.replace(RECORD, record_document(replace(record, stores={}, reading=known)))
     tally.feed(batch("i", KEYS))
     with pytest.raises(StreamingQueryException, match="which was not there when the query was"):
         tally.deploy_natively(CentsTally())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
@@ -203,9 +203,11 @@ class Mirror:
         listings = [e.file for e in after.all_snapshots if e.file.name not in known]
         for listing in listings:
             self._check_file(listing.within(directory), listing)
-        if not listings:
-            return
-        stored = self._content(number, before)
+        stored: set[str] = set()
+        for each in before.all_snapshots if listings else ():
+            # One that is damaged shares nothing: then every file is looked at.
+            with suppress(CorruptFileError):
+                stored |= {file.name for file in stored_files(each.file, directory)}
         for listing in listings:
             for file in stored_files(listing, directory):
                 if file.name not in stored:

@@ -6,6 +6,7 @@ from statemigrate.errors import PageError
 from statemigrate.pages.page.layout import Extent, Place, read, written
 from statemigrate.pages.page.outside import Outside
 from statemigrate.pages.page.section import Section
+from statemigrate.shell import argument
 
 LARGEST = 64 << 20
 """Bytes that a page may have: every visit reads and writes all of them."""
@@ -129,7 +130,7 @@ def _too_large(place: Place, size: int, entries: int) -> PageError:
         expected=f"at most {LARGEST:,} bytes",
         found=f"{size:,} bytes in {entries:,} entries",
         next_action="stop the query and `statemigrate rewrite CHECKPOINT NEW --pages "
-        f"{2 * place.pages} --apply`, which makes a checkpoint with more pages, and so smaller "
-        "ones; nothing of this batch was written",
+        f"{argument(2 * place.pages)} --apply`, which makes a checkpoint with more pages, and "
+        "so smaller ones; nothing of this batch was written",
         page=place.number,
     )

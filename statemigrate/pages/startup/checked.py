@@ -210,8 +210,8 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
             expected=f"the state variable {VARIABLE}",
             found=", ".join(sorted(variables)) or "no state variable",
             next_action=f"stop the query and `statemigrate rewrite {argument(state.path)} NEW "
-            f"--pages {_asked(pages)} --apply`, which makes a checkpoint NEW with the same state "
-            "in pages; if it is not the checkpointLocation of this query, correct checkpoint= of "
+            f"--pages {argument(_asked(pages))} --apply`, which makes a checkpoint NEW with the "
+            "same state in pages; if it is not the checkpointLocation of this query, correct checkpoint= of "
             "paged",
             path=state.path,
         )
@@ -234,7 +234,8 @@ def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) ->
             expected=f"{record.pages} pages, as it was begun with",
             found=f"pages={pages}",
             next_action=f"pass pages={record.pages}, or leave it out; for another number stop the "
-            f"query and `statemigrate rewrite {argument(path)} NEW --pages {pages} --apply`",
+            f"query and `statemigrate rewrite {argument(path)} NEW --pages {argument(pages)} "
+            "--apply`",
             path=path,
         )
     columns = [(field["name"], field["type"]) for field in record.key["fields"]]

@@ -1,7 +1,7 @@
 """What a start may go by of what an earlier one read in the pages."""
 
 from statemigrate.files import LocalFiles
-from statemigrate.pages.record import LastReading, PagesRecord, read_record, write_record
+from statemigrate.pages.record import RECORD, LastReading, PagesRecord, read_record, record_document
 
 LAST = LastReading("one", 3, frozenset({"tally", "tally@aaaa"}))
 
@@ -16,6 +16,6 @@ def test_it_is_in_the_record_and_one_without_it_is_as_releases_before_wrote_it(t
     files, key = LocalFiles(tmp_path), {"type": "struct", "fields": []}
     for reading in (LAST, None):
         record = PagesRecord(4, key, {}, "d", frozenset({"x"}), reading)
-        write_record(files, record)
+        files.replace(RECORD, record_document(record))
         assert read_record(files) == record
     assert "reading" not in record.to_json()
