@@ -281,9 +281,9 @@ def _next_of_lost(found: Restoring) -> str:
     if found.pages_batch is not None:
         return (
             f"`statemigrate fork {argument(found.old)} {argument(found.new)} --at-batch "
-            f"{argument(found.pages_batch)}`, and start the paged code there: the batches since run "
-            "again, as long as the sources have their input, and their output reaches the sink a second "
-            "time"
+            f"{argument(found.pages_batch)}`, and start the paged code there: the batches since "
+            "run again, as long as the sources have their input, and their output reaches the sink "
+            "a second time"
         )
     name = next(iter(found.lost))
     return (

@@ -211,8 +211,8 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
             found=", ".join(sorted(variables)) or "no state variable",
             next_action=f"stop the query and `statemigrate rewrite {argument(state.path)} NEW "
             f"--pages {argument(_asked(pages))} --apply`, which makes a checkpoint NEW with the "
-            "same state in pages; if it is not the checkpointLocation of this query, correct checkpoint= of "
-            "paged",
+            "same state in pages; if it is not the checkpointLocation of this query, correct "
+            "checkpoint= of paged",
             path=state.path,
         )
     record = read_record(state.files)

@@ -104,8 +104,8 @@ def test_two_heads_and_an_open_joint_are_both_found(folder: Path) -> None:
     assert lines(folder) == [
         "auctions: Store 'auctions' has two heads: a2 and a3 (expected one chain of scripts; found "
         "m/versions/a2.py and m/versions/a3.py both follow a1); next: `statemigrate rebase "
-        "auctions` shows one branch on top of the other, with the fields of both and what is to be asked; "
-        "--apply writes it",
+        "auctions` shows one branch on top of the other, with the fields of both and what is to "
+        "be asked; --apply writes it",
         "m/versions/a3.py: `old` of m/versions/a3.py is not the `new` of m/versions/a1.py; next: "
         "copy `new` of revision a1 to `old` of a3; a further change needs a script of its own: "
         "`statemigrate new auctions -m MESSAGE`\n  b: found INT, expected no such field",
