@@ -97,7 +97,7 @@ class S3Lives:
         """A life that is ended by SIGKILL at some request to the bucket, unless it ends before."""
         self._faulty()
         life = self._started(revision)
-        after = self.chance.randrange(20, _MOST.get((self.engine, revision), 600))
+        after = self.chance.randrange(20, _MOST.get((self.engine, revision), 400))
         first = len(self.proxy.requests)
         self._wait(life, lambda: len(self.proxy.requests) >= first + after)
         if life.exit_code() is None:
