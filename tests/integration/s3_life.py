@@ -1,4 +1,4 @@
-"""One life of a query, or of a rewrite, whose checkpoint is in a bucket: ``s3_life.py JSON``.
+"""One life of a query whose checkpoint is in a bucket: ``s3_life.py JSON``.
 
 It writes a file ``ready`` as soon as Spark runs, what the sink gets to ``out``, a file a batch, and
 at its end all of the state to ``state.json``.
@@ -15,13 +15,12 @@ from typing import Any
 
 # The shared modules' folders are on PYTHONPATH.
 from control_pipeline import ControlPipeline
-from native_pipeline import NativePipeline
 from paged_pipeline import TallyPages
 from pipelines import Pipeline
 from systems.sessions import session, settings
 from tally import AmountsTally, CentsTally
 
-from statemigrate import RewriteOptions, backfill, migrated, rewrite, verify
+from statemigrate import backfill, migrated
 from statemigrate.files.hadoop import reaching
 from statemigrate.files.opening import open_files
 
@@ -36,11 +35,7 @@ def main(told: dict[str, Any]) -> None:
     root = Path(told["root"])
     spark = session(settings(root / "warehouse", map(Path, told["jars"]), told["conf"]))
     (root / "ready").touch()
-    if told["engine"] == "rewrite":
-        found = _rewrite(spark, root, told)
-    else:
-        found = _query(spark, root, told)
-    _write(root / "state.json", found)
+    _write(root / "state.json", _query(spark, root, told))
 
 
 def _query(spark: Any, root: Path, told: dict[str, Any]) -> Any:
@@ -62,16 +57,6 @@ def _query(spark: Any, root: Path, told: dict[str, Any]) -> Any:
     pipeline.deploy_natively(code)
     _mend(told)
     return pipeline.all_state()
-
-
-def _rewrite(spark: Any, root: Path, told: dict[str, Any]) -> Any:
-    old, new = told["checkpoint"], f"{told['checkpoint']}-new"
-    options = RewriteOptions(partitions=3)
-    rewrite(old, new, options=options, migrations=told["migrations"], apply=True, spark=spark)
-    problems = verify(old, new, spark=spark).problems
-    assert problems == (), problems
-    _mend(told)
-    return NativePipeline(spark, root, checkpoint_directory=new).all_state()
 
 
 def _mend(told: dict[str, Any]) -> None:

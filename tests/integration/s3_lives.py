@@ -45,7 +45,7 @@ _CONF = {
     "spark.task.maxFailures": "4",
 }
 # Requests of a life: after more of them nothing would be left to kill.
-_MOST = {("native", AMOUNTS): 1_600, ("native", "rewrite"): 900}
+_MOST = {("native", AMOUNTS): 1_600}
 _PATIENCE = 900  # seconds
 _NAMED = re.compile(r"^(statemigrate\.errors|statemigrate\.files|pyspark\.errors|py4j\.protocol)\.")
 
@@ -97,7 +97,7 @@ class S3Lives:
         """A life that is ended by SIGKILL at some request to the bucket, unless it ends before."""
         self._faulty()
         life = self._started(revision)
-        after = self.chance.randrange(20, _MOST.get((self.engine, revision), 600))
+        after = self.chance.randrange(20, _MOST.get((self.engine, revision), 400))
         first = len(self.proxy.requests)
         self._wait(life, lambda: len(self.proxy.requests) >= first + after)
         if life.exit_code() is None:
@@ -176,7 +176,7 @@ class S3Lives:
         self.figures.lives += 1
         (self.folder / "ready").unlink(missing_ok=True)
         told = {
-            "engine": self.engine if revision != "rewrite" else "rewrite",
+            "engine": self.engine,
             "revision": revision,
             "root": str(self.folder),
             "checkpoint": self.checkpoint,
@@ -221,7 +221,7 @@ def _last_error(log: str) -> str:
     return next((line for line in lines[1:] if line and not line.startswith(" ")), log[-300:])
 
 
-def history(lives: S3Lives, kills: int = 3) -> None:
+def history(lives: S3Lives, kills: int = 2) -> None:
     """A query that is killed, migrates meanwhile, and is killed again; then all is compared."""
     lives.feed(3)
     lives.killed(CENTS)
@@ -236,14 +236,3 @@ def history(lives: S3Lives, kills: int = 3) -> None:
     lives.to_the_end(AMOUNTS)
     lives.compare()
     lives.compare_output()
-
-
-def rewriting_history(lives: S3Lives, kills: int = 2) -> None:
-    """A rewrite that is killed goes on; the new state is the old one's, and that is as it was."""
-    lives.feed(2)
-    lives.to_the_end(CENTS)
-    lives.compare()
-    for _ in range(kills):
-        lives.killed("rewrite")
-    lives.to_the_end("rewrite")
-    lives.compare()

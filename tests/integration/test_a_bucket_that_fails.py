@@ -26,9 +26,9 @@ OFTEN = Faults(seed=7, slow_down=0.1, drop_before=0.05, drop_after=0.05, cut=0.0
 class OneFault(S3Proxy):
     """Of which one request of some verbs meets a fault, and no other one does."""
 
-    def __post_init__(self):
-        super().__post_init__()
+    def switch(self, faults=None):
         self.waiting = None
+        super().switch(faults)
 
     def wait(self, kind, *verbs, passed=0, goes_on=None):
         """Let the next such request meet the fault, after so many that pass; then others."""
@@ -39,7 +39,7 @@ class OneFault(S3Proxy):
         if self.waiting is not None and verb in self.waiting[1]:
             self.passed -= 1
             if self.passed < 0:
-                kind, self.waiting = self.waiting[0], None
+                kind = self.waiting[0]
                 self.switch(self.goes_on)
                 return self.faults, kind, 0.0
         return super().draw(verb)
@@ -173,10 +173,9 @@ def kept(spark, proxy, tmp_path, scripts):
 
 @pytest.mark.parametrize("look", ["check at the start", "status", "get"])
 def test_a_look_reads_again_what_breaks_off_whoever_reads_it(proxy, kept, look):
-    proxy.requests.clear()
     assert kept[look]()
-    reads = sum(each.verb == "get" for each in proxy.requests)
-    for number in (reads // 4, reads - 2):
+    # What was read a moment ago the connector may still have: it is asked for less each time.
+    for number in (0, 2, 5):
         proxy.wait("cut", "get", passed=number)
         assert kept[look]()
         assert proxy.injected == {"cut": 1}

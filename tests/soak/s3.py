@@ -1,4 +1,4 @@
-"""Histories of queries and rewrites through a bucket that fails, killed at any request."""
+"""Histories of queries through a bucket that fails, killed at any request."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ class S3Soak:
 
     def history(self, seed: int) -> Outcome:
         """See `soak.runner.Engine`."""
-        from s3_lives import ENGINES, S3Lives, history, rewriting_history
+        from s3_lives import ENGINES, S3Lives, history
 
         chance, system = random.Random(seed), self._system
-        kinds = (*ENGINES, "rewrite")
-        kind = kinds[seed % len(kinds)]
+        kind = ENGINES[seed % len(ENGINES)]
         lives = S3Lives(
-            "native" if kind == "rewrite" else kind,
+            kind,
             self._folder / "lives",
             system.proxy,
             f"{system.uri}/{seed}",
@@ -43,7 +42,7 @@ class S3Soak:
         )
         failure = None
         try:
-            (rewriting_history if kind == "rewrite" else history)(lives, chance.randrange(2, 6))
+            history(lives, chance.randrange(2, 6))
         except Exception:
             failure = f"{kind}: {traceback.format_exc()}"
         shutil.rmtree(self._folder / "lives", ignore_errors=True)
