@@ -295,7 +295,11 @@ def _input_of(node: Any) -> str:
 
 def _parsed(text: str) -> Node:
     """The expression of Spark's JSON, which has every node before those within it."""
-    nodes = iter(json.loads(text))
+    return _tree(json.loads(text))
+
+
+def _tree(listed: list[Any]) -> Node:
+    nodes = iter(listed)
 
     def _next() -> Node:
         node = next(nodes)
@@ -344,7 +348,7 @@ def _meaning(
         raise _NotComparableError
     if kind == _PYTHON and not node[0].get("code"):
         raise _NotComparableError
-    own = _meant(node[0])
+    own = _meant(node[0], lambda each: _meaning(each, origins, seen, bound))
     if kind == _LAMBDA:
         variables = [each[0]["exprId"]["id"] for each in node[1][1:]]
         bound = {**bound, **{each: len(bound) + at for at, each in enumerate(variables)}}
@@ -359,11 +363,15 @@ def _meaning(
     return f"{kind}{said}({','.join(inner)})"
 
 
-def _meant(value: Any) -> Any:
+def _meant(value: Any, meaning: Callable[[Node], str]) -> Any:
+    """What an expression's own fields say; expressions in them go by their meaning too."""
     if isinstance(value, list):
-        return [_meant(each) for each in value]
+        if value and all(isinstance(e, Mapping) and "num-children" in e for e in value):
+            return meaning(_tree(value))
+        return [_meant(each, meaning) for each in value]
     if isinstance(value, Mapping):
-        return {name: _meant(each) for name, each in value.items() if name not in _NOT_MEANT}
+        kept = {name: each for name, each in value.items() if name not in _NOT_MEANT}
+        return {name: _meant(each, meaning) for name, each in kept.items()}
     return value
 
 

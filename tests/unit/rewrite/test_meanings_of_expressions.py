@@ -1,0 +1,41 @@
+"""What an expression of a plan means, also by expressions that are in its fields alone."""
+
+import json
+
+from statemigrate.rewrite.probe.functions import _comparable, _parsed
+
+PACKAGE = "org.apache.spark.sql.catalyst.expressions"
+
+
+def column(name, number):
+    return {
+        "class": f"{PACKAGE}.AttributeReference",
+        "num-children": 0,
+        "name": name,
+        "exprId": {"id": number},
+    }
+
+
+def listed(order):
+    """A list in an order that Spark keeps in a field, as a tree of its own."""
+    own = {"class": f"{PACKAGE}.aggregate.ListAgg", "num-children": 1, "child": 0}
+    ordered = {"class": f"{PACKAGE}.SortOrder", "num-children": 1, "child": 0}
+    return _parsed(json.dumps([{**own, "orderExpressions": [[ordered, order]]}, column("a", 1)]))
+
+
+def test_an_expression_in_a_field_goes_by_what_it_is_computed_from():
+    inputs = {1: "input", 2: "input", 3: "input"}
+    same = _comparable(listed(column("b", 2)), inputs)
+    assert same == _comparable(listed(column("b", 3)), inputs)
+    doubled = ({"class": f"{PACKAGE}.UnaryMinus", "num-children": 1}, (_parsed_column("b", 3),))
+    other = _comparable(listed(column("b", 2)), {**inputs, 2: doubled})
+    assert "UnaryMinus" in other
+    assert other != same
+
+
+def test_one_that_nothing_is_known_of_is_comparable_with_none():
+    assert _comparable(listed(column("b", 2)), {1: "input"}) == ""
+
+
+def _parsed_column(name, number):
+    return _parsed(json.dumps([column(name, number)]))
