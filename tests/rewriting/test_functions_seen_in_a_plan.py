@@ -4,6 +4,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from statemigrate.rewrite.probe.functions import aggregate_functions
+from statemigrate.rewrite.probe.keys import key_meanings
 from statemigrate.rewrite.probe.run import run_probe
 
 pytestmark = pytest.mark.spark
@@ -99,6 +100,32 @@ def test_what_is_called_the_same_and_computes_something_else_is_not_the_same(spa
     for changed, found in others:
         assert "" not in found
         assert [at for at in range(3) if found[at] != first[at]] == [changed]
+
+
+def keyed_by(first, second):
+    def code(events):
+        parts = [events.select(F.expr(each).alias("k"), "v") for each in (first, second)]
+        return parts[0].union(parts[1]).groupBy("k").agg(F.sum("v"))
+
+    return code
+
+
+def test_a_key_is_what_each_part_of_a_union_computes(spark, tmp_path):
+    def meaning(number, *keys):
+        found = {}
+        run_probe(
+            keyed_by(*keys),
+            tmp_path / str(number),
+            spark,
+            inputs={"events": DDL},
+            look=lambda query: found.update(key_meanings(query)),
+        )
+        (key,) = found[0]
+        return key.expression
+
+    first = meaning(0, "k", "k")
+    assert meaning(1, "k", "k") == first
+    assert len({first, meaning(2, "k", "upper(k)"), meaning(3, "upper(k)", "k")}) == 3
 
 
 def test_functions_are_the_same_by_what_they_are_computed_from(spark, tmp_path):

@@ -25,6 +25,10 @@ _BOOKKEEPING = frozenset(
 ALIAS, ATTRIBUTE, LITERAL = "Alias", "AttributeReference", "Literal"
 ONE_OF = "OneOf"
 """Several expressions, of each of which a row is made, as where windows overlap."""
+UNITED = "United"
+"""The expressions of a union's parts, each of which gives some of the rows."""
+Union = Mapping[int, tuple["Expression", ...]]
+"""Of each column of a union, by its number, the columns of all parts, in their order."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +97,12 @@ def _is_meant(value: object) -> bool:
 class Definitions:
     """What the columns of a plan are computed from, by their numbers.
 
-    ``nodes`` are those of a physical plan as ``toJSON`` has them.
+    ``nodes`` are those of a physical plan as ``toJSON`` has them, ``unions`` its unions from the
+    top: JSON has nothing of their columns, which have the numbers of those of the first part.
     """
 
-    def __init__(self, nodes: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, nodes: Sequence[Mapping[str, Any]], unions: Sequence[Union] = ()) -> None:
+        self._unions = unions
         self._found: dict[int, Expression] = {}
         sources = [node for node in nodes if node["num-children"] == 0]
         for number, node in enumerate(sources):
@@ -106,15 +112,21 @@ class Definitions:
 
     def resolved(self, expression: Expression) -> Expression:
         """The expression over columns of the sources alone."""
-        return self._resolved(expression, frozenset())
+        return self._resolved(expression, frozenset(), 0)
 
-    def _resolved(self, expression: Expression, within: frozenset[int]) -> Expression:
+    def _resolved(self, expression: Expression, within: frozenset[int], below: int) -> Expression:
+        """``within`` are the columns on the way here; so many unions are not ``below``."""
         if expression.name == ALIAS:
-            return self._resolved(expression.children[0], within)
+            return self._resolved(expression.children[0], within, below)
         number = expression.id if expression.name == ATTRIBUTE else None
-        if number is not None and number in self._found and number not in within:
-            return self._resolved(self._found[number], within | {number})
-        children = tuple(self._resolved(each, within) for each in expression.children)
+        if number is not None:
+            for at, union in enumerate(self._unions[below:], below):
+                if number in union:
+                    parts = (self._resolved(each, within, at + 1) for each in union[number])
+                    return Expression(UNITED, tuple(parts))
+            if number in self._found and number not in within:
+                return self._resolved(self._found[number], within | {number}, below)
+        children = tuple(self._resolved(each, within, below) for each in expression.children)
         return Expression(expression.name, children, expression.fields)
 
     def _name_columns(self, node: Mapping[str, Any], source: int | None) -> None:

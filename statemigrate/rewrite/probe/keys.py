@@ -19,6 +19,7 @@ from statemigrate.rewrite.probe.expressions import (
     ONE_OF,
     Definitions,
     Expression,
+    Union,
     parse_tree,
 )
 from statemigrate.rewrite.probe.python_functions import digest_of_udf
@@ -61,7 +62,24 @@ def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
     plan = wrapped.streamingQuery().lastExecution().executedPlan()
     nodes = json.loads(plan.toJSON())
     _add_codes(nodes, dict(_codes(plan)))
-    return read_meanings(nodes, list(_numbers(plan)))
+    return read_meanings(nodes, list(_numbers(plan)), list(_unions(plan)))
+
+
+def _unions(plan: Any) -> Iterator[Union]:
+    """The unions of a plan, each before those within it."""
+    children = [plan.children().apply(at) for at in range(plan.children().size())]
+    if str(plan.getClass().getSimpleName()) == "UnionExec":
+        parts = [_output(each) for each in children]
+        numbers = [each.id for each in _output(plan)]
+        columns = zip(numbers, zip(*parts, strict=True), strict=True)
+        yield {number: own for number, own in columns if number is not None}
+    for each in children:
+        yield from _unions(each)
+
+
+def _output(node: Any) -> list[Expression]:
+    found = node.output()
+    return [parse_tree(json.loads(found.apply(at).toJSON())) for at in range(found.size())]
 
 
 def _codes(plan: Any) -> Iterator[tuple[int, str]]:
@@ -90,13 +108,16 @@ def _add_codes(found: Any, codes: Mapping[int, str]) -> None:
 
 
 def read_meanings(
-    nodes: Sequence[Mapping[str, Any]], numbers: Sequence[int | None]
+    nodes: Sequence[Mapping[str, Any]],
+    numbers: Sequence[int | None],
+    unions: Sequence[Union] = (),
 ) -> dict[int, tuple[KeyMeaning, ...]]:
     """The key columns of the operators of a plan.
 
     ``nodes`` are those of its JSON, ``numbers`` the operator that each is of, None for none.
+    ``unions`` are the plan's, from the top.
     """
-    definitions = Definitions(nodes)
+    definitions = Definitions(nodes, unions)
     found: dict[int, tuple[KeyMeaning, ...]] = {}
     for node, number in zip(nodes, numbers, strict=True):
         if number is not None and number not in found:
