@@ -22,6 +22,8 @@ NOT_NATIVE = {
     "statemigrate_values_left",
     "statemigrate_values_quarantined",
     "statemigrate_families_older",
+    "statemigrate_versions_kept",
+    "statemigrate_versions_restorable",
     "statemigrate_backfill_duration_seconds_sum",
     "statemigrate_backfill_duration_seconds_count",
 }

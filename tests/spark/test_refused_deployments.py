@@ -137,7 +137,7 @@ def test_two_heads(old, scripts):
         old, LineageError, migrated(NestedTally(), migrations=folder), NESTED, "cccc55556666",
         "tally",
     )  # fmt: skip
-    assert "down_revision" in error.next_action
+    assert "`statemigrate rebase tally`" in error.next_action
 
 
 def test_older_code_where_a_step_has_no_downgrade(new, scripts):

@@ -27,7 +27,11 @@ from statemigrate.rewrite.rows.arrow.structs import row_type
 from statemigrate.rewrite.rows.checksum import Checksum
 from statemigrate.rewrite.rows.checksums import hashes, summed, sums
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
-from statemigrate.rewrite.rows.session import gathered_by_one_task, rewriting_session
+from statemigrate.rewrite.rows.session import (
+    frame_of,
+    gathered_by_one_task,
+    rewriting_session,
+)
 from statemigrate.state.telling import told
 
 if TYPE_CHECKING:
@@ -165,7 +169,7 @@ class ForgottenRows:
         deleted = self._deletions(source)
         if len(deleted.keys):
             table = pa.Table.from_arrays([deleted.keys], ["key"])
-            found.append(self.session.createDataFrame(table))
+            found.append(frame_of(self.session, table))
         for batch in deleted.unknown:
             if batch < self.shape.batch and is_kept(self.files, self.shape, self._operator, batch):
                 found += self._at(batch, source)

@@ -10,7 +10,8 @@ from statemigrate.checkpoint.logs.pinned import FILE_IDS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 _SETTINGS = {
     # Moments are handed to Python in the zone of the session, and are the same in every one.
@@ -36,6 +37,19 @@ def gathered_by_one_task(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_TASKS, before)
+
+
+def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
+    """A frame of a `rewriting_session`; the user's session stays the active one.
+
+    PySpark makes the session active that makes a frame of local rows, and says so nowhere.
+    """
+    active = type(session).getActiveSession()
+    try:
+        return session.createDataFrame(table)
+    finally:
+        if active is not None:
+            active.createDataFrame([], "nothing INT")
 
 
 def rewriting_session(spark: SparkSession, shape: CheckpointShape) -> SparkSession:

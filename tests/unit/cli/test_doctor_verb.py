@@ -31,7 +31,9 @@ def of(files, subject, **how):
     return {each.subject: each for each in examined_checkpoint(files, **how)}[subject]
 
 
-def test_this_machine_is_looked_at_without_a_session():
+def test_this_machine_is_looked_at_without_a_session(monkeypatch):
+    # Other modules of this process may have left one.
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     found = doctor()
     assert subjects(found) == ["spark", "packages", "java", "temporary directory", "workers"]
     assert found.of("packages").data["packages"]["statemigrate"]
