@@ -140,8 +140,11 @@ class CheckpointDirectory:
         """Whether nothing is there that a query, or anybody else, has put there."""
         names = {name for name in self.entries() or () if not name.startswith(".")}
         # Spark names some files of its own with a dot; the folder statemigrate may be there first,
-        # and the root of a volume has a folder of its file system's.
-        return names <= {"statemigrate", "lost+found"}
+        # and the root of a volume has a folder of its file system's. A first start that ended
+        # before Spark wrote metadata leaves empty logs.
+        logs = names & {"commits", "offsets"}
+        is_empty = not any(names_in(self.files, log) for log in logs)
+        return is_empty and names - logs <= {"statemigrate", "lost+found"}
 
     def entries(self) -> set[str] | None:
         """The names in the directory; None if there is no such directory."""

@@ -17,7 +17,12 @@ from pyspark.errors import PySparkException
 
 from statemigrate.errors import StorageError
 from statemigrate.files.conditional import ConflictError
-from statemigrate.files.hadoop.connectors import connector_of, has_any, lacks_credentials
+from statemigrate.files.hadoop.connectors import (
+    Names,
+    connector_of,
+    has_any,
+    lacks_credentials,
+)
 
 _MISSING = {"java.io.FileNotFoundException", "java.nio.file.NoSuchFileException"}
 _THERE = {
@@ -35,6 +40,8 @@ _CUT_OFF = (
     "SSLException",
     "TruncatedChunkException",
 )
+_PREFETCH_LOST = "should have been available"
+"""What the default S3A stream of Hadoop 3.5 says once a part that it reads ahead was cut off."""
 # What connectors throw, where it is not of a class of Java's own.
 _STORES = (
     "org.apache.hadoop.fs.s3a.",
@@ -110,7 +117,7 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
         return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
     if lacks_credentials(names):
         return _refused(doing, path, text)
-    if doing == "reading" and has_any(names, _CUT_OFF):
+    if doing == "reading" and _is_cut_off(names):
         return _failed(doing, path, text, CutOffError)
     return _failed(doing, path, text)
 
@@ -121,11 +128,15 @@ def failure_of_store(doing: str, path: str, error: Exception) -> StorageError | 
     text = described(names) if names else ""
     if lacks_credentials(names):
         return _refused(doing, path, text)
-    if has_any(names, _CUT_OFF):
+    if _is_cut_off(names):
         return _failed(doing, path, text, CutOffError)
     if has_any(names, _NOBODY_THERE) or any(name.startswith(_STORES) for name, _ in names):
         return _failed(doing, path, text)
     return None
+
+
+def _is_cut_off(names: Names) -> bool:
+    return has_any(names, _CUT_OFF) or any(_PREFETCH_LOST in message for _, message in names)
 
 
 def thrown_by(error: Exception) -> Any:
