@@ -143,8 +143,9 @@ class CheckpointDirectory:
         # and the root of a volume has a folder of its file system's. A first start that ended
         # before Spark wrote metadata leaves empty logs.
         logs = names & {"commits", "offsets"}
-        is_empty = not any(names_in(self.files, log) for log in logs)
-        return is_empty and names - logs <= {"statemigrate", "lost+found"}
+        if not names - logs <= {"statemigrate", "lost+found"}:
+            return False
+        return not any(names_in(self.files, log) for log in logs)
 
     def entries(self) -> set[str] | None:
         """The names in the directory; None if there is no such directory."""

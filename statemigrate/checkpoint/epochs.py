@@ -184,10 +184,11 @@ def newest_epoch(files: Files) -> int:
     return max((number for number, _ in _later(files, newest)), default=newest)
 
 
-def newest_holder(files: Files) -> str | None:
-    """Who has begun the newest epoch, and when; None where there is none."""
-    data = _content(files, newest_epoch(files))
-    return None if data is None else _described(data)
+def newest_holder(files: Files) -> tuple[int, str | None]:
+    """The number of the newest epoch, and who has begun it and when; 0 and None without one."""
+    number = newest_epoch(files)
+    data = _content(files, number) if number else None
+    return number, None if data is None else _described(data)
 
 
 def is_listed(files: Files, number: int) -> bool:

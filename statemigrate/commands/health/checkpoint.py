@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.epochs import newest_holder
 from statemigrate.commands.health.report import Examined, Verdict
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
 from statemigrate.files import Files, LocalFiles, whole_number
@@ -394,10 +395,11 @@ def _chunks(checkpoint: str) -> Examined:
 
 
 def _holder(directory: CheckpointDirectory, *, is_embedded: bool, write: bool) -> Examined:
-    from statemigrate.checkpoint.epochs import newest_epoch, newest_holder
-
     subject, files = "holder", directory.files
-    epoch, begun_by = newest_epoch(files), newest_holder(files)
+    try:
+        epoch, begun_by = newest_holder(files)
+    except StatemigrateError as error:
+        return Examined.failed(subject, error)
     began = f"; epoch {epoch} was begun by {begun_by}" if begun_by else ""
     if not is_embedded:
         committed, begun = directory.last_commit(), directory.last_begun()
