@@ -36,7 +36,6 @@ _LOST = {
     "commits": "commits",
     "record": "statemigrate/deployed.json",
     "statemigrate": "statemigrate",
-    "control log": "sources/1",
 }
 
 
@@ -143,10 +142,14 @@ class NativeLives:
             ),
             "copy": lambda: self._copied(self.root / f"checkpoint{number}"),
             "backup": self._backed_up,
-            "lose": lambda: _remove(self.checkpoint / _LOST[given[0]]),
+            "lose": lambda: _remove(self.checkpoint / self._lost(given[0])),
         }  # fmt: skip
         done = doing[name]()
         return name == "undo" or (isinstance(done, Rollback) and done.is_done and given[0])
+
+    def _lost(self, what: str) -> str:
+        # The control source is the last one.
+        return f"sources/{self.history.inputs}" if what == "control log" else _LOST[what]
 
     def restore(self) -> bool:
         """Put the backup in the place of the checkpoint, if there is one."""

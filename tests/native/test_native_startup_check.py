@@ -324,3 +324,22 @@ def test_a_family_that_spark_does_not_list_after_a_killed_batch_is_read(pipeline
     nested = scripts.folder.lineage("tally").head
     expected.process(third, nested)
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS, nested)
+
+
+@pytest.mark.parametrize(
+    ("made", "targets", "message"),
+    [
+        (NestedTally, {}, "the code's schema is not the one of its target revision"),
+        (AmountsTally, {"totals": AMOUNTS}, "targets names the store totals"),
+    ],
+    ids=["another format", "a misspelt store"],
+)
+def test_without_a_checkpoint_the_first_batch_names_what_init_refuses(
+    pipeline, scripts, made, targets, message
+):
+    # Spark hides an error of init: it reports that a worker crashed.
+    pipeline.feed(batch("first", range(3)))
+    processor = migrated(made(), migrations=scripts.write(), targets=targets)
+    with pytest.raises(Exception, match="StartupError") as refusal:
+        pipeline.deploy_natively(processor)
+    assert message in str(refusal.value)
