@@ -66,8 +66,23 @@ class CheckpointDirectory:
             ) from error
 
     def last_commit(self) -> int:
-        """The id of the last committed batch, -1 if there is none."""
-        return self._newest("commits")
+        """The id of the last committed batch, -1 if there is none.
+
+        Raises `CorruptFileError` where the commit log is lost: batch 1 begins only once Spark has
+        written that batch 0 is done.
+        """
+        committed = self._newest("commits")
+        begun = self.last_begun() if committed < 0 else 0
+        if begun > 0:
+            raise CorruptFileError(
+                f"the commit log of {self.checkpoint} is lost",
+                expected=f"{begun - 1} in the folder commits: Spark writes it before batch {begun}",
+                found=f"batch {begun} in the folder offsets, and no batch in commits",
+                next_action="restore the folder commits from a copy of the checkpoint; the state "
+                "is still there",
+                path=f"{self.files.location}/commits",
+            )
+        return committed
 
     def require_commit(self) -> int:
         """The id of the last committed batch. Raises `CheckpointError` before the first."""

@@ -1,5 +1,7 @@
 """With the checkpoint's path everything is compared before the query starts (rules 10 and 11)."""
 
+import shutil
+
 import pytest
 from native_pipeline import NativePipeline
 from support.file_hashes import file_hashes
@@ -17,7 +19,7 @@ from tally import (
 )
 
 from statemigrate import migrated
-from statemigrate.errors import CheckpointError, ScriptError, StartupError
+from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError, StartupError
 
 pytestmark = pytest.mark.spark
 
@@ -343,3 +345,12 @@ def test_without_a_checkpoint_the_first_batch_names_what_init_refuses(
     with pytest.raises(Exception, match="StartupError") as refusal:
         pipeline.deploy_natively(processor)
     assert message in str(refusal.value)
+
+
+def test_a_lost_commit_log_is_not_a_checkpoint_without_state(deployed):
+    # All values of the old family would count as never seen.
+    pipeline, scripts, _ = deployed
+    shutil.rmtree(f"{pipeline.checkpoint}/commits")
+    with pytest.raises(CorruptFileError) as refusal:
+        migrated(AmountsTally(), migrations=scripts.directory, checkpoint=pipeline.checkpoint)
+    assert refusal.value.data["path"].endswith("/commits")
