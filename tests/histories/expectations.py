@@ -123,6 +123,8 @@ def is_by_spark(text: str, life: Life, excuses: set[str]) -> bool:
     """Whether it was for Spark to refuse the life, and that is what it says."""
     if NO_SCRIPTS in excuses and _ANOTHER_FORMAT in text:
         return True
+    if "lose control log" in excuses and "doesn't exist" in text:
+        return True
     is_its = life.code == "plain" or bool(excuses & {"sources", "copy"})
     return is_its and "AssertionError" not in text
 
