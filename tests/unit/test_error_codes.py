@@ -11,6 +11,7 @@ import pytest
 
 import statemigrate
 from statemigrate.cli.main import VERBS
+from statemigrate.commands.explain import errors_of_spark
 from statemigrate.error_codes import CODE, error_codes
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, TransformError
 from statemigrate.state.telling import Telling, told
@@ -126,7 +127,8 @@ def test_the_page_of_the_docs_is_what_the_registry_gives():
     maker = page_maker()
     page = maker.PAGE.read_text(encoding="utf-8")
     assert page == maker.with_codes(page)
-    assert re.findall("^#### (.*)$", page, re.MULTILINE) == list(error_codes())
+    of_spark = [each.code for each in errors_of_spark()]
+    assert re.findall("^#### (.*)$", page, re.MULTILINE) == [*error_codes(), *of_spark]
 
 
 ERROR = CheckpointError(
