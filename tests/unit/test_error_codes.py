@@ -5,13 +5,16 @@ import importlib.util
 import json
 import pickle
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import statemigrate
-from statemigrate.cli.main import VERBS
+from statemigrate.cli.main import VERBS, main
 from statemigrate.commands.explain import errors_of_spark
+from statemigrate.commands.health.report import Examined
 from statemigrate.error_codes import CODE, error_codes
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, TransformError
 from statemigrate.state.telling import Telling, told
@@ -19,22 +22,23 @@ from statemigrate.state.telling import Telling, told
 PACKAGE = Path(statemigrate.__file__).parent
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "error_codes.txt"
-SOURCES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
 PASSED_ON = {"code", "self.code", "cause.code", "document['code']"}
 """How code may hand on a code that another place has as a literal."""
 
 
+@cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """The syntax of each module of the package, by its path."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+@cache
 def error_classes() -> set[str]:
     """The names of all classes of the package that descend from `StatemigrateError`."""
-    classes = [
-        node
-        for tree in SOURCES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    ]
+    classes = [node for each in nodes().values() for node in each if isinstance(node, ast.ClassDef)]
     found: set[str] = set()
     names = {"StatemigrateError"}
     while names:
@@ -48,16 +52,34 @@ def error_classes() -> set[str]:
 def constructions():
     """Each call of such a class: where it is, and its first argument."""
     names = error_classes()
-    for path, tree in SOURCES.items():
-        for node in ast.walk(tree):
+    for path, found in nodes().items():
+        for node in found:
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in names:
                 yield f"{path}:{node.lineno}", node.args[0] if node.args else None
 
 
+def helpers():
+    """Each call of a function that takes a code for the error it makes, and its first argument."""
+    for path, found in nodes().items():
+        own = {
+            each.name
+            for each in found
+            if isinstance(each, ast.FunctionDef)
+            and ast.unparse(each.returns or ast.Constant("")).endswith("Error")
+            and [arg.arg for arg in each.args.args if arg.arg != "self"][:1] == ["code"]
+        }
+        for node in found:
+            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if name in own | {"wrong_part", "step.error", "step.failure"} | {
+                f"self.{each}" for each in own
+            }:
+                yield f"{path}:{node.lineno}", node.args[0]
+
+
 def literals():
     """Each code that is a text of its own in the package, and where."""
-    for path, tree in SOURCES.items():
-        for node in ast.walk(tree):
+    for path, found in nodes().items():
+        for node in found:
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and CODE.fullmatch(text):
                 yield text, f"{path}:{node.lineno}"
@@ -66,11 +88,12 @@ def literals():
 def test_the_walk_finds_the_classes_and_the_places():
     assert {"StatemigrateError", "NoLocksError", "CutOffError", "ExportError"} <= error_classes()
     assert len(list(constructions())) > 400
+    assert len(list(helpers())) > 70
 
 
 def test_every_error_that_the_package_makes_has_a_code():
     without = []
-    for place, first in constructions():
+    for place, first in (*constructions(), *helpers()):
         is_literal = isinstance(first, ast.Constant) and first.value in error_codes()
         if not is_literal and (first is None or ast.unparse(first) not in PASSED_ON):
             without.append(place)
@@ -182,3 +205,27 @@ def test_the_code_of_a_worker_s_error_is_in_the_text_that_spark_hands_over():
     with pytest.raises(CheckpointError) as again, told():
         raise RuntimeError(text)
     assert again.value.code == "SM-CHECKPOINT-003"
+
+
+def test_commands_show_the_code_to_persons_and_to_machines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = CliRunner()
+    text = runner.invoke(main, ["heads"]).stderr
+    assert text.startswith(
+        "Error: migrations is not a folder of migration scripts. [SM-SCRIPT-005]\n"
+    )
+    error = json.loads(runner.invoke(main, ["--json", "heads"]).stderr)["error"]
+    assert (error["kind"], error["code"]) == ("ScriptError", "SM-SCRIPT-005")
+    (script := tmp_path / "migrations" / "versions").mkdir(parents=True)
+    (script.parent / "script.py.mako").touch()
+    (script / "a1.py").write_text("nothing")
+    (finding,) = json.loads(runner.invoke(main, ["--json", "check"]).stdout)
+    assert finding["code"] == "SM-SCRIPT-009"
+    (entry,) = json.loads(runner.invoke(main, ["--json", "history"]).stdout)
+    assert [each["code"] for each in entry["faults"]] == ["SM-SCRIPT-009"]
+
+
+def test_an_examination_that_failed_has_the_code():
+    found = Examined.failed("rights", ERROR, step="put")
+    assert found.found == "nothing is committed [SM-CHECKPOINT-003]"
+    assert found.data == {"code": "SM-CHECKPOINT-003", "step": "put"}
