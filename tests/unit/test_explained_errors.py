@@ -19,9 +19,9 @@ LOG = """\
 26/11/24 10:00:00 ERROR MicroBatchExecution: Query [id = 1, runId = 2] terminated with error
 org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query [id = 1] terminated \
 with exception: [CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] An error occurred
-Caused by: statemigrate.errors.CorruptFileError: state/1.delta is missing [SM-CHECKPOINT-032]
+Caused by: statemigrate.errors.CorruptFileError: state/1.delta is missing [SM-CHECKPOINT-023]
 \tat org.apache.spark.api.python.BasePythonRunner
-Caused by: statemigrate.errors.CorruptFileError: state/1.delta is missing [SM-CHECKPOINT-032]
+Caused by: statemigrate.errors.CorruptFileError: state/1.delta is missing [SM-CHECKPOINT-023]
 """
 
 
@@ -41,15 +41,15 @@ def test_a_code_in_small_letters_is_the_same():
 
 
 def test_an_error_explains_itself_by_its_text():
-    error = CorruptFileError("SM-CHECKPOINT-032", "a file is missing", found="nothing")
-    assert codes(str(error)) == ["SM-CHECKPOINT-032"]
+    error = CorruptFileError("SM-CHECKPOINT-023", "a file is missing", found="nothing")
+    assert codes(str(error)) == ["SM-CHECKPOINT-023"]
 
 
 def test_a_log_has_each_error_once_with_its_lines():
     found = explain(LOG)
     assert [(each.code, each.line, each.count) for each in found] == [
         ("CANNOT_LOAD_STATE_STORE", 2, 1),
-        ("SM-CHECKPOINT-032", 3, 2),
+        ("SM-CHECKPOINT-023", 3, 2),
     ]
 
 
@@ -166,9 +166,9 @@ def test_the_command_prints_cause_and_cure():
 
 
 def test_the_command_takes_the_words_of_an_error_without_quotes():
-    result = run("Error:", "state/1.delta", "is", "missing", "[SM-CHECKPOINT-032]")
+    result = run("Error:", "state/1.delta", "is", "missing", "[SM-CHECKPOINT-023]")
     assert result.exit_code == 0
-    assert result.stdout.startswith("SM-CHECKPOINT-032  ")
+    assert result.stdout.startswith("SM-CHECKPOINT-023  ")
 
 
 def test_the_command_reads_a_log_and_says_in_which_lines():
@@ -186,7 +186,7 @@ def test_the_command_prints_json():
     result = run("--json", input=LOG)
     assert [(each["code"], each["origin"], each["line"]) for each in json.loads(result.stdout)] == [
         ("CANNOT_LOAD_STATE_STORE", "Spark", 2),
-        ("SM-CHECKPOINT-032", "statemigrate", 3),
+        ("SM-CHECKPOINT-023", "statemigrate", 3),
     ]
 
 
