@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.chunked_backfill import backfill_status, pause_backfill
     from statemigrate.commands.dry_run import dry_run_file
     from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
+    from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.following.current import (
         Current,
         CurrentOf,
@@ -118,6 +119,7 @@ _NAMES = {
     "statemigrate.commands.check": "check",
     "statemigrate.commands.dry_run": "dry_run_file",
     "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
+    "statemigrate.commands.explain": "Explanation explain",
     "statemigrate.commands.writing.new": "NewScript",
     "statemigrate.commands.quarantine": "Quarantined quarantine",
     "statemigrate.commands.health.doctor": "doctor",
@@ -210,6 +212,7 @@ __all__ = [
     "EmbeddedQuery",
     "Entry",
     "Examined",
+    "Explanation",
     "ExportError",
     "Exported",
     "FamilyStatus",
@@ -282,6 +285,7 @@ __all__ = [
     "dry_run_all",
     "dry_run_file",
     "edit",
+    "explain",
     "export",
     "fenced",
     "fork",

@@ -182,7 +182,9 @@ def _said(
         return None if table is None or project is None else (project, table)
     if table is not None:
         raise _wrong(
-            own, f"{OWN_FILE} and {TABLE} in pyproject.toml both configure this project: keep one."
+            "SM-CONFIG-002",
+            own,
+            f"{OWN_FILE} and {TABLE} in pyproject.toml both configure this project: keep one.",
         )
     return own, _read(own)
 
@@ -192,14 +194,14 @@ def _table(project: _Source) -> dict[str, Any] | None:
         said = _read(project).get("tool", {}).get("statemigrate")
         return None if said is None else dict(said)
     except (ValueError, TypeError, AttributeError) as error:
-        raise _wrong(project, f"{project.file} cannot be read: {error}") from error
+        raise _wrong("SM-CONFIG-003", project, f"{project.file} cannot be read: {error}") from error
 
 
 def _read(source: _Source) -> dict[str, Any]:
     try:
         return tomllib.loads(source.path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise _wrong(source, f"{source.file} cannot be read: {error}") from error
+        raise _wrong("SM-CONFIG-003", source, f"{source.file} cannot be read: {error}") from error
 
 
 _CHECKPOINTS = "a table of checkpoints by name: each a path, or a table with its path"
@@ -227,13 +229,15 @@ _PARTS: Mapping[str, tuple[type, str]] = {
 
 def _checkpoints(source: _Source, said: Any) -> dict[str, NamedCheckpoint]:
     if not isinstance(said, dict):
-        raise _wrong(source, f"checkpoints of {source.place} is {_CHECKPOINTS}.")
+        raise _wrong("SM-CONFIG-004", source, f"checkpoints of {source.place} is {_CHECKPOINTS}.")
     found = {name: _checkpoint(source, name, value) for name, value in said.items()}
     names: dict[str, str] = {}
     for name, each in found.items():
         if names.setdefault(each.path, name) != name:
             both = f"{names[each.path]} and {name}"
-            raise _wrong(source, f"checkpoints.{both} of {source.place} are one path.")
+            raise _wrong(
+                "SM-CONFIG-005", source, f"checkpoints.{both} of {source.place} are one path."
+            )
     return found
 
 
@@ -241,25 +245,30 @@ def _checkpoint(source: _Source, name: str, said: Any) -> NamedCheckpoint:
     place = f"checkpoints.{name} of {source.place}"
     parts = {"path": said} if isinstance(said, str) else said
     if not isinstance(parts, dict) or "path" not in parts:
-        raise _wrong(source, f"{place} is a path, or a table with one.")
+        raise _wrong("SM-CONFIG-006", source, f"{place} is a path, or a table with one.")
     for part, value in parts.items():
         if part not in _PARTS:
             known = ", ".join(_PARTS)
             raise _wrong(
+                "SM-CONFIG-007",
                 source,
                 f"checkpoints.{name} of {source.place} has no {part}: it has {known}.",
             )
         kind, words = _PARTS[part]
         within = [*value.values()] if isinstance(value, dict) else value if kind is list else []
         if type(value) is not kind or not all(isinstance(each, str) for each in within):
-            raise _wrong(source, f"checkpoints.{name}.{part} of {source.place} is {words}.")
+            raise _wrong(
+                "SM-CONFIG-008", source, f"checkpoints.{name}.{part} of {source.place} is {words}."
+            )
     return NamedCheckpoint(name, **{**parts, "code": tuple(parts.get("code", ()))})
 
 
 def _check(source: _Source, name: str, value: Any) -> None:
     if name not in _KINDS:
         known = ", ".join(each.name for each in fields(Configuration))
-        raise _wrong(source, f"{source.place} has no setting {name}: it has {known}.")
+        raise _wrong(
+            "SM-CONFIG-009", source, f"{source.place} has no setting {name}: it has {known}."
+        )
     kind, words = _KINDS[name]
     is_table = isinstance(value, dict) and name != "checkpoints"
     parts: list[Any] = list(value.values()) if is_table else []
@@ -270,10 +279,12 @@ def _check(source: _Source, name: str, value: Any) -> None:
         or not all(isinstance(each, str) for each in parts)
         or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in hooks)
     ):
-        raise _wrong(source, f"{name} of {source.place} is {words}.")
+        raise _wrong("SM-CONFIG-010", source, f"{name} of {source.place} is {words}.")
     if name == "stores" and len(set(parts)) < len(parts):
-        raise _wrong(source, f"stores of {source.place} has two names for one operator.")
+        raise _wrong(
+            "SM-CONFIG-011", source, f"stores of {source.place} has two names for one operator."
+        )
 
 
-def _wrong(source: _Source, summary: str) -> ConfigurationError:
-    return ConfigurationError(summary, path=str(source.path))
+def _wrong(code: str, source: _Source, summary: str) -> ConfigurationError:
+    return ConfigurationError(code, summary, path=str(source.path))

@@ -1,7 +1,8 @@
 """One root, and for every error its data and the next action.
 
 An error is raised with what was expected, what was found and what to do next; the message shows
-all of it, one line each, and the same parts stay readable as attributes for programs.
+all of it, one line each, and the same parts stay readable as attributes for programs. Each error
+has a code that never changes; `statemigrate.error_codes` has the cause and the cure of each.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ class StatemigrateError(Exception):
 
     Its texts show no credentials: those of a URI are replaced.
 
+    ``code`` names the condition, as in ``SM-STATE-001``; the text shows it after the summary.
     ``summary`` is one line; ``expected``, ``found`` and ``next_action`` complete the message where
     they apply; every further keyword is data of the error, kept in ``data``.
     """
 
     def __init__(
         self,
+        code: str,
         summary: str,
         *,
         expected: object = None,
@@ -60,6 +63,7 @@ class StatemigrateError(Exception):
         next_action: str | None = None,
         **data: Any,
     ) -> None:
+        self.code = code
         self.summary = without_credentials(summary)
         super().__init__(self.summary)
         self.expected = _clean(expected)
@@ -67,17 +71,22 @@ class StatemigrateError(Exception):
         self.next_action = None if next_action is None else without_credentials(next_action)
         self.data = data
 
+    @property
+    def headline(self) -> str:
+        """The summary and the code, in one line."""
+        return f"{self.summary} [{self.code}]"
+
     def __str__(self) -> str:
         parts = (("expected", self.expected), ("found", self.found), ("next", self.next_action))
         lines = [f"  {name}: {part}" for name, part in parts if part is not None]
-        return "\n".join([self.summary, *lines])
+        return "\n".join([self.headline, *lines])
 
     def but(self, **changes: Any) -> Self:
         """The same error with other parts, or with more data, from the same cause.
 
         ``summary``, ``expected``, ``found`` and ``next_action`` are parts; the rest is data.
         """
-        made = type(self)(**{**self._parts(), **self.data, **changes})
+        made = type(self)(self.code, **{**self._parts(), **self.data, **changes})
         made.__cause__ = self.__cause__
         return made
 
@@ -87,7 +96,7 @@ class StatemigrateError(Exception):
         What was expected and found become texts, and the cause is left behind.
         """
         parts = {name: _text(part) for name, part in self._parts().items()}
-        return {"type": type(self).__name__, **parts, "data": typed(self.data)}
+        return {"type": type(self).__name__, "code": self.code, **parts, "data": typed(self.data)}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> StatemigrateError:
@@ -99,13 +108,13 @@ class StatemigrateError(Exception):
         if not (isinstance(kind, type) and issubclass(kind, StatemigrateError)):
             kind = StatemigrateError
         parts = {name: document[name] for name in _PARTS}
-        return kind(**parts, **untyped(document["data"]))
+        return kind(document["code"], **parts, **untyped(document["data"]))
 
     def _parts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _PARTS}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self.summary, self.expected, self.found, self.next_action, self.data)
+        parts = (self.code, self.summary, self.expected, self.found, self.next_action, self.data)
         return _rebuild, (type(self), *parts)
 
 
@@ -122,13 +131,14 @@ def _clean(part: object) -> object:
 
 def _rebuild(
     kind: type[StatemigrateError],
+    code: str,
     summary: str,
     expected: object,
     found: object,
     next_action: str | None,
     data: dict[str, Any],
 ) -> StatemigrateError:
-    return kind(summary, expected=expected, found=found, next_action=next_action, **data)
+    return kind(code, summary, expected=expected, found=found, next_action=next_action, **data)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -231,6 +241,7 @@ def without_pyspark(error: ImportError) -> MissingPackageError | None:
     if (error.name or "").partition(".")[0] not in ("pyspark", "py4j"):
         return None
     return MissingPackageError(
+        "SM-PACKAGES-001",
         "PySpark is not installed, which this needs",
         expected="PySpark 4.0 or newer, the platform's or one of your own",
         found=f"this Python without it ({sys.executable})",

@@ -36,6 +36,7 @@ class Source(Generic[V]):
         """The error of a value that its way has made, and that the target's format cannot hold."""
         path = self.way
         return TransformError(
+            "SM-TRANSFORM-008",
             f"store {store}: the transform from {path.source} to "
             f"{path.target} returned what the new format cannot hold: {error.summary}",
             expected=error.expected,

@@ -33,6 +33,7 @@ class CheckpointDirectory:
         found = self.query_id()
         if found is None:
             raise CheckpointError(
+                "SM-CHECKPOINT-001",
                 f"{self.checkpoint} is not the checkpoint of a streaming query",
                 expected="a directory with Spark's file metadata and the folders offsets and "
                 "commits",
@@ -58,6 +59,7 @@ class CheckpointDirectory:
             return str(parse_json(document)["id"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(
+                "SM-CHECKPOINT-002",
                 f"{self.files.location}/metadata does not name a query",
                 expected="JSON with the query's id",
                 found=f"{document[:60]!r}",
@@ -96,6 +98,7 @@ class CheckpointDirectory:
         begun = self.last_begun()
         found = f"batch {begun} begun, and none committed" if begun >= 0 else self._listing()
         return CheckpointError(
+            "SM-CHECKPOINT-003",
             f"nothing is committed in the checkpoint {self.checkpoint}",
             expected="at least one committed batch: a number in the folder commits",
             found=found,
@@ -131,6 +134,7 @@ class CheckpointDirectory:
         """Raise `CheckpointError` for a checkpoint of the embedded engine."""
         if self.is_embedded:
             raise CheckpointError(
+                "SM-BACKFILL-001",
                 f"the state in {self.checkpoint} is the embedded engine's",
                 expected="a checkpoint of transformWithState, with Spark's own state",
                 found=f"{EMBEDDED}, where the embedded engine keeps its state",
@@ -143,6 +147,7 @@ class CheckpointDirectory:
         """Raise `CheckpointError` where ``metadata`` is of a checkpoint that is not finished."""
         if metadata.startswith(UNFINISHED):
             raise CheckpointError(
+                "SM-CHECKPOINT-004",
                 f"{self.checkpoint} is not finished",
                 expected="a checkpoint that `statemigrate rewrite`, `seed` or `fork` has made",
                 found="a command that is not done yet, or was ended before",

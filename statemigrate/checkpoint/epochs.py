@@ -263,6 +263,7 @@ def _described(data: bytes) -> str:
 
 def _taken_over(files: Files, number: int, data: bytes) -> CheckpointInUseError:
     return CheckpointInUseError(
+        "SM-CHECKPOINT-005",
         f"the checkpoint {files.location} is in use",
         expected="no other writer since this one started",
         found=f"epoch {number} of {_described(data)}",
@@ -274,6 +275,7 @@ def _taken_over(files: Files, number: int, data: bytes) -> CheckpointInUseError:
 
 def _replaced(files: Files, name: str, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-CHECKPOINT-006",
         f"the checkpoint {files.location} is another one than this query has started on",
         expected=f"the file {name} that it made at its start",
         found=found,

@@ -47,6 +47,7 @@ def _operators(
     numbers = sorted(batches_in(names_in(files, "state")))
     if numbers != list(range(len(numbers))):
         raise CorruptFileError(
+            "SM-CHECKPOINT-014",
             f"{files.location}/state lacks an operator",
             expected=f"operators 0 to {max(numbers)}, as Spark counts them",
             found=", ".join(map(str, numbers)),
@@ -63,6 +64,7 @@ def _last_batch(files: Files) -> int:
     committed, begun = directory.require_commit(), directory.last_begun()
     if begun != committed:
         raise CheckpointError(
+            "SM-CHECKPOINT-015",
             f"batch {begun} of {files.location} is not committed",
             expected=f"as many batches committed as begun, or the batch to take named: {committed}",
             found=f"offsets up to batch {begun}, commits up to batch {committed}",
@@ -78,6 +80,7 @@ def _committed(files: Files, batch: int) -> int:
     kept = sorted(batches_in(names_in(files, "commits")))
     if batch not in kept:
         raise CheckpointError(
+            "SM-CHECKPOINT-016",
             f"batch {batch} is not among the commits of {files.location}",
             expected="a batch that is committed and still kept "
             "(spark.sql.streaming.minBatchesToRetain)",
@@ -95,6 +98,7 @@ def _last_two(files: Files, log: str, batch: int) -> list[int]:
     missing = [each for each in needed if each not in kept]
     if missing:
         raise CorruptFileError(
+            "SM-CHECKPOINT-017",
             f"{files.location}/{log}/{missing[0]} is missing",
             expected=f"the entries of batches {' and '.join(map(str, needed))}, "
             "which a restart reads",
@@ -115,6 +119,7 @@ def _check_ids(
     expected = {each.number: [len(each.stores)] * used_partitions(each) for each in operators}
     if told != expected:
         raise CorruptFileError(
+            "SM-CHECKPOINT-018",
             f"{files.location}/commits/{batch} does not name the state of all stores",
             expected=f"an id for each store of each partition: {expected}",
             found=str(told)[:300],

@@ -47,6 +47,7 @@ VERBS = {
     "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),
     "fork": ("fork", "Copy a query's state, as it was after a batch, to a new place."),
     "doctor": ("doctor", "Look at what keeps queries and commands from working here."),
+    "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
 """Verb: the module in `statemigrate.cli.verbs` that has its command, and the one-line help."""

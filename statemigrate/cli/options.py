@@ -174,7 +174,7 @@ def configuration() -> Configuration:
     try:
         return configured()
     except ConfigurationError as error:
-        raise click.UsageError(error.summary) from error
+        raise click.UsageError(error.headline) from error
 
 
 def _set_environment(value: str | None) -> None:

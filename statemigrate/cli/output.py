@@ -137,7 +137,8 @@ def print_error(error: StatemigrateError | OSError, settings: Settings) -> None:
         return
     screen = console(stderr=True)
     parts = _document(error)
-    screen.print(f"Error: {visible(parts['summary'])}", style="bold red")
+    headline = error.headline if isinstance(error, StatemigrateError) else parts["summary"]
+    screen.print(f"Error: {visible(headline)}", style="bold red")
     for name in ("expected", "found", "next"):
         if parts[name] is not None:
             screen.print(f"  {name}: ", style="bold", end="")
@@ -203,4 +204,8 @@ def _data(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _head(error: Exception, summary: str) -> dict[str, Any]:
-    return {"kind": type(error).__name__, "summary": summary}
+    return {
+        "kind": type(error).__name__,
+        "code": getattr(error, "code", None),
+        "summary": summary,
+    }

@@ -36,6 +36,7 @@ def check(
     if record:
         if checkpoint is None:
             raise StatemigrateError(
+                "SM-CLI-001",
                 "what was applied is to be recorded, and no checkpoint is named",
                 expected="the checkpoint of a query",
                 found="none",

@@ -133,6 +133,7 @@ def _pace(
     pace = Pace.of(share, keys_per_second)
     if pace is not None and keys_per_chunk is not None:
         raise StartupError(
+            "SM-BACKFILL-002",
             "a backfill has chunks of one size, or of what a share or a rate allows",
             expected="keys_per_chunk, or share and keys_per_second",
             found="both",

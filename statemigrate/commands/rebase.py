@@ -99,6 +99,7 @@ def _fork(found: Survey, store: str) -> Fork:
         if store not in found.stores:
             raise found.unscripted(store)
         raise LineageError(
+            "SM-LINEAGE-001",
             f"The scripts of store '{store}' are one chain.",
             expected="two heads, as after two branches were merged",
             found=f"the head {found.lineages[store].head}",
@@ -127,6 +128,7 @@ def _sides(
     store = fork[0][0].store
     if all(used):
         raise LineageError(
+            "SM-LINEAGE-002",
             f"Both branches of store '{store}' were applied.",
             expected="one that no state has seen, whose scripts may still change",
             found="; ".join(f"{each[-1]}, as {applied[each[-1]]} says" for each in used),
@@ -142,6 +144,7 @@ def _sides(
     matching = [number for number, head in enumerate(heads) if wanted and head.startswith(wanted)]
     if len(matching) != 1:
         raise LineageError(
+            "SM-LINEAGE-003",
             f"{onto!r} is not one of the two heads of store '{store}'.",
             expected=f"{heads[0]} or {heads[1]}",
             found=onto,
@@ -152,6 +155,7 @@ def _sides(
     if used[1 - stays]:
         revision = used[1 - stays][-1]
         raise LineageError(
+            "SM-LINEAGE-004",
             f"{revision} was applied, and must not change.",
             expected=f"--onto {heads[1 - stays]}, so that the other branch follows it",
             found=f"--onto {onto}; {revision} is in {applied[revision]}",
@@ -180,6 +184,7 @@ def _check_written(found: Survey, store: str) -> None:
     for fault in found.found_faults:
         if fault.store in (store, None) and "heads" not in fault.error.data:
             raise ScriptError(
+                "SM-SCRIPT-001",
                 f"The scripts of store '{store}' were left as they are.",
                 expected="scripts that can be read after the change",
                 found=fault.error.summary,

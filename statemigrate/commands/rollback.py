@@ -231,6 +231,7 @@ class _WayBack:
         newer = {s: at for s, at in back.items() if at != self._lineages[s].oldest}
         if self._undo and newer:
             raise StartupError(
+                "SM-ROLLBACK-001",
                 "code without the control source declares the oldest family of a store alone",
                 expected="the oldest revision, --to base, where the control source is to go",
                 found=", ".join(f"{store}={revision}" for store, revision in newer.items()),
@@ -425,6 +426,7 @@ def _revisions(
 def _in_no_store(to: str, stores: Sequence[str], place: str, number: int = 0) -> LineageError:
     """``to`` is the revision of none of the ``stores``, or of that ``number`` of them."""
     return LineageError(
+        "SM-ROLLBACK-002",
         f"{to!r} is a revision of {f'{number} stores' if number else 'no store'} of {place}",
         expected="a revision of one store, `base` for the oldest of all, or STORE=REVISION",
         found=", ".join(stores) or "no store with scripts",
@@ -451,6 +453,7 @@ def _check_same(before: Rollback, after: Rollback) -> None:
     """Raise where the state is another than it was while the query was to stand still."""
     if after.batch != before.batch:
         raise CheckpointInUseError(
+            "SM-ROLLBACK-003",
             f"the query of {before.checkpoint} went on meanwhile",
             expected=f"batch {before.batch} as the last one, as of a stopped query",
             found=f"batch {after.batch}",
@@ -461,6 +464,7 @@ def _check_same(before: Rollback, after: Rollback) -> None:
     now = {each.store: each.values for each in after.stores}
     if was != now:
         raise CheckpointError(
+            "SM-ROLLBACK-004",
             f"{before.checkpoint} holds other values than before",
             expected=_counts(was),
             found=_counts(now),

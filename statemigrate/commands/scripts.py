@@ -82,6 +82,7 @@ def edit(
     again = f"`EDITOR=nano statemigrate edit {argument(revision)}`, with the editor that you have"
     if command is None:
         raise ScriptError(
+            "SM-SCRIPT-002",
             "There is no editor to open the script with.",
             expected="an editor in VISUAL or EDITOR, or one of "
             f"{', '.join(each.split()[0] for each in EDITORS)}",
@@ -94,6 +95,7 @@ def edit(
         subprocess.run([*shlex.split(command), path], check=True)  # noqa: S603 - the user's own
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise ScriptError(
+            "SM-SCRIPT-003",
             f"{path} could not be edited.",
             expected="an editor that opens it and ends well",
             found=f"{command}: {_ended(error)}",

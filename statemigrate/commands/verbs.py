@@ -467,6 +467,7 @@ def new(  # noqa: PLR0913 - all but two by name
     formats = {"old": old, "new": new, "baseline": baseline or None}
     if like is not None and from_checkpoint is None:
         raise StatemigrateError(
+            "SM-CLI-002",
             "new is given like, and no state that is to become so",
             expected="from_checkpoint, the state that there is",
             found="like alone",
@@ -501,7 +502,11 @@ def new(  # noqa: PLR0913 - all but two by name
 def _required(verb: str, given: Any, what: str = "a checkpoint") -> Any:
     if given is None:
         raise StatemigrateError(
-            f"{verb} is not given {what}", expected=what, found="none", next_action=f"give {what}"
+            "SM-CLI-003",
+            f"{verb} is not given {what}",
+            expected=what,
+            found="none",
+            next_action=f"give {what}",
         )
     return given
 
@@ -511,6 +516,7 @@ def _require_alone(verb: str, name: str = "checkpoints", **others: Any) -> None:
     given = [each for each, value in others.items() if value is not None]
     if given:
         raise StatemigrateError(
+            "SM-CLI-004",
             f"{verb} is given {name}, which stands in place of {', '.join(given)}",
             expected=f"{name} alone",
             found=f"{name} and {', '.join(given)}",

@@ -168,6 +168,7 @@ class _Counted:
 
 def _unusable(path: Path) -> ExportError:
     return ExportError(
+        "SM-EXPORT-001",
         f"cannot export to {path}",
         expected=f"a file ending in {', '.join(SUFFIXES)}, in a directory that exists",
         found=path.suffix or "no ending" if path.parent.is_dir() else f"no {path.parent}",

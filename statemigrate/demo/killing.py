@@ -43,6 +43,7 @@ def until_killed(
 
 def _never_half_done(options: DemoOptions) -> StatemigrateError:
     return StatemigrateError(
+        "SM-DEMO-001",
         "the first deployment was done before a batch of it could be interrupted",
         expected="a batch long enough to be caught in the middle",
         found=f"{FIRST_FILES} batches of {options.events // FILES} events",

@@ -22,6 +22,7 @@ def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
     for store in settings.targets:
         if store not in names:
             raise StartupError(
+                "SM-START-001",
                 f"targets names the store {store}, which the processor does not have",
                 expected=f"one of {', '.join(names)}",
                 found=store,
@@ -39,6 +40,7 @@ def check_scripted(store: str, families: Sequence[str]) -> None:
     }
     if migrated:
         raise StartupError(
+            "SM-START-002",
             f"store {store} has families of revisions, and not one script",
             expected=f"the scripts of {', '.join(migrated.values())}",
             found=f"the family {', '.join(migrated)} in the checkpoint, and no script of {store}",
@@ -58,6 +60,7 @@ def check_expiry(declared: Declared, facts: StoreFacts) -> None:
         if expires != asked:
             states = {True: "values expire", False: "values do not expire"}
             raise StartupError(
+                "SM-START-003",
                 f"store {declared.store}: the code and the state differ in time to live",
                 expected=f"{states[expires]}, as in family {family}",
                 found=states[asked],
@@ -79,6 +82,7 @@ def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> 
     # The code may declare as nullable what is not.
     found = differences(target.format, Struct(declared.schema), nullable=True)
     raise StartupError(
+        "SM-START-004",
         f"store {declared.store}: the code's schema is not the one of its target revision "
         f"{target.revision}",
         expected=wanted.simpleString(),
@@ -99,6 +103,7 @@ def check_kind(declared: Declared, stored: StoredStore) -> None:
     found = (stored.kind, stored.user_key)
     if found != (declared.kind, user_key):
         raise StartupError(
+            "SM-START-005",
             f"store {declared.store} changed its kind or its map key",
             expected=f"{stored.kind} state, map key {stored.user_key}",
             found=f"{declared.kind} state, map key {user_key}",
@@ -114,6 +119,7 @@ def check_families(lineage: Lineage, stored: StoredStore) -> None:
     for family in stored.families:
         if family.revision not in lineage:
             raise StartupError(
+                "SM-START-006",
                 f"store {lineage.store}: the checkpoint has a family of the unknown revision "
                 f"{family.revision}",
                 expected=f"one of {', '.join(lineage.revisions)}",
@@ -131,6 +137,7 @@ def _check_format(lineage: Lineage, family: StoredFamily) -> None:
     if scripted.fingerprint != family.format.fingerprint:
         found = differences(family.format, scripted)
         raise StartupError(
+            "SM-START-007",
             f"store {lineage.store}: the format stored for revision {family.revision} is not the "
             "script's",
             expected=f"as stored, {family.format!r}",
@@ -150,6 +157,7 @@ def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> 
         if migration.was_applied_as(checksum) or migration.revision in settings.accept_edited:
             continue
         raise StartupError(
+            "SM-START-008",
             f"store {lineage.store}: {migration.where} was edited after it was applied to this "
             "checkpoint",
             expected=f"checksum {checksum[:12]}",

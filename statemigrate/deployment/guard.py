@@ -65,6 +65,7 @@ def no_way(
     missing = lineage.missing_downgrade(revision, target)
     where = revision if missing is None else missing.where
     return StartupError(
+        "SM-START-009",
         f"store {lineage.store}{at and ', key ' + at}"
         f"{':' if at else ''} cannot go back from {revision} to {target}",
         expected=f"a downgrade in {where}, since {held}",

@@ -23,6 +23,7 @@ def only_by_rewriting(step: Step) -> StartupError:
     """A script that has what no running query can do."""
     names = " and ".join(f"`{name}`" for name in step.only_by_rewriting)
     return StartupError(
+        "SM-START-010",
         f"store {step.store}: {step.script or step.revision} has {names}, which a running query "
         "cannot do",
         expected="`upgrade(value)` alone: a value is migrated when it is touched, under its key",

@@ -18,6 +18,7 @@ def named_object(reference: str) -> Any:
     module_name, separator, name = reference.partition(":")
     if not (separator and module_name and name):
         raise CodeError(
+            "SM-CODE-002",
             f"{reference} names no object",
             expected="MODULE:OBJECT, as in pipeline.totals:Totals",
             found=reference,
@@ -32,6 +33,7 @@ def named_object(reference: str) -> Any:
             found = getattr(found, part)
     except Exception as cause:
         raise CodeError(
+            "SM-CODE-003",
             f"{reference} cannot be imported",
             expected="a module that imports, with an object of that name",
             found=f"{type(cause).__name__}: {cause}",

@@ -46,6 +46,7 @@ class StoredStore:
         """The family that was written to last. Raises `CheckpointError` where there is none."""
         if not self.families:
             raise CheckpointError(
+                "SM-EMBEDDED-001",
                 "A store of the checkpoint has no families.",
                 expected="the family that was written to last, and perhaps older ones",
                 found=f"a {self.kind} store without any",

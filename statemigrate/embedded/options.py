@@ -41,6 +41,7 @@ class EmbeddedOptions:
 def _at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise StartupError(
+            "SM-EMBEDDED-011",
             f"EmbeddedOptions({name}={value}) cannot work",
             expected=f"{least} or more",
             found=str(value),

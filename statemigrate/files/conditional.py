@@ -25,6 +25,7 @@ def races_allowed() -> bool:
 def no_create(place: str, found: str) -> UnsupportedError:
     """The error for a store on which one of two writers would not be told."""
     return UnsupportedError(
+        "SM-STORAGE-002",
         f"{place} cannot make a file only if it is not there",
         expected="a file system or connector with conditional creation: S3A since Hadoop 3.4.2, "
         "HDFS, Azure, Google Cloud Storage, a local disk",

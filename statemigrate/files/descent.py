@@ -69,6 +69,7 @@ def is_link(directory: int, name: str) -> bool:
 def foreign(path: Path | str, found: str) -> ForeignFileError:
     """The error for what no query and no command has put there."""
     return ForeignFileError(
+        "SM-STORAGE-003",
         f"{path} is not what belongs in a checkpoint",
         expected="a file or directory of its own below the checkpoint, no link",
         found=found,
@@ -86,6 +87,7 @@ def with_path(error: OSError, path: Path) -> OSError:
 def pointing_nowhere(path: Path) -> StorageError:
     """The error for a link in whose place there is no directory."""
     return StorageError(
+        "SM-STORAGE-004",
         f"{path} is a link that points to nothing",
         expected="a directory, a link to one, or a name that nothing has",
         found=f"a link to {os.readlink(path)}",  # noqa: PTH115 - as it is written

@@ -55,6 +55,7 @@ def _printed_version(java: str) -> str:
 
 def _error(found: str) -> StatemigrateError:
     return StatemigrateError(
+        "SM-PACKAGES-002",
         "Spark needs Java 17 or newer",
         expected=f"Java {MINIMUM} or newer in JAVA_HOME or on the path",
         found=found,

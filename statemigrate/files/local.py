@@ -225,6 +225,7 @@ def reading(path: ConfinedPath) -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
+            "SM-STORAGE-013",
             f"cannot read {path}: {error.strerror or error}",
             expected="a file or directory this user can read, on a disk that works",
             found=str(error),
@@ -242,6 +243,7 @@ def writing(path: ConfinedPath) -> Iterator[None]:
         raise
     except OSError as error:
         raise StorageError(
+            "SM-STORAGE-001",
             f"cannot write in {path.parent}: {error.strerror or error}",
             expected="a directory this user can write to, with free space",
             found=str(error),

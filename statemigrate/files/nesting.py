@@ -67,6 +67,7 @@ def _resolved(path: Path) -> Path:
         return path.resolve()
     except (OSError, RuntimeError) as error:
         raise StorageError(
+            "SM-STORAGE-014",
             f"cannot follow the links to {path}",
             expected="links that lead to a directory",
             found=str(error),

@@ -56,6 +56,7 @@ def _remote(place: str, spark: SparkSession | None, default: str | None = None) 
 
 def _not_here(place: str) -> StorageError:
     return StorageError(
+        "SM-STORAGE-015",
         f"{place} is no place on this machine's disks",
         expected="file:/path or file:///path",
         found="a host, or a path that is not absolute",

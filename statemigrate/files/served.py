@@ -101,6 +101,7 @@ class ServedFiles:
 
     def _gone(self, error: Exception) -> StorageError:
         return StorageError(
+            "SM-STORAGE-016",
             f"the driver's way to {self.location} is gone",
             expected="the process that made the processor, on the same machine",
             found=str(error) or type(error).__name__,
@@ -163,6 +164,7 @@ def _listen(files: Files, token: bytes) -> tuple[str, Listener]:
         except OSError as error:
             found.append(f"{parent}: {error}")
     raise StorageError(
+        "SM-STORAGE-017",
         f"the driver has no directory for a socket, by which Spark's planner reaches "
         f"{files.location}",
         expected="a directory that this user may write, with a path of at most 60 bytes",
@@ -232,6 +234,7 @@ def _answer(connection: Connection, files: Files) -> None:
 
 def _failed(files: Files, verb: str, error: Exception) -> StorageError:
     return StorageError(
+        "SM-STORAGE-018",
         f"the driver failed at {verb} in {files.location}",
         expected="a file system that answers, and files that this user may write",
         found=f"{type(error).__name__}: {error}",

@@ -73,6 +73,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError(
+            "SM-FORMAT-004",
             f"Cannot read the Avro schema {str(path)!r}.",
             expected="the path of an .avsc file, or the schema itself as JSON or a dict",
             found=f"{type(error).__name__}: {error}",
@@ -86,6 +87,7 @@ def _from_text(text: str, place: str) -> dict[str, Any]:
         document: dict[str, Any] = parse_json(text, not_finite=True)  # a default may be infinite
     except ValueError as error:
         raise FormatError(
+            "SM-FORMAT-005",
             f"{place} is not JSON.",
             expected="an Avro schema as JSON",
             found=str(error),

@@ -191,6 +191,7 @@ def _interval(text: str) -> dt.timedelta:
 
 def _unfit(path: str, expected: str, found: Any) -> ValueMismatchError:
     return ValueMismatchError(
+        "SM-VALUE-008",
         f"{path} is not {expected}",
         expected=expected,
         found=f"{found!r:.200}",

@@ -58,6 +58,7 @@ def merge(base: Format, ours: Format, theirs: Format) -> Merged:
     kinds = {each.kind for each in (base, ours, theirs)}
     if len(kinds) > 1:
         raise FormatError(
+            "SM-FORMAT-006",
             "A Struct and an Avro schema cannot be merged.",
             expected="formats of one kind",
             found=", ".join(sorted(kinds)),

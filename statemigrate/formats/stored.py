@@ -18,6 +18,7 @@ def format_from_json(document: dict[str, Any]) -> Format:
         case {"kind": "struct", "schema": dict() as schema}:
             return struct_from_json(schema)
     raise FormatError(
+        "SM-FORMAT-012",
         "This is not a stored format.",
         expected='{"kind": "avro" or "struct", "schema": {...}}',
         found=f"{document!r:.200}",

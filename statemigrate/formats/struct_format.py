@@ -80,6 +80,7 @@ def struct_from_json(document: dict[str, Any]) -> Struct:
         raise too_deep() from error
     except (KeyError, TypeError, AttributeError) as error:
         raise FormatError(
+            "SM-FORMAT-015",
             "This is not a struct type of Spark in JSON.",
             expected='{"type": "struct", "fields": [...]}',
             found=f"{document!r:.120} ({type(error).__name__}: {error})",
@@ -93,6 +94,7 @@ def _json_of(schema: StructType) -> dict[str, Any]:
 
     if not isinstance(schema, StructType):
         raise FormatError(
+            "SM-FORMAT-016",
             "A Struct format takes DDL text or a StructType.",
             expected='"name TYPE, ...", or pyspark.sql.types.StructType',
             found=f"{type(schema).__name__} {schema!r:.80}",

@@ -65,6 +65,7 @@ def read_event(files: Files, name: str) -> Event:
         document = unsealed(files.get(name, most=LARGEST), place)
     except FileNotFoundError as error:
         raise CorruptFileError(
+            "SM-LOG-001",
             f"{place} is gone",
             expected="a document of the log, as it was listed",
             found="no such file",
@@ -111,6 +112,7 @@ def append(files: Files, event: Event, so_far: str) -> None:
 
 def _unwritable(files: Files, error: StorageError, so_far: str) -> StorageError:
     return StorageError(
+        "SM-LOG-002",
         f"the log of {files.location} cannot be written: {error.summary}",
         expected=f"the right to make files in {LOG}, below the checkpoint, as in all of it",
         found=error.found,

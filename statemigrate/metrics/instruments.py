@@ -179,6 +179,7 @@ def meter_of(provider: MeterProvider | None) -> Meter:
         from opentelemetry.metrics import get_meter
     except ModuleNotFoundError as error:
         raise StatemigrateError(
+            "SM-PACKAGES-003",
             "metrics were asked for, and OpenTelemetry is not installed",
             expected="the package opentelemetry-api",
             found=str(error),

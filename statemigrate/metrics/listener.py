@@ -109,6 +109,7 @@ def _counts_of(processor: Any) -> MigrationCounts | None:
     counts = None if isinstance(processor, MigratedFunction) else migration_counts(processor)
     if counts is None and not isinstance(processor, MigratedFunction):
         raise StartupError(
+            "SM-METRICS-001",
             f"{type(processor).__qualname__} does not count what it migrates",
             expected="a processor that was marked with `migrated` while there was a Spark session",
             found=repr(processor),

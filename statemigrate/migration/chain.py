@@ -68,6 +68,7 @@ def _misplaced(store: str, migrations: Sequence[Migration]) -> Iterator[LineageE
         check_revision(migration.revision, migration.where)
         if migration.store != store:
             yield LineageError(
+                "SM-LINEAGE-008",
                 f"{migration.where} belongs to another store than the scripts around it.",
                 expected=f"store = {store!r}",
                 found=f"store = {migration.store!r}",
@@ -81,6 +82,7 @@ def _misplaced(store: str, migrations: Sequence[Migration]) -> Iterator[LineageE
 def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
     if migration.is_baseline and migration.down_revision is not None:
         yield LineageError(
+            "SM-LINEAGE-009",
             f"{migration.where} has `old = None` but is not the store's first script.",
             expected="`old` equal to the `new` of the script before",
             found=f"old = None with down_revision = {migration.down_revision!r}",
@@ -89,6 +91,7 @@ def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
         )
     if migration.is_baseline and (migration.upgrade or migration.downgrade):
         yield LineageError(
+            "SM-LINEAGE-010",
             f"{migration.where} has `old = None` and a transform that could never run.",
             expected="either a format in `old`, or neither `upgrade` nor `downgrade`",
             next_action="fill in `old`, or remove the functions",
@@ -96,6 +99,7 @@ def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
         )
     if not migration.is_baseline and not migration.makes_values:
         yield LineageError(
+            "SM-LINEAGE-011",
             f"{migration.where} has no `upgrade`.",
             expected="a function `upgrade(value)` that returns the value in the new format",
             next_action="write `upgrade`",
@@ -109,6 +113,7 @@ def _twins(migrations: Sequence[Migration]) -> Iterator[LineageError]:
         other = seen.setdefault(migration.revision, migration)
         if other is not migration:
             yield LineageError(
+                "SM-LINEAGE-012",
                 f"Two scripts have the revision {migration.revision}.",
                 expected="a revision of its own for every script",
                 found=f"{other.where} and {migration.where}",
@@ -120,6 +125,7 @@ def _twins(migrations: Sequence[Migration]) -> Iterator[LineageError]:
 
 def _orphan(migration: Migration, known: Collection[str | None]) -> LineageError:
     return LineageError(
+        "SM-LINEAGE-013",
         f"{migration.where} follows a revision that does not exist.",
         expected=f"a script of the same store with revision {migration.down_revision!r}",
         found=f"only {', '.join(sorted(r for r in known if r))}",
@@ -149,6 +155,7 @@ def _branched(
     rival = [later, *_follow(children, later.revision)][-1]
     what = "two first scripts" if parent is None else "two heads"
     return LineageError(
+        "SM-LINEAGE-014",
         f"Store '{store}' has {what}: {head.revision} and {rival.revision}.",
         expected="one chain of scripts",
         found=f"{first.where} and {later.where} both follow {parent or BASE}",
@@ -175,6 +182,7 @@ def _circle(migrations: Sequence[Migration], chain: Sequence[Migration]) -> Iter
     circle = [migration for migration in migrations if migration.revision not in reached]
     if circle:
         yield LineageError(
+            "SM-LINEAGE-015",
             f"The scripts of store '{circle[0].store}' form a circle.",
             expected="a first script with `down_revision = None` that leads to all others",
             found=", ".join(f"{m.revision} follows {m.down_revision}" for m in circle),
@@ -195,6 +203,7 @@ def _open_joints(migrations: Sequence[Migration]) -> Iterator[LineageError]:
 def _open_joint(before: Migration, after: Migration, old: Format) -> LineageError:
     found = differences(before.new, old)
     return LineageError(
+        "SM-LINEAGE-016",
         f"`old` of {after.where} is not the `new` of {before.where}.",
         expected=repr(before.new),
         found="\n".join([*found, repr(old)]),

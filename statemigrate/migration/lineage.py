@@ -43,6 +43,7 @@ class Lineage:
         chain = in_order(check_store_name(store), tuple(migrations))
         if not chain:
             raise LineageError(
+                "SM-LINEAGE-017",
                 f"Store '{store}' has no migration script.",
                 expected="at least one script",
                 next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
@@ -120,6 +121,7 @@ class Lineage:
         missing = self.missing_downgrade(source, target)
         if missing is not None:
             raise LineageError(
+                "SM-LINEAGE-018",
                 f"Store '{self.store}' cannot go from revision {source} back to {target}.",
                 expected=f"a `downgrade` in {missing.where}",
                 found="none",
@@ -159,6 +161,7 @@ class Lineage:
         matches = [revision for revision in self.revisions if name and revision.startswith(name)]
         if len(matches) > 1:
             raise LineageError(
+                "SM-LINEAGE-019",
                 f"{name!r} is the beginning of several revisions of store '{self.store}'.",
                 expected="the beginning of one revision",
                 found=", ".join(matches),
@@ -172,6 +175,7 @@ class Lineage:
 
     def _unknown(self, revision: str) -> LineageError:
         return LineageError(
+            "SM-LINEAGE-020",
             f"Store '{self.store}' has no revision {revision!r}.",
             expected=f"one of {', '.join(self.revisions)}",
             found=repr(revision),

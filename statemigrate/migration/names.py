@@ -37,6 +37,7 @@ def check_store_name(store: object) -> str:
     if isinstance(store, str) and _STORE.fullmatch(store) and store.lower() not in _RESERVED:
         return store
     raise LineageError(
+        "SM-LINEAGE-021",
         f"{store!r} cannot be the name of a store.",
         expected=f"letters, digits and underscores, a letter first; not {_reserved()}; or the "
         "state of an operator, as in aggregation-0 or join-1.left",
@@ -56,6 +57,7 @@ def check_revision(revision: object, where: str) -> str:
     if isinstance(revision, str) and _is_revision(revision):
         return revision
     raise LineageError(
+        "SM-LINEAGE-022",
         f"{revision!r} in {where} cannot be a revision.",
         expected=f"letters, digits and underscores; not {_reserved()}",
         found=repr(revision),

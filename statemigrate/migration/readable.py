@@ -21,6 +21,7 @@ def check_readable(step: Step, key: Value, given: Mapping[str, Any]) -> None:
         return
     path, text = found
     error: TransformError = step.error(
+        "SM-TRANSFORM-001",
         f"would be given text that is not UTF-8, in {path}",
         "UTF-8, which is what a str of Python's can be",
         shown(visible(text)),

@@ -40,7 +40,7 @@ def _items(step: Step, rekey: Rekey, key: Value, value: Value) -> list[Any]:
         # A generator runs only here.
         items = list(result) if is_many else [result]
     except Exception as cause:
-        raise step.failure("raised", cause, "rekey") from cause
+        raise step.failure("SM-TRANSFORM-002", "raised", cause, "rekey") from cause
     for item in items:
         if not (isinstance(item, dict) or (is_many and _is_entry(item))):
             raise _no_key(step, item)
@@ -53,6 +53,7 @@ def _is_entry(item: object) -> bool:
 
 def _no_key(step: Step, item: object) -> TransformError:
     return step.error(
+        "SM-TRANSFORM-003",
         "gave what is no key",
         "a key as a dict, or an iterable of keys or of pairs (key, value); [] drops the entry",
         "None; is a `return` missing?" if item is None else type(item).__name__,
@@ -72,7 +73,9 @@ def _conformed_key(step: Step, new_key: Format, key: Value) -> Value:
     try:
         return {name: _grouped(part) for name, part in new_key.conform(key).items()}
     except ValueMismatchError as cause:
-        raise step.failure("gave a key that `new_key` cannot hold", cause, "rekey") from cause
+        raise step.failure(
+            "SM-TRANSFORM-004", "gave a key that `new_key` cannot hold", cause, "rekey"
+        ) from cause
 
 
 def _grouped(part: Any) -> Any:

@@ -134,7 +134,7 @@ def _merged(step: Step, first: Value, second: Value) -> Value:
     try:
         result = step.merge(first, second)
     except Exception as cause:
-        raise step.failure("raised", cause, "merge") from cause
+        raise step.failure("SM-TRANSFORM-005", "raised", cause, "merge") from cause
     if not isinstance(result, dict):
         raise step.no_dict(result, "merge")
     return step.conformed(result)
@@ -142,6 +142,7 @@ def _merged(step: Step, first: Value, second: Value) -> Value:
 
 def _met(step: Step, key: Value, first: Value, second: Value) -> TransformError:
     error = step.error(
+        "SM-TRANSFORM-006",
         "brings two entries to one key, and no `merge` says what becomes of them",
         "a function merge(first, second) in the script, or other keys",
         f"{shown(first)} and {shown(second)}",

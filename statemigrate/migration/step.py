@@ -76,7 +76,7 @@ class Step:
         try:
             result = self.transform(value, key) if self.takes_key else self.transform(value)
         except Exception as cause:
-            raise self.failure("raised", cause) from cause
+            raise self.failure("SM-TRANSFORM-007", "raised", cause) from cause
         if not isinstance(result, dict):
             raise self.no_dict(result)
         return result
@@ -93,7 +93,7 @@ class Step:
         try:
             return [transform(value) for value in values]
         except Exception as cause:
-            raise self.failure("raised", cause) from cause
+            raise self.failure("SM-TRANSFORM-007", "raised", cause) from cause
 
     def check(self, value: Value) -> None:
         """Raise TransformError if this step's format cannot hold ``value``."""
@@ -105,26 +105,31 @@ class Step:
             return self.format.conform(value)
         except ValueMismatchError as cause:
             problem = "returned a value its new format cannot hold"
-            raise self.failure(problem, cause) from cause
+            raise self.failure("SM-TRANSFORM-008", problem, cause) from cause
 
-    def failure(self, problem: str, cause: Exception, what: str = "transform") -> TransformError:
+    def failure(
+        self, code: str, problem: str, cause: Exception, what: str = "transform"
+    ) -> TransformError:
         """The error for what a function of the script raised, or for what its result raises."""
         # The format's own errors know what they may show; anyone else's may show the value.
         said = isinstance(cause, ValueMismatchError) or not values_hidden()
         text = f"{type(cause).__name__}: {cause}" if said else type(cause).__name__
-        return self.error(problem, None, text, what)
+        return self.error(code, problem, None, text, what)
 
     def no_dict(self, result: object, what: str = "transform") -> TransformError:
         """The error for a result that is no value at all."""
         hint = "None; is a `return` missing?" if result is None else type(result).__name__
-        return self.error("returned no dict", "a dict of the fields by name", hint, what)
+        return self.error(
+            "SM-TRANSFORM-009", "returned no dict", "a dict of the fields by name", hint, what
+        )
 
     def error(
-        self, problem: str, expected: str | None, found: str, what: str = "transform"
+        self, code: str, problem: str, expected: str | None, found: str, what: str = "transform"
     ) -> TransformError:
         """The error for what is wrong with ``what`` of the script's functions."""
         script = self.script or "the script"
         return TransformError(
+            code,
             f"Store '{self.store}': the {what} from revision {self.source} "
             f"to {self.target} {problem}.",
             expected=expected,

@@ -25,11 +25,12 @@ def upgraded_table(step: Step, table: Any) -> Any:
     try:
         result = step.table(table)
     except Exception as cause:
-        raise step.failure("raised", cause, "upgrade_table") from cause
+        raise step.failure("SM-TRANSFORM-010", "raised", cause, "upgrade_table") from cause
     _check_columns(step, result)
     _check_fields(step, result)
     if step.key is None and not _has_same_keys(table, result):
-        raise _wrong(step, "changed keys", "the same keys in the same order, or a `new_key`",
+        raise _wrong("SM-TRANSFORM-011", step, "changed keys",
+                     "the same keys in the same order, or a `new_key`",
                      f"{table.num_rows} rows in, {result.num_rows} out")  # fmt: skip
     return result.select(COLUMNS)
 
@@ -39,15 +40,22 @@ def _check_columns(step: Step, table: Any) -> None:
     names = getattr(table, "column_names", None)
     if names is None:
         found = "None; is a `return` missing?" if table is None else type(table).__name__
-        raise _wrong(step, "returned no table", expected, found)
+        raise _wrong("SM-TRANSFORM-012", step, "returned no table", expected, found)
     if sorted(names) != COLUMNS:
-        raise _wrong(step, "returned other columns", expected, ", ".join(names) or "no column")
+        raise _wrong(
+            "SM-TRANSFORM-013",
+            step,
+            "returned other columns",
+            expected,
+            ", ".join(names) or "no column",
+        )
     for name in COLUMNS:
         if not str(table.schema.field(name).type).startswith("struct<"):
-            raise _wrong(step, f"returned a `{name}` that is no struct", expected,
+            raise _wrong("SM-TRANSFORM-014", step,
+                         f"returned a `{name}` that is no struct", expected,
                          str(table.schema.field(name).type))  # fmt: skip
         if table[name].null_count:
-            raise _wrong(step, f"returned rows without a `{name}`", expected,
+            raise _wrong("SM-TRANSFORM-015", step, f"returned rows without a `{name}`", expected,
                          f"{table[name].null_count} nulls")  # fmt: skip
 
 
@@ -57,7 +65,9 @@ def _check_fields(step: Step, table: Any) -> None:
         found = [field.name for field in table.schema.field(name).type]
         if format is not None and found != (wanted := [f.name for f in format.schema.fields]):
             problem = f"returned a `{name}` with other fields than `new{'_key' * (name == 'key')}`"
-            raise _wrong(step, problem, ", ".join(wanted), ", ".join(found) or "no field")
+            raise _wrong(
+                "SM-TRANSFORM-016", step, problem, ", ".join(wanted), ", ".join(found) or "no field"
+            )
 
 
 def _has_same_keys(before: Any, after: Any) -> bool:
@@ -72,5 +82,5 @@ def _plain(column: Any) -> list[Any]:
     return [each for chunk in column.chunks for each in plain_values(chunk)]
 
 
-def _wrong(step: Step, problem: str, expected: str, found: str) -> TransformError:
-    return step.error(problem, expected, found, "upgrade_table")
+def _wrong(code: str, step: Step, problem: str, expected: str, found: str) -> TransformError:
+    return step.error(code, problem, expected, found, "upgrade_table")

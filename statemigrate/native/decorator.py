@@ -83,6 +83,7 @@ def _check_kind(target: object, store: str | None) -> None:
     is_function = callable(target) and not hasattr(target, "handleInputRows")
     if is_function != (store is not None):
         raise StartupError(
+            "SM-START-014",
             f"migrated cannot tell what {target!r} is",
             expected="a StatefulProcessor, or a function for applyInPandasWithState and store=",
             found="a function and no store=" if is_function else f"no function, store={store!r}",

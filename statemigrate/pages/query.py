@@ -134,6 +134,7 @@ def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:
     names = stream.columns
     if not stream.isStreaming:
         raise StartupError(
+            "SM-PAGES-021",
             "paged state is for a stream",
             expected="a DataFrame of readStream",
             found="a DataFrame that is none",
@@ -141,6 +142,7 @@ def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:
         )
     if BUCKET in (name.lower() for name in names):
         raise StartupError(
+            "SM-PAGES-022",
             f"the stream has a column {BUCKET}, which pages need for themselves",
             expected="another name",
             found=BUCKET,
@@ -148,6 +150,7 @@ def _check_stream(stream: DataFrame, columns: Sequence[str]) -> None:
         )
     if not columns:
         raise StartupError(
+            "SM-PAGES-023",
             "the stream is grouped by no column",
             expected=f"one or more of its columns: {', '.join(names)}",
             found="none",
@@ -160,6 +163,7 @@ def _check_pages(pages: Any) -> None:
         return
     if type(pages) is not int or not 0 < pages <= _MOST_PAGES:
         raise StartupError(
+            "SM-PAGES-024",
             "the number of pages cannot be used",
             expected=f"a whole number from 1 to {_MOST_PAGES:,}",
             found=repr(pages),
@@ -171,6 +175,7 @@ def _time_mode(mode: str, stream: DataFrame) -> TimeMode:
     found = _TIME_MODES.get(mode.lower())
     if found is None:
         raise UnsupportedError(
+            "SM-PAGES-025",
             f"paged state has no time mode {mode}",
             expected='"None", "ProcessingTime" or "EventTime"',
             found=mode,
@@ -178,6 +183,7 @@ def _time_mode(mode: str, stream: DataFrame) -> TimeMode:
         )
     if found == "eventtime" and not any(WATERMARK in each.metadata for each in stream.schema):
         raise StartupError(
+            "SM-PAGES-026",
             "a query in event time needs a watermark",
             expected="a column of the stream that has one",
             found="none",
@@ -191,6 +197,7 @@ def _check_processor(processor: Any) -> None:
 
     if not isinstance(processor, StatefulProcessor):
         raise StartupError(
+            "SM-PAGES-027",
             f"{processor!r} is no StatefulProcessor",
             expected="an instance of a StatefulProcessor class",
             found=type(processor).__qualname__,
@@ -199,6 +206,7 @@ def _check_processor(processor: Any) -> None:
     settings: Settings = getattr(processor, SETTINGS, Settings())
     if settings.checkpoint is not None:
         raise StartupError(
+            "SM-PAGES-028",
             "the checkpoint of paged state is named twice",
             expected="checkpoint= of paged alone",
             found=f"checkpoint={settings.checkpoint!r} of migrated",

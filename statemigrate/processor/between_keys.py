@@ -88,6 +88,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 def _kept(processor: Any, names: Sequence[str]) -> ProcessorError:
     kind, attributes = type(processor).__qualname__, ", ".join(names)
     return ProcessorError(
+        "SM-STATE-032",
         f"{kind} keeps something in itself from one key to the next: {attributes}",
         expected="what belongs to a key in its state, and the rest as init has left it: which keys "
         "meet in one processor, and for how long, is up to the engine",

@@ -362,6 +362,7 @@ def _answers(run: Any) -> list[WorkerPython]:
     except (Py4JError, PySparkException) as error:
         host, found = _failure(str(error))
         raise StartupError(
+            "SM-WORKERS-001",
             "no worker could be started to be asked what it has",
             expected="a task that runs on every executor",
             found=found,
@@ -415,6 +416,7 @@ def what_to_install() -> str:
 def _unable(error: StartupError, packages: Packages) -> StartupError:
     host = error.data["host"]
     return StartupError(
+        "SM-WORKERS-002",
         f"the workers cannot run this query: Spark starts no Python on {host or 'an executor'}",
         expected=expected_there(packages),
         found=error.found,
@@ -430,6 +432,7 @@ def _lacking(lacking: Sequence[WorkerPython], packages: Packages) -> StartupErro
     # Executors of one host have one Python, as a rule.
     found = list(dict.fromkeys(each.described for each in lacking))
     return StartupError(
+        "SM-WORKERS-003",
         f"the workers cannot run this query: no {', '.join(names)} that it can use on "
         f"{', '.join(hosts[:_SHOWN])}{', ...' if len(hosts) > _SHOWN else ''}",
         expected=expected_there(packages),
@@ -447,6 +450,7 @@ def _pickled(lineages: Mapping[str, Lineage]) -> bytes:
         document: bytes = cloudpickle.dumps(_functions(lineages))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise StartupError(
+            "SM-WORKERS-004",
             "the migration scripts cannot be sent to the workers",
             expected="functions, and modules beside them, that cloudpickle takes by value",
             found=f"{type(error).__name__}: {error}",
@@ -477,6 +481,7 @@ def _unloaded(
 ) -> StartupError:
     paths = sorted({m.path for each in lineages.values() for m in each.migrations if m.path})
     return StartupError(
+        "SM-WORKERS-005",
         f"the workers cannot load the migration scripts, on {host or 'an executor'}",
         expected=f"on every worker: {', '.join(modules)}",
         found=found,

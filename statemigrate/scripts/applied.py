@@ -39,6 +39,7 @@ def read_applied(directory: Path) -> Applied:
         }
     except (ValueError, KeyError, TypeError, AttributeError) as cause:
         raise ScriptError(
+            "SM-SCRIPT-004",
             f"{path}: it does not say what was applied.",
             expected=f'JSON as in {{"format": {_FORMAT}, "applied": {{STORE: {{REVISION: '
             "CHECKSUM}}}",

@@ -31,6 +31,7 @@ def chosen(found: Survey, target: str) -> Entry:
         return matching[0]
     known = [*found.stores, *(entry.revision for entry in everywhere if entry.revision)]
     raise LineageError(
+        "SM-LINEAGE-023",
         f"{target!r} means scripts of {len(stores)} stores."
         if matching
         else f"No script has the revision {target!r}.",
@@ -56,6 +57,7 @@ def _of_the_one(found: Survey, target: str) -> Entry:
 def _of_several_stores(found: Survey, target: str) -> LineageError:
     named = [f"{store}@{target}" for store in found.stores]
     return LineageError(
+        "SM-LINEAGE-024",
         f"Each store has its own {target!r}, and there are {len(named)} stores.",
         expected=f"one of {', '.join(named)}" if named else "a store with scripts",
         found=repr(target),
@@ -94,6 +96,7 @@ def _among(store: str, mine: Sequence[Entry], name: str) -> Entry:
         return matching[0]
     revisions = [str(entry.revision) for entry in mine]
     raise LineageError(
+        "SM-LINEAGE-025",
         f"Store '{store}' has no script {name!r}."
         if chain and not matching
         else f"{name!r} means {len(matching) or 'none'} of the scripts of store '{store}', which "
@@ -134,6 +137,7 @@ def _counted(chain: Sequence[Entry], name: str) -> Entry | None:
 
 def _before_the_first(lineage: Lineage, target: str) -> LineageError:
     return LineageError(
+        "SM-LINEAGE-026",
         f"No script made {target}: it is the state before the first one.",
         expected=f"one of {', '.join(m.revision for m in lineage.migrations)}",
         found=target,

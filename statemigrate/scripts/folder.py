@@ -34,6 +34,7 @@ class ScriptFolder:
         self.versions = self.directory / "versions"
         if not (self.directory / _TEMPLATE).is_file():
             raise ScriptError(
+                "SM-SCRIPT-005",
                 f"{self.directory} is not a folder of migration scripts.",
                 expected=f"a folder with {_TEMPLATE} and versions/",
                 found=f"no {_TEMPLATE}" if self.directory.is_dir() else "no such folder",
@@ -53,6 +54,7 @@ class ScriptFolder:
             return cls(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise ScriptError(
+                "SM-SCRIPT-006",
                 f"{target} is in use for something else.",
                 expected="a new or empty folder",
                 found="a file" if target.is_file() else "a folder that is not empty",
@@ -201,6 +203,7 @@ def _inferred(
         return infer_transforms(old, new)
     missing = "new" if old else "old"
     raise ScriptError(
+        "SM-SCRIPT-007",
         f"There is no `{missing}` format to infer functions for.",
         expected="a format before and one after",
         found=f"no `{missing}`",
@@ -213,6 +216,7 @@ def _continued(lineage: Lineage, old: Format | None, baseline: bool) -> Format:
     before = lineage.format_of(lineage.head)
     if baseline or (old is not None and old.fingerprint != before.fingerprint):
         raise LineageError(
+            "SM-LINEAGE-027",
             f"Store '{lineage.store}' already has the revision {lineage.head}.",
             expected=f"a script on top of it, with `old` {before!r}",
             found="a baseline" if baseline else repr(old),

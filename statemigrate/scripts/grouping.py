@@ -27,6 +27,7 @@ def faults_across_stores(scripts: Iterable[Script]) -> Iterator[LineageError]:
 
 def _same_revision(first: Script, script: Script) -> LineageError:
     return LineageError(
+        "SM-LINEAGE-012",
         f"Two scripts have the revision {script.get('revision')}.",
         expected="a revision of its own for every script",
         found=f"{first.path} and {script.path}",
@@ -40,6 +41,7 @@ def _same_revision(first: Script, script: Script) -> LineageError:
 def _another_store(parent: Script, script: Script) -> LineageError:
     above, here = parent.get("store"), script.get("store")
     return LineageError(
+        "SM-LINEAGE-008",
         f"{script.path} is for another store than the script it follows.",
         expected=f"store = {above!r}, as in {parent.path}",
         found=f"store = {here!r}",

@@ -155,6 +155,7 @@ def _ages(found: Survey, paths: list[str]) -> Mapping[str, int]:
 
 def _fault_json(fault: StatemigrateError) -> dict[str, Any]:
     return {
+        "code": fault.code,
         "summary": fault.summary,
         "expected": None if fault.expected is None else str(fault.expected),
         "found": None if fault.found is None else str(fault.found),

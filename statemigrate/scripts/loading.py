@@ -128,6 +128,7 @@ def _check_imports(path: Path, module: ModuleType, beside: frozenset[str]) -> No
         )
         if late:
             raise ScriptError(
+                "SM-SCRIPT-008",
                 f"{path}: {function.__name__} imports {late[0]}, which lies beside the scripts.",
                 expected=f"`import {late[0]}` at the top of the script: what lies beside scripts "
                 "is there only while they are loaded, and travels with what they use of it",
@@ -151,6 +152,7 @@ def _unimportable(path: Path, cause: Exception) -> ScriptError:
     reason = cause.summary if isinstance(cause, StatemigrateError) else cause
     line = _line(path, cause)
     return ScriptError(
+        "SM-SCRIPT-009",
         f"{_place(path, line)}: the script does not import.",
         expected="a Python file",
         found=f"{type(cause).__name__}: {reason}",

@@ -160,6 +160,7 @@ def _parsed(data: bytes) -> ast.Module:
 
 def _refuse(found: str, cause: Exception | None = None) -> NoReturn:
     raise ScriptError(
+        "SM-SCRIPT-010",
         "No script was written: its text is not what it was meant to be.",
         expected="the template, with each format as a literal, and the generated functions",
         found=found,

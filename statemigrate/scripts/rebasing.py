@@ -251,6 +251,7 @@ class _Rebasing:
         kept = [_kept(each) for each in added]
         if not is_same or values != [self._down] or kept != [list(carried)] * len(wrapped):
             raise ScriptError(
+                "SM-SCRIPT-027",
                 f"{self._script.path} was not changed: the new text is not what it should be.",
                 expected="the script with other formats, and nothing else",
                 found="another statement",
@@ -302,6 +303,7 @@ def _pair(key: ast.expr | None, value: ast.expr) -> object:
 
 def _by_hand(path: Path, found: str) -> ScriptError:
     return ScriptError(
+        "SM-SCRIPT-028",
         f"{path} cannot be put on top of other scripts without its author.",
         expected="a script of one value's formats and functions, as `statemigrate new` writes it",
         found=found,

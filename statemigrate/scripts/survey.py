@@ -92,6 +92,7 @@ class Survey:
         write = f"`statemigrate new {argument(store)} -m MESSAGE`"
         close = did_you_mean(store, stores)
         return LineageError(
+            "SM-LINEAGE-017",
             f"No migration script in {self.versions} is for store '{store}'.",
             expected=f"one of {', '.join(stores)}" if stores else "at least one script",
             found=repr(store),

@@ -167,6 +167,7 @@ def _docstring(message: str) -> tuple[str, str]:
     text = in_docstring(" ".join(message.split()).rstrip("."))
     if not text:
         raise ScriptError(
+            "SM-SCRIPT-029",
             "A migration needs a message.",
             expected="a line that says what changes",
             found=repr(message),
@@ -186,6 +187,7 @@ def _check_complete(directory: Path, transforms: Transforms) -> None:
     if not missing:
         return
     raise ScriptError(
+        "SM-SCRIPT-030",
         "No script was written: the template leaves out the generated functions.",
         expected=f"{' and '.join(parts)} in {template}: the functions, and the imports they need",
         found=f"no {' and no '.join(missing)}",
@@ -221,6 +223,7 @@ def _output_aside() -> Iterator[None]:
 
 def _unknown_alembic() -> ScriptError:
     return ScriptError(
+        "SM-SCRIPT-031",
         "No script was written: this alembic is not known.",
         expected="an alembic in which the text of a script can be proven before it is imported",
         found=f"alembic {alembic_version}",
@@ -231,6 +234,7 @@ def _unknown_alembic() -> ScriptError:
 def _not_written(directory: Path, cause: Exception) -> ScriptError:
     template = directory / "script.py.mako"
     return ScriptError(
+        "SM-SCRIPT-032",
         "No script could be written.",
         expected=f"a template in {template} that makes a script",
         found=f"{type(cause).__name__}: {cause}",

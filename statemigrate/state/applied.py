@@ -27,6 +27,7 @@ def applied_by(checkpoint: str) -> Applied:
     record: Any = read_record(checkpoint) if pages is None else pages.stores
     if not (record or directory.has("offsets") or directory.has("commits")):
         raise CheckpointError(
+            "SM-CHECKPOINT-001",
             f"{checkpoint} is not the checkpoint of a streaming query",
             expected="a directory with the folders offsets and commits",
             found="no such folders",

@@ -113,6 +113,7 @@ class EmbeddedState:
     ) -> Collisions:
         """See `State`."""
         raise UnsupportedError(
+            "SM-REWRITE-060",
             f"the keys of {plan.declared.store} cannot change: its state is the embedded engine's",
             expected="scripts that a running query can run: `upgrade(value)` alone",
             found=f"{family.name}, and {keys!r}",

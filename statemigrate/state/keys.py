@@ -24,6 +24,7 @@ def key_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[Any, ...]
     fields = Struct(columns).schema.fields
     if not 0 < len(texts) <= len(fields):
         raise ValueMismatchError(
+            "SM-VALUE-012",
             f"a key of {len(fields)} columns was given {len(texts)} texts",
             expected=f"at most {', '.join(field.name for field in fields)}, in this order",
             found=" ".join(texts) or "nothing",

@@ -33,6 +33,7 @@ def engine_of(checkpoint: str | Path) -> Engine:
     if has_commits and directory.has("state"):
         return "native"
     raise CheckpointError(
+        "SM-CHECKPOINT-032",
         f"{checkpoint} is not the checkpoint of a stateful query",
         expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
         found=_found(has_commits, directory.exists),
@@ -83,6 +84,7 @@ def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> Non
     for store in sorted(targets.keys() - set(stores)):
         meant = did_you_mean(store, stores)
         raise LineageError(
+            "SM-LINEAGE-028",
             f"A target is named for {store}, which has no scripts, or broken ones.",
             expected=f"one of {', '.join(sorted(stores))}",
             found=f"{store}={targets[store]}",
@@ -130,6 +132,7 @@ def require_own_state(checkpoint: str) -> None:
     own = set(VARIABLES.names) | set(GROUPS.names)
     if names and not names & own:
         raise UnsupportedError(
+            "SM-REWRITE-061",
             f"no running query migrates the state in {checkpoint}: it is that of Spark's operators",
             expected="state of a processor or function of yours",
             found=", ".join(sorted(names)),

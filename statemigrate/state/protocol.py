@@ -128,6 +128,7 @@ def no_such_store(checkpoint: str, store: str, stores: Iterable[str]) -> Checkpo
     """The checkpoint holds other stores."""
     stores = list(stores)
     return CheckpointError(
+        "SM-STATE-033",
         f"the checkpoint {checkpoint} has no store {store}",
         expected=f"one of {', '.join(stores) or 'none: its state is empty'}",
         found=store,
@@ -173,6 +174,7 @@ def _struct(document: dict[str, Any] | None) -> StructType | None:
 
 def _unscripted(state: State, store: str) -> StartupError:
     return StartupError(
+        "SM-START-031",
         f"store {store} of {state.checkpoint} has been migrated, and there is no script for it",
         expected=f"the scripts of store {store}",
         found="none",

@@ -32,7 +32,7 @@ class Telling:
         except StatemigrateError as error:
             document = json.dumps(error.to_json()).encode()
             raise ToldError(
-                f"statemigrate-error-{base64.b64encode(document).decode()}-end"
+                f"[{error.code}] statemigrate-error-{base64.b64encode(document).decode()}-end"
             ) from error
 
 

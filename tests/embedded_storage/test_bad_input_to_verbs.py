@@ -61,7 +61,10 @@ def test_what_is_no_stateful_checkpoint_is_said(
     result = run(root, *words, "--checkpoint", str(directory))
     told = lines(result)
     assert result.exit_code == 1
-    assert told["error"] == f"{directory} is not the checkpoint of a stateful query"
+    assert (
+        told["error"]
+        == f"{directory} is not the checkpoint of a stateful query [SM-CHECKPOINT-032]"
+    )
     assert told["found"] == found
     assert told["next"].startswith("name the directory that the query has as its checkpointLoc")
     assert not (root / "out.jsonl").exists()
@@ -71,7 +74,7 @@ def test_what_is_no_stateful_checkpoint_is_said(
 def test_a_checkpoint_without_a_committed_batch_is_said(root: Path, words: list[str]) -> None:
     path = checkpoints.items(root, 4, committed=False)
     told = lines(run(root, *words, "--checkpoint", str(path)))
-    assert told["error"] == f"nothing is committed in the checkpoint {path}"
+    assert told["error"] == f"nothing is committed in the checkpoint {path} [SM-CHECKPOINT-003]"
     assert told["found"] == ", ".join(sorted(each.name for each in path.iterdir()))
     assert told["next"].startswith("check the path, or let the query run until its first batch")
 
@@ -86,7 +89,7 @@ def test_a_damaged_file_is_named(root: Path, words: list[str]) -> None:
     result = run(root, *words, "--checkpoint", str(path))
     told = lines(result)
     assert result.exit_code == 1
-    assert told["error"] == f"{largest} is not what was written"
+    assert told["error"] == f"{largest} is not what was written [SM-EMBEDDED-018]"
     assert "`statemigrate repair CHECKPOINT`" in told["next"]
     assert "restore the checkpoint directory from a copy" in told["next"]
     assert "Traceback" not in result.stderr
@@ -107,7 +110,7 @@ def test_a_missing_file_is_waited_for_and_then_named(
         each.unlink()
     monkeypatch.setattr(committed.hold, "__kwdefaults__", {"deadline": 0.2})
     told = lines(run(root, "get", "items", "1", "--checkpoint", str(path)))
-    assert told["error"] == f"{missing} is missing"
+    assert told["error"] == f"{missing} is missing [SM-EMBEDDED-017]"
 
 
 def test_a_version_that_goes_while_it_is_read_gives_way_to_the_next(root: Path) -> None:
@@ -135,7 +138,7 @@ def test_a_script_that_imports_what_is_not_there_is_named(root: Path) -> None:
     reading = ("get", "items", "1", "--checkpoint", str(path))
     result = run(root, *reading)
     told = lines(result)
-    assert told["error"].endswith("amounts.py, line 1: the script does not import.")
+    assert told["error"].endswith("amounts.py, line 1: the script does not import. [SM-SCRIPT-009]")
     assert told["found"] == "ModuleNotFoundError: No module named 'no_such_module'"
     assert "Traceback" not in result.stderr
     assert "Traceback" in run(root, *reading, "--debug").stderr

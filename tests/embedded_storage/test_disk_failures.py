@@ -70,7 +70,7 @@ def test_what_ended_the_batch_is_raised_and_not_what_failed_after_it(place, monk
 
     def fails(self, *closed):
         end(self, *closed)
-        raise CheckpointError("RocksDB failed: No space left on device")
+        raise CheckpointError("SM-CHECKPOINT-003", "RocksDB failed: No space left on device")
 
     def ends():
         with opened(place, state, 1):

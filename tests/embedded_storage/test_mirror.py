@@ -73,7 +73,7 @@ def test_after_an_error_no_request_goes_on(layout):
         asked.append(request.name)
         if request.name.endswith(missing):
             failed.set()
-            raise StorageError("the store has refused it", path=request.name)
+            raise StorageError("SM-STORAGE-007", "the store has refused it", path=request.name)
         failed.wait()
         time.sleep(0.05)
         answered.append(request.name)

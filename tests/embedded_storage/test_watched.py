@@ -97,7 +97,7 @@ def test_a_fleet_is_followed_though_one_cannot_be_read(layout: Layout, tmp_path:
     named = NamedCheckpoint("shop", "checkpoint")
     watched = WatchedFleet()
     watched.after(Fleet((Look(named, looked(found, 0, 100)),)))
-    away = Fleet((Look(named, None, CheckpointError("away")),))
+    away = Fleet((Look(named, None, CheckpointError("SM-CHECKPOINT-003", "away")),))
     assert watched.after(away) == away
     (after,) = watched.after(Fleet((Look(named, looked(found, 10, 50)),))).looks
     assert (after.status.over, after.status.rate) == (10, 5)

@@ -72,7 +72,9 @@ def some(data: st.DataObject) -> Callable[[], str]:
 def renamed(found: Any, draw: Callable[[], str], field: str = "") -> Any:
     """The same report, every text that comes from outside another one."""
     if isinstance(found, CheckpointError):
-        return CheckpointError(draw(), expected=draw(), found=draw(), next_action="look at it")
+        return CheckpointError(
+            "SM-CHECKPOINT-003", draw(), expected=draw(), found=draw(), next_action="look at it"
+        )
     if dataclasses.is_dataclass(found) and not isinstance(found, type):
         fields = [each for each in dataclasses.fields(found) if each.init]
         return dataclasses.replace(
@@ -171,7 +173,9 @@ def show_all(data: st.DataObject) -> None:
     print_rows((draw(), "b"), [(draw(), draw())])
     print_sentence(draw(), mark=draw(), style="bold red")
     print_line(visible(draw()))
-    error = CheckpointError(draw(), expected=draw(), found=draw(), next_action=draw())
+    error = CheckpointError(
+        "SM-CHECKPOINT-003", draw(), expected=draw(), found=draw(), next_action=draw()
+    )
     print_error(error, Settings())
     print_json({draw(): draw()})
 

@@ -44,6 +44,7 @@ TAGS = StoreStatus(
 DONE = StoreStatus("sessions", "map", "77aa00bb11cc", "77aa00bb11cc", 0, (), "nothing")
 SESSIONS = Status("embedded", "/data/sessions", 9310, NOW, (DONE, TAGS), None, NOW - 2 * 86_400)
 GONE = CheckpointError(
+    "SM-CHECKPOINT-003",
     "nowhere is not the checkpoint of a stateful query",
     expected="a checkpoint directory of Spark's",
     found="no such directory",
@@ -116,7 +117,11 @@ NASTY_FLEET = Fleet(
             NamedCheckpoint(LONG_KEY[:300], RIGHT_TO_LEFT),
             None,
             CheckpointError(
-                f"error {TAG} {CONTROL}", expected=QUOTES, found=LONG_KEY, next_action=MAKO
+                "SM-CHECKPOINT-003",
+                f"error {TAG} {CONTROL}",
+                expected=QUOTES,
+                found=LONG_KEY,
+                next_action=MAKO,
             ),
         ),
     )

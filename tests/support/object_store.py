@@ -230,4 +230,4 @@ class MemoryFiles:
                 if verb == "create" and status == 409:
                     break
         kind = ConflictError if status == 409 else StorageError
-        raise kind(f"{verb} of {name}: {status}", path=name)
+        raise kind("SM-STORAGE-007", f"{verb} of {name}: {status}", path=name)

@@ -99,7 +99,9 @@ class Reader(SparkCheckpoint):
         """How many values Spark's reader finds."""
         batch = self.committed_batch() if self._batch is None else self._batch
         if batch not in self._query.databases or variable not in self.variables(batch):
-            raise CheckpointError(f"{variable} of batch {batch} is not found by Spark's reader")
+            raise CheckpointError(
+                "SM-CHECKPOINT-003", f"{variable} of batch {batch} is not found by Spark's reader"
+            )
         return len(self._query.databases[batch].get(variable, {}))
 
     def is_empty(self, variable: str) -> bool:

@@ -74,6 +74,7 @@ def test_a_document_of_no_known_type_is_refused(document):
 
 def test_an_error_arrives_as_it_was():
     failed = TransformError(
+        "SM-TRANSFORM-007",
         "Store 'a': it raised",
         expected=Decimal(1),
         next_action="try again",
@@ -89,7 +90,7 @@ def test_an_error_arrives_as_it_was():
 
 @pytest.mark.parametrize("name", ["Path", "values_hidden", "Exception", "NoSuchError"])
 def test_an_error_of_a_kind_from_elsewhere_is_a_plain_one(name):
-    document = {**FormatError("wrong", path="here").to_json(), "type": name}
+    document = {**FormatError("SM-FORMAT-003", "wrong", path="here").to_json(), "type": name}
     found = StatemigrateError.from_json(document)
     assert type(found) is StatemigrateError
     assert (found.summary, found.data) == ("wrong", {"path": "here"})
@@ -97,17 +98,21 @@ def test_an_error_of_a_kind_from_elsewhere_is_a_plain_one(name):
 
 def test_an_error_said_again_keeps_what_is_not_said_anew():
     cause = KeyError("x")
-    first = ValueMismatchError("no", expected=1, found=2, next_action="mend it", field="a", row=3)
+    first = ValueMismatchError(
+        "SM-VALUE-007", "no", expected=1, found=2, next_action="mend it", field="a", row=3
+    )
     first.__cause__ = cause
     again = first.but(summary="line 7: no", row=7, line=7)
     assert type(again) is ValueMismatchError
-    assert str(again) == "line 7: no\n  expected: 1\n  found: 2\n  next: mend it"
+    assert str(again) == ("line 7: no [SM-VALUE-007]\n  expected: 1\n  found: 2\n  next: mend it")
     assert again.data == {"field": "a", "row": 7, "line": 7}
     assert again.__cause__ is cause
     assert first.data == {"field": "a", "row": 3}
 
 
 def test_a_part_can_be_taken_away():
-    error = CorruptFileError("gone", expected="a file", next_action="restore it", path="p")
-    assert str(error.but(expected=None, next_action=None)) == "gone"
+    error = CorruptFileError(
+        "SM-CHECKPOINT-002", "gone", expected="a file", next_action="restore it", path="p"
+    )
+    assert str(error.but(expected=None, next_action=None)) == "gone [SM-CHECKPOINT-002]"
     assert error.but(expected=None).data == {"path": "p"}

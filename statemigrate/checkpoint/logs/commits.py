@@ -98,6 +98,7 @@ def _state_ids(document: dict[str, list[list[str]]] | None) -> StateIds | None:
 
 def _unknown(path: str, expected: str, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-CHECKPOINT-007",
         f"{path} is not a commit file of a known layout",
         expected=expected,
         found=found,

@@ -109,6 +109,7 @@ def _names(metadata: Mapping[str, Any], known: set[str]) -> str:
 
 def _control_batch(path: str, info: object) -> UnsupportedError:
     return UnsupportedError(
+        "SM-REWRITE-001",
         f"{path} is of a control batch",
         expected="batches that take rows of the sources",
         found=f"{_CONTROL} {str(info)[:200]}",

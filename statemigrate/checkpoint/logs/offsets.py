@@ -85,6 +85,7 @@ def folders_in(files: Files, folder: str) -> list[str]:
 def unknown(path: str, expected: str, found: str) -> CheckpointError:
     """A file of the log that is not understood."""
     return CheckpointError(
+        "SM-CHECKPOINT-008",
         f"{path} is not an offset file of a known layout",
         expected=expected,
         found=found,

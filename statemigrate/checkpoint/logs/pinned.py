@@ -92,6 +92,7 @@ def has_checksums(conf: Mapping[str, str]) -> bool:
 
 def _unknown(setting: str, found: str, known: tuple[str, ...]) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-001",
         f"state with {setting} = {found} is not understood",
         expected=f"one of {', '.join(known)}",
         found=found,

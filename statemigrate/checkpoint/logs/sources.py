@@ -241,6 +241,7 @@ def _entry(line: str) -> tuple[str, int] | None:
 
 def _corrupt(path: str, line: str) -> CorruptFileError:
     return CorruptFileError(
+        "SM-CHECKPOINT-009",
         f"{path} is not a file source's log",
         expected="lines of JSON with path and batchId",
         found=f"{line[:60]!r}",

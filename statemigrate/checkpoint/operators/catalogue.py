@@ -59,6 +59,7 @@ def kind_of(name: str) -> Kind:
         if name in kind.names:
             return kind
     raise UnsupportedError(
+        "SM-STATE-002",
         f"the stateful operator {name!r} is not known",
         expected=f"one of {', '.join(sorted(name for kind in KINDS for name in kind.names))}",
         found=name,

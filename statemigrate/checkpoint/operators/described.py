@@ -85,6 +85,7 @@ def read_operator_entry(
         return _without_metadata(files, number, conf, name, error), path
     if entry.number != number or not entry.stores:
         raise CheckpointError(
+            "SM-CHECKPOINT-010",
             f"{files.location}/{path} is of another operator",
             expected=f"operator {number} and its stores",
             found=f"operator {entry.number} with {len(entry.stores)} stores",
@@ -127,6 +128,7 @@ def _content(files: Files, path: str, entry: OperatorEntry) -> bytes:
         if not entry.noted and not _has_schemas(files):
             raise _before_schemas(files) from error
         raise CorruptFileError(
+            "SM-CHECKPOINT-011",
             f"{files.location}/{path} is missing",
             expected="the schema of the state's rows, which Spark writes since 3.1",
             found="no such file",
@@ -148,6 +150,7 @@ def _has_schemas(files: Files) -> bool:
 
 def _before_schemas(files: Files) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-003",
         f"{files.location} is of a Spark before 3.1, which does not say what its state is",
         expected="a checkpoint of Spark 3.1 or newer, with a schema for each store",
         found="state without any schema",
@@ -214,6 +217,7 @@ def _without_metadata(
     )
     if name is None or not partitions.isdecimal():
         raise CheckpointError(
+            "SM-STATE-004",
             f"{files.location}/state/{number} does not say which operator it is of",
             expected="_metadata/metadata, which Spark writes since 4.0, or schemas that only one "
             "operator has",

@@ -138,6 +138,7 @@ def _is_of_a_preview(document: Any) -> bool:
 
 def _preview(path: str) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-005",
         f"{path} was written by a preview of Spark 4.0, whose state no release reads",
         expected="stateSchemaFilePaths, as Spark 4.0.0 and newer write",
         found=_OF_PREVIEWS,
@@ -167,6 +168,7 @@ def _check_keys(document: dict[str, Any], version: int) -> None:
 
 def _unknown(path: str, expected: str, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-CHECKPOINT-012",
         f"{path} does not describe a stateful operator as Spark does",
         expected=expected,
         found=found,

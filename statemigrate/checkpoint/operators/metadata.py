@@ -173,6 +173,7 @@ def _schema_paths(document: Any) -> list[str]:
 
 def _unknown(path: str, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-CHECKPOINT-012",
         f"{path} does not describe a stateful operator as Spark does",
         expected="version v2 and JSON that names schema files in state/<operator>/_stateSchema, "
         "in as many and as large files as Spark writes",

@@ -170,6 +170,7 @@ def _json(document: Any) -> str:
 
 def _unknown(data: bytes, path: str, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-CHECKPOINT-013",
         f"{path} does not say what the state's rows are",
         expected="a schema file of version v1, v2 or v3",
         found=f"{found}; it begins with {data[:40]!r}",

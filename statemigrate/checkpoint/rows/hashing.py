@@ -87,6 +87,7 @@ def _present(
         if is_kind(kind):
             return _numbers(held(Number(kind, np.dtype(bits)), array, nulls), kind, seeds, function)
     raise UnsupportedError(
+        "SM-STATE-008",
         f"Spark takes no hash of the type {kind}, so a key of it has no partition",
         expected="numbers, decimals, strings, binaries, moments, structs and arrays of them",
         found=str(kind),

@@ -39,6 +39,7 @@ class RowLayout:
         merging = pinned(conf, MERGE_OPERATOR)
         if merging not in _DELIMITERS:
             raise UnsupportedError(
+                "SM-STATE-009",
                 f"state with {MERGE_OPERATOR}={merging} cannot be read or written",
                 expected="one of the versions 1 and 2",
                 found=merging,

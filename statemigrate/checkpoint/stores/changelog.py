@@ -104,6 +104,7 @@ class ChangelogWriter:
         """Append a value to those that each key has."""
         if not self._typed:
             raise UnsupportedError(
+                "SM-STATE-014",
                 "a store without column families keeps one value under a key",
                 expected="a store with column families, for lists",
                 found=f"several values for a changelog of version {self._version}",
@@ -125,6 +126,7 @@ class ChangelogWriter:
             return
         if self._is_first and version_of(rows.data[:_HEADER].tobytes()) != 1:
             raise UnsupportedError(
+                "SM-STATE-015",
                 "the first key is so long that Spark would take the file for another version",
                 expected="a first key of less than 65,536 bytes",
                 found=f"{int.from_bytes(rows.data[:4].tobytes()):,} bytes",
@@ -184,6 +186,7 @@ def _checked(pieces: Iterator[bytes], version: int, path: str, most: int) -> Ite
 
 def _unknown(path: str, version: int) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-016",
         f"{path} is a changelog of version {version}",
         expected="version 1, 2, 3 or 4",
         found=f"v{version}",

@@ -85,6 +85,7 @@ class _Records:
         record = self._first + int(places[row])
         stored, computed = int(found.stored[index]), int(found.computed[index])
         raise CorruptFileError(
+            "SM-CHECKPOINT-019",
             f"{self._path} has {what}: record {record:,}",
             expected=f"bytes of the checksum {stored:#010x}, which the record has with it",
             found=f"bytes of the checksum {computed:#010x}, with the key {_shown(keys.row(row))}",

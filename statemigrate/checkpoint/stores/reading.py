@@ -52,6 +52,7 @@ def read_changelog_state(
     """
     if version.shared:
         raise UnsupportedError(
+            "SM-STATE-018",
             f"{files.location}/{version.snapshot} has SST files",
             expected="a store whose state is in changelogs only",
             found=f"{len(version.shared)} files of RocksDB",

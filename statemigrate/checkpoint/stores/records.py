@@ -113,6 +113,7 @@ def flat(rows: Rows) -> memoryview:
 def corrupt(path: str, error: Exception) -> CorruptFileError:
     """A file of state that cannot be read to its end."""
     return CorruptFileError(
+        "SM-CHECKPOINT-020",
         f"{path} is not a file of state as Spark writes it",
         expected="records to the end, of the codec that the offset log names",
         found=str(error),
@@ -168,6 +169,7 @@ def _lengths(rows: Rows) -> npt.NDArray[np.uint8]:
     longest = int(rows.lengths.max()) if len(rows) else 0
     if longest > _LONGEST:
         raise UnsupportedError(
+            "SM-STATE-019",
             "a key or a value of state is too large for Spark's files of state",
             expected="at most 2 GiB, as its length has four bytes",
             found=f"{longest:,} bytes",

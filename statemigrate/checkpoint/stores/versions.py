@@ -118,6 +118,7 @@ def _check_lineage(lineage: Sequence[LineageItem], path: str) -> None:
     known = all(_NAME.fullmatch(f"{_file(each)}.zip") for each in lineage)
     if not known or versions != list(range(versions[0], versions[0] + len(versions))):
         raise CorruptFileError(
+            "SM-CHECKPOINT-021",
             f"{path} has a lineage with a gap",
             expected="the unique id of each version from a snapshot on",
             found=str(versions)[:200],
@@ -161,6 +162,7 @@ def _shared(files: Files, folder: str, snapshot: str | None) -> tuple[str, ...]:
     for each in shared:
         if there.get(each.name) != each.size:
             raise CorruptFileError(
+                "SM-CHECKPOINT-022",
                 f"{files.location}/{folder}/{each.name} is not what {snapshot} says",
                 expected=f"a file of {each.size:,} bytes",
                 found="no such file"
@@ -174,6 +176,7 @@ def _shared(files: Files, folder: str, snapshot: str | None) -> tuple[str, ...]:
 
 def _missing(files: Files, folder: str, version: int, name: str) -> CorruptFileError:
     return CorruptFileError(
+        "SM-CHECKPOINT-023",
         f"{files.location}/{folder}/{name} is missing",
         expected=f"the files that version {version} of the store is made of",
         found="no such file",

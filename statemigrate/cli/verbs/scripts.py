@@ -232,7 +232,7 @@ def _print_faults(entries: Sequence[Entry]) -> None:
     screen = console()
     faults = dict.fromkeys(fault for entry in entries for fault in entry.faults)
     for fault in faults:
-        screen.print(f"  Wrong: {visible(fault.summary)}", style="bold red", soft_wrap=False)
+        screen.print(f"  Wrong: {visible(fault.headline)}", style="bold red", soft_wrap=False)
         for name, text in (("expected", fault.expected), ("found", fault.found)):
             if text is not None:
                 first = visible_lines(str(text))[0]

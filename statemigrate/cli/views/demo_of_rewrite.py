@@ -21,7 +21,7 @@ def plain_line(batch: Batch) -> str:
 
 def print_refused(screen: Console, error: StatemigrateError) -> None:
     """Why a rewrite was refused."""
-    screen.print(f"statemigrate rewrite: {error.summary}", style="yellow", soft_wrap=False)
+    screen.print(f"statemigrate rewrite: {error.headline}", style="yellow", soft_wrap=False)
     screen.print(f"Next: {error.next_action}", soft_wrap=False)
 
 

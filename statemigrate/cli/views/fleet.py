@@ -84,7 +84,7 @@ def unread_parts(
         if not number:
             yield ""
         found = "" if error.found is None else f"; found {error.found}"
-        yield sentence(f": {error.summary}{found}", mark=name, style="bold red")
+        yield sentence(f": {error.headline}{found}", mark=name, style="bold red")
         if error.next_action is not None:
             todo.setdefault(error.next_action, []).append(name)
     for text, names in todo.items():

@@ -49,4 +49,6 @@ def found_or_error(named: NamedCheckpoint, look: Callable[[], Found]) -> Found |
     except StatemigrateError as error:
         return error
     except OSError as error:
-        return StatemigrateError(f"{named.path} cannot be read: {error}", path=named.path)
+        return StatemigrateError(
+            "SM-CONFIG-001", f"{named.path} cannot be read: {error}", path=named.path
+        )

@@ -88,5 +88,5 @@ def _unasked(why: str | None) -> Examined:
 
 def _first_line(error: Exception) -> str:
     if isinstance(error, StatemigrateError):
-        return f"{error.summary}: {error.found}"
+        return f"{error.headline}: {error.found}"
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

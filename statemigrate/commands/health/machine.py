@@ -45,9 +45,9 @@ def examined_workers(session: SparkSession) -> Examined:
     try:
         found = asked(session, _PACKAGES)
     except StatemigrateError as error:
-        data = {"host": error.data.get("host")}
+        data = {"code": error.code, "host": error.data.get("host")}
         return Examined(
-            "workers", "problem", f"{error.summary}: {error.found}", what_to_install(), data
+            "workers", "problem", f"{error.headline}: {error.found}", what_to_install(), data
         )
     data = {"executors": found.executors, "pythons": [vars(each) for each in found.pythons]}
     lacking = [each for each in found.pythons if each.faults]

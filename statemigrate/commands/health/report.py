@@ -31,7 +31,13 @@ class Examined:
     ) -> Examined:
         """What an error says of a subject."""
         found = "" if error.found is None else f": {error.found}"
-        return cls(subject, verdict, f"{error.summary}{found}", error.next_action, data)
+        return cls(
+            subject,
+            verdict,
+            f"{error.headline}{found}",
+            error.next_action,
+            {"code": error.code, **data},
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""

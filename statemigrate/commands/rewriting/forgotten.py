@@ -216,6 +216,7 @@ def _questions(found: Sequence[FamilyRows], newest: int) -> Iterator[Question]:
 def _lost(lost: Mapping[str, str], path: str, forgotten: Sequence[ForgottenFamily]) -> RewriteError:
     names = sorted(lost)
     return RewriteError(
+        "SM-REPAIR-001",
         f"{', '.join(names)} cannot be brought back",
         expected="its values in the state of an earlier batch, or in the newest",
         found="; ".join(f"{name}: {why}" for name, why in lost.items()),

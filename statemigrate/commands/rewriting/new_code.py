@@ -77,6 +77,7 @@ def probed(
     """
     if wanted.code and wanted.like:
         raise RewriteError(
+            "SM-REWRITE-002",
             "the new code is said in two ways",
             expected="--code or --like",
             found="both",
@@ -129,6 +130,7 @@ def probed_before(
         return None
     if wanted.code is None and wanted.like is None:
         raise RewriteError(
+            "SM-REWRITE-003",
             "the old code alone is given",
             expected="--code too, whose functions go on with those of --old-code",
             found=f"--old-code {wanted.old_code}",
@@ -144,6 +146,7 @@ def probed_before(
     kept, ran = (_aggregations(each) for each in (shape, found.shape))
     if kept != ran:
         raise RewriteError(
+            "SM-REWRITE-004",
             f"{wanted.old_code} is not the code of {checkpoint}",
             expected=f"its aggregations: {', '.join(kept) or 'none'}",
             found=", ".join(ran) or "none",
@@ -170,6 +173,7 @@ def _described(like: Files, pinned: Mapping[str, str] | None) -> Probed:
     if pinned is not None and differing:
         name = differing[0]
         raise RewriteError(
+            "SM-REWRITE-005",
             f"{like.location} was made with other settings than the new checkpoint will have",
             expected=f"{name}={pinned.get(name)}",
             found=f"{name}={shape.conf[name]}",

@@ -97,6 +97,7 @@ def _processor(shape: CheckpointShape) -> OperatorShape:
     found = [each for each in processors if VARIABLE in user_stores(each)] or processors
     if len(found) != 1:
         raise UnsupportedError(
+            "SM-PAGES-001",
             f"the query has {len(found)} transformWithState, and pages are for one",
             expected="a checkpoint with one transformWithState, whose variables pages keep",
             found=", ".join(each.name for each in shape.operators) or "no operator",
@@ -110,6 +111,7 @@ def _recorded(old: Files) -> PagesRecord:
     record = read_record(old)
     if record is None:
         raise RewriteError(
+            "SM-PAGES-002",
             f"{old.location} has pages of state, and not the record of what is in them",
             expected=RECORD,
             found="no such file",
@@ -148,6 +150,7 @@ def _without_metadata(key: StructType) -> StructType:
 def _check_target(target: NewCode) -> None:
     if target.code or target.like:
         raise RewriteError(
+            "SM-PAGES-003",
             "the number of pages and the code are to change at once",
             expected="--pages or --no-pages without --code and --like: values stay as they are",
             found=f"the code {target.code or target.like}",
@@ -160,6 +163,7 @@ def _check_new(record: PagesRecord | None, pages: int | None, old: Files) -> Non
     held = 0 if record is None else record.pages
     if held == pages:
         raise RewriteError(
+            "SM-PAGES-004",
             f"{old.location} is as it is to be",
             expected="another number of pages" if held else "state in pages",
             found=f"{held} pages" if held else "variables of Spark's, without pages",

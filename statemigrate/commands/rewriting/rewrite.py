@@ -271,6 +271,7 @@ def require_answers(plan: RewritePlan) -> None:
     questions = plan.questions
     if questions:
         raise RewriteError(
+            "SM-REWRITE-006",
             f"{counted(plan)} {'is' if len(questions) == 1 else 'are'} open",
             expected="an answer to each, since only the author knows it",
             found="; ".join(each.text for each in questions),

@@ -225,6 +225,7 @@ class _Told:
 
 def _no_scripts(store: str, revision: str, folder: str | Path | None) -> RewriteError:
     return RewriteError(
+        "SM-SEED-001",
         f"there are no scripts of {store}, and its table is said to be of revision {revision}",
         expected="a folder of scripts with some of that store",
         found=f"none in {folder}",
@@ -242,6 +243,7 @@ def _probed(target: NewCode, options: RewriteOptions, spark: SparkSession, new: 
 
 def _no_code() -> RewriteError:
     return RewriteError(
+        "SM-SEED-002",
         "what the query keeps is not said",
         expected="its code, or a checkpoint that it made elsewhere",
         found="neither",
@@ -286,6 +288,7 @@ def _named(tables: Mapping[str, str | Path] | str | Path) -> Mapping[str, str | 
     named = tables if isinstance(tables, Mapping) else {"": tables}
     if not named:
         raise RewriteError(
+            "SM-SEED-003",
             "no table is named",
             expected="a table of keys and values for each state that is to begin with history",
             found="none",

@@ -46,6 +46,7 @@ def _chosen(declared: Sequence[Declared], reference: str, store: str | None) -> 
         return chosen
     names = ", ".join(each.store for each in declared)
     raise CodeError(
+        "SM-CODE-001",
         f"{reference} declares no state" if store is None else f"{reference} has no store {store}",
         expected="a getValueState, getListState or getMapState call in init"
         if store is None

@@ -116,6 +116,7 @@ def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[
 def _only_format(store: str, stored: StoredStore) -> Format:
     if len(stored.families) > 1:
         raise LineageError(
+            "SM-LINEAGE-005",
             f"store {store} has been migrated already: it has {len(stored.families)} families",
             expected="state in one format, from before the first migration",
             found=", ".join(each.name for each in stored.families),

@@ -54,6 +54,7 @@ def autogenerate_like(
 def _require(store: str, checkpoint: str, found: Mapping[str, OperatorStore]) -> None:
     if store not in found:
         raise CheckpointError(
+            "SM-STATE-020",
             f"the checkpoint {checkpoint} has no operator whose state is {store}",
             expected=f"one of {', '.join(found) or 'none: it has no such operator'}",
             found=store,
@@ -105,6 +106,7 @@ def _continued(scripts: Survey, store: str, held: Format) -> Format:
     if _is_same(head, held):
         return head
     raise LineageError(
+        "SM-LINEAGE-006",
         f"Store '{store}': the newest script leads to another format than the checkpoint holds.",
         expected=repr(head),
         found=repr(held),

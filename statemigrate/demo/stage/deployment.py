@@ -81,6 +81,7 @@ class Deployment:
             error.next_action = f"{error.next_action or 'see what it printed'} (its log: {log})"
             return error
         return StatemigrateError(
+            "SM-DEMO-002",
             f"the process '{self._role}' failed",
             expected="exit code 0",
             found=f"exit code {code}; the last line it printed: {_last_line(log)}",

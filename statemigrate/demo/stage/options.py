@@ -63,6 +63,7 @@ class DemoOptions:
     def __post_init__(self) -> None:
         if self.keys < MINIMUM_KEYS:
             raise StatemigrateError(
+                "SM-DEMO-003",
                 "there are too few keys for a demonstration",
                 expected=f"at least {MINIMUM_KEYS}",
                 found=self.keys,
@@ -70,6 +71,7 @@ class DemoOptions:
             )
         if self.events < 2 * self.keys:
             raise StatemigrateError(
+                "SM-DEMO-004",
                 f"{self.events} events are too few for {self.keys} keys",
                 expected=f"at least {2 * self.keys}: every key takes one, the others are bids",
                 found=self.events,
@@ -77,6 +79,7 @@ class DemoOptions:
             )
         if self.engine == "embedded" and not self.master.startswith("local"):
             raise StatemigrateError(
+                "SM-DEMO-005",
                 f"the embedded engine keeps its state on one machine, not on {self.master}",
                 expected="a local master",
                 found=self.master,
@@ -84,6 +87,7 @@ class DemoOptions:
             )
         if self.partitions < 1:
             raise StatemigrateError(
+                "SM-DEMO-006",
                 "the state needs at least one partition",
                 expected="1 or more",
                 found=self.partitions,

@@ -23,6 +23,7 @@ def example_migrations() -> Path:
         if (candidate / "script.py.mako").is_file():
             return candidate
     raise StatemigrateError(
+        "SM-DEMO-007",
         "the example's migration scripts are missing",
         expected=" or ".join(map(str, candidates)),
         found="neither",
@@ -41,6 +42,7 @@ class DemoFolder:
         """Make the folder in a new or empty directory. Raises `StatemigrateError` for another."""
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
             raise StatemigrateError(
+                "SM-DEMO-008",
                 f"{root} is in use for something else",
                 expected="a new or an empty directory",
                 found="a directory with something in it" if root.is_dir() else "a file",

@@ -153,6 +153,7 @@ class ChangelogWriter:
 
 def _too_large(family: str, key: bytes, value: bytes | None) -> StorageError:
     return StorageError(
+        "SM-EMBEDDED-012",
         f"a value of {family} is larger than one may be",
         expected=f"key and value of less than {_LARGEST_BLOCK - _BYTES_A_BLOCK:,} bytes",
         found=f"{len(key) + len(value or b''):,} bytes",
@@ -221,6 +222,7 @@ def read_blocks(path: Path, reference: FileReference) -> Iterator[Columns]:
             yield from _blocks(file, reference.size)
     except ValueError as error:
         raise CorruptFileError(
+            "SM-EMBEDDED-013",
             f"{path} is not a changelog",
             expected="an Arrow IPC stream of family, key and value",
             found=str(error),

@@ -194,6 +194,7 @@ def _failure(error: Exception, path: Path) -> CheckpointError | None:
     text = str(error)
     if any(reason in text for reason in _LOCKED):
         return CheckpointInUseError(
+            "SM-EMBEDDED-014",
             f"the working copy {path} is in use",
             expected="a directory no other process has open",
             found=text,
@@ -201,6 +202,7 @@ def _failure(error: Exception, path: Path) -> CheckpointError | None:
             path=str(path),
         )
     return CheckpointError(
+        "SM-EMBEDDED-015",
         f"RocksDB failed on the working copy {path}",
         found=text,
         next_action="check free space and permissions; the working copy may be removed while "

@@ -36,6 +36,7 @@ class FileReference:
         """The file's path; a name that is not a plain file name is refused."""
         if not _NAME.fullmatch(self.name):
             raise CorruptFileError(
+                "SM-EMBEDDED-016",
                 f"a reference in {directory} holds no plain file name",
                 expected="letters, digits, dots, dashes",
                 found=self.name,
@@ -149,6 +150,7 @@ def unwritable(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(
+            "SM-STORAGE-001",
             f"cannot write in {directory}: {error.strerror or error}",
             expected="a directory this user can write to, with free space",
             found=str(error),
@@ -171,6 +173,7 @@ def verify(path: Path, reference: FileReference) -> None:
     """Raise `CorruptFileError` unless ``path`` holds exactly the referenced bytes."""
     if not confined(path).is_file():
         raise CorruptFileError(
+            "SM-EMBEDDED-017",
             f"{path} is missing",
             expected=f"a file of {reference.size} bytes with SHA-256 {reference.sha256}",
             found="no such file",
@@ -181,6 +184,7 @@ def verify(path: Path, reference: FileReference) -> None:
     found = sha256_of(path) if size == reference.size else f"{size} bytes"
     if found != reference.sha256:
         raise CorruptFileError(
+            "SM-EMBEDDED-018",
             f"{path} is not what was written",
             expected=f"{reference.size} bytes with SHA-256 {reference.sha256}",
             found=found,

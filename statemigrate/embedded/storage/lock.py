@@ -63,6 +63,7 @@ class DirectoryLock:
         holder = self._file.read().strip() or "another process"
         self._file.close()
         return CheckpointInUseError(
+            "SM-EMBEDDED-019",
             f"{purpose} {path.parent} is in use",
             expected="no other running query",
             found=f"locked by {holder}",
@@ -113,6 +114,7 @@ def checkpoint_locks(layout: Layout) -> list[DirectoryLock]:
 
 def _no_locks(path: Path, error: OSError) -> NoLocksError:
     return NoLocksError(
+        "SM-EMBEDDED-020",
         f"{path} cannot be locked",
         expected="a file system with locks, so that no second query runs on the same state",
         found=str(error),

@@ -149,6 +149,7 @@ def listed(data: bytes, reference: FileReference, place: str) -> list[SnapshotFi
     """What a listing says; raises `CorruptFileError`, which names ``place``, if it was altered."""
     if hashlib.sha256(data).hexdigest() != reference.sha256:
         raise CorruptFileError(
+            "SM-EMBEDDED-018",
             f"{place} is not what was written",
             expected=f"{reference.size} bytes with SHA-256 {reference.sha256}",
             found=f"{len(data)} other bytes",

@@ -168,6 +168,7 @@ def _absent(file: FileReference, directory: Path) -> CorruptFileError:
     path = file.within(directory)
     there = confined(path).is_file()
     return CorruptFileError(
+        "SM-EMBEDDED-017",
         f"{path} is {'not what was written' if there else 'missing'}",
         expected=f"a file of {file.size} bytes with SHA-256 {file.sha256}",
         found="other bytes" if there else "no such file",

@@ -60,6 +60,7 @@ def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manif
     newest = max(published(layout), default=None)
     if newest is not None and newest.version > batch:
         raise CheckpointError(
+            "SM-EMBEDDED-021",
             f"Spark is to run batch {batch} of {layout.files.location}, whose state is further",
             expected=f"state version {batch - 1}, or {batch} from a batch that was not committed",
             found=f"state version {newest.version}",
@@ -82,6 +83,7 @@ def _require_no_later_files(layout: Layout) -> None:
         if version is not None and version > 0:
             place = layout.place(entry.name)
             raise CheckpointError(
+                "SM-EMBEDDED-021",
                 f"Spark is to run batch 0 of {layout.files.location}, which holds state already",
                 expected="no state, or what a first batch has left that was not committed",
                 found=f"{place}, of version {version}, and no manifest that names it",
@@ -99,6 +101,7 @@ def require_versions(layout: Layout, batches: int) -> None:
         return
     if layout.files.find(PARTITIONS) is not None:
         raise CorruptFileError(
+            "SM-EMBEDDED-022",
             f"the embedded engine's state in {layout.files.location} has lost what says what is "
             "in it",
             expected=f"manifests of versions in {layout.place(VERSIONS)}",
@@ -107,6 +110,7 @@ def require_versions(layout: Layout, batches: int) -> None:
             path=layout.place(VERSIONS),
         )
     raise CheckpointError(
+        "SM-EMBEDDED-023",
         f"{layout.files.location} belongs to a query that does not use the embedded engine",
         expected=f"state versions in {layout.place(VERSIONS)}",
         found=f"{batches} committed batches and no such directory",

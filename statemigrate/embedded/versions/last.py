@@ -26,6 +26,7 @@ def last_committed(layout: Layout, *, before: int | None = None) -> Manifest | N
         require_versions(layout, len(numbers))
     if newest > committed + 1:
         raise CheckpointError(
+            "SM-EMBEDDED-024",
             f"commits are missing in {layout.place('commits')}",
             expected=f"the commit of batch {newest - 1}, whose state is there",
             found=f"commits up to {committed}" if numbers else "none",

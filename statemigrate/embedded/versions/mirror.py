@@ -324,6 +324,7 @@ class Mirror:
         except FileNotFoundError as error:
             place = self._layout.place(name)
             raise CorruptFileError(
+                "SM-EMBEDDED-017",
                 f"{place} is missing",
                 expected="the file that a manifest names",
                 found="no such file",
@@ -355,6 +356,7 @@ class Mirror:
 
 def _elsewhere(path: Path, file: FileReference, found: str) -> CheckpointError:
     return CheckpointError(
+        "SM-EMBEDDED-025",
         f"what a task has written is not where the driver is: {path}",
         expected=f"{file.size:,} bytes with SHA-256 {file.sha256}, as the task says",
         found=found,

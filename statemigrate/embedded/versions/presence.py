@@ -80,6 +80,7 @@ def require_stopped(layout: Layout) -> None:
     if age >= GONE:
         return
     raise CheckpointInUseError(
+        "SM-EMBEDDED-019",
         f"the checkpoint {layout.files.location} is in use",
         expected="no running query",
         found=f"a sign of life from {age:.0f} seconds ago: {_holder(layout)}",

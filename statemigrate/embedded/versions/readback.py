@@ -285,6 +285,7 @@ def _hashed(
 
 def _damaged(place: str, file: FileReference, found: str) -> CorruptFileError:
     return CorruptFileError(
+        "SM-EMBEDDED-018",
         f"{place} is not what was written",
         expected=f"{file.size} bytes with SHA-256 {file.sha256}",
         found=found,

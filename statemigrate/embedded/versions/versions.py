@@ -66,6 +66,7 @@ def publish_manifest(layout: Layout, manifest: Manifest) -> None:
         layout.files.create(name, sealed(document))
     except FileExistsError as error:
         raise CheckpointInUseError(
+            "SM-EMBEDDED-026",
             f"version {manifest.version} of {layout.files.location} is there already",
             expected=f"no manifest of it by epoch {manifest.epoch}",
             found=layout.place(name),
@@ -106,6 +107,7 @@ def read_published(layout: Layout, version: int, epoch: int) -> Manifest:
     found = {part: document.get(part) for part in expected}
     if found != expected:
         raise CorruptFileError(
+            "SM-EMBEDDED-027",
             f"{place} was written by another release, or for another version",
             expected=_told(expected),
             found=_told(found),
@@ -136,6 +138,7 @@ def _missing(layout: Layout, version: int) -> CorruptFileError:
     known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
     place = layout.place(f"{VERSIONS}/{version}-*.json")
     return CorruptFileError(
+        "SM-EMBEDDED-028",
         f"state version {version} is missing",
         expected=f"a manifest {place}",
         found=f"versions {known}",

@@ -197,7 +197,7 @@ def _held(layout: Layout, working: Path) -> CommittedState:
         states = list(mirror.bring(manifest.partitions))
         mirror.require_whole(states)
         for each in mirror.lost:
-            _log.warning("%s (%s); other files make the version", each.summary, each.found)
+            _log.warning("%s (%s); other files make the version", each.headline, each.found)
     manifest = replace(manifest, partitions=tuple(states))
     return CommittedState(manifest, held.here, layout, working, layout.files.location)
 

@@ -63,6 +63,7 @@ def _holds_others(directory: Path) -> bool:
 
 def _not_private(directory: Path, found: os.stat_result, advice: str) -> CheckpointError:
     return CheckpointError(
+        "SM-EMBEDDED-029",
         f"{directory} is not this user's alone",
         expected=f"a directory of user {os.getuid()} for this alone, that no one else can write to",
         found=f"owner {found.st_uid}, mode {found.st_mode & 0o777:o}",

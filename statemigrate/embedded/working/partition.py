@@ -346,6 +346,6 @@ def opened(
             partition.abandon()
         except StatemigrateError as second:
             # What ended the batch is what counts; a full disk may also fail what cleans up.
-            error.add_note(f"giving the batch up failed too: {second.summary}")
+            error.add_note(f"giving the batch up failed too: {second.headline}")
         raise
     partition.abandon()

@@ -51,6 +51,7 @@ def recounted(
         shutil.rmtree(scratch, ignore_errors=True)
     if found != expected:
         raise CheckpointError(
+            "SM-EMBEDDED-030",
             f"a snapshot in {directory} does not hold what the files that it replaces add up to",
             expected=f"records by family: {expected}",
             found=found,
@@ -83,6 +84,7 @@ def compared(
     expected = _contents(original)
     if found != expected:
         raise CheckpointError(
+            "SM-EMBEDDED-030",
             f"a snapshot in {directory} does not hold what the working copy does",
             expected=f"records and checksum by family: {expected}",
             found=found,

@@ -267,6 +267,7 @@ def _require_equal(
     if (chain.state, counts) == (wanted.state, expected):
         return
     raise CorruptFileError(
+        "SM-EMBEDDED-031",
         f"the {chain.kind} in {directory} does not make the state that the manifest says",
         expected=f"state {wanted.state}, records by family: {expected}",
         found=f"state {chain.state}, records by family: {counts}",
@@ -321,6 +322,7 @@ def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -
     database.close()
     path = snapshot.file.within(directory)
     raise CorruptFileError(
+        "SM-EMBEDDED-031",
         f"{path} holds another state than the manifest says",
         expected=snapshot.state,
         found=(found or b"none").decode(errors="replace"),

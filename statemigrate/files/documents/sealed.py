@@ -51,6 +51,7 @@ def understood(place: str, what: str, make: Callable[[], Made]) -> Made:
 
 def _altered(place: str, expected: str, found: str) -> CorruptFileError:
     return CorruptFileError(
+        "SM-CHECKPOINT-024",
         f"{place} is not what was written",
         expected=expected,
         found=found,

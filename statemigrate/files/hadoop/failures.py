@@ -100,7 +100,7 @@ def translated(doing: str, path: str) -> Iterator[None]:
     except JAVA_ERRORS as error:
         raise translation(doing, path, thrown_by(error)) from error
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
-        raise _failed(doing, path, f"the JVM does not answer: {error}") from error
+        raise _failed("SM-STORAGE-007", doing, path, f"the JVM does not answer: {error}") from error
 
 
 def translation(doing: str, path: str, thrown: Any) -> Exception:
@@ -114,12 +114,14 @@ def translation(doing: str, path: str, thrown: Any) -> Exception:
         return FileExistsError(errno.EEXIST, "File exists", path)
     text = described(names)
     if name.startswith("org.apache.hadoop.fs.s3a.") and _CONFLICT.search(text):
-        return ConflictError(f"{doing} {path} met another writer", found=text, path=path)
+        return ConflictError(
+            "SM-STORAGE-005", f"{doing} {path} met another writer", found=text, path=path
+        )
     if lacks_credentials(names):
         return _refused(doing, path, text)
     if doing == "reading" and _is_cut_off(names):
-        return _failed(doing, path, text, CutOffError)
-    return _failed(doing, path, text)
+        return _failed("SM-STORAGE-008", doing, path, text, CutOffError)
+    return _failed("SM-STORAGE-007", doing, path, text)
 
 
 def failure_of_store(doing: str, path: str, error: Exception) -> StorageError | None:
@@ -129,9 +131,9 @@ def failure_of_store(doing: str, path: str, error: Exception) -> StorageError | 
     if lacks_credentials(names):
         return _refused(doing, path, text)
     if _is_cut_off(names):
-        return _failed(doing, path, text, CutOffError)
+        return _failed("SM-STORAGE-008", doing, path, text, CutOffError)
     if has_any(names, _NOBODY_THERE) or any(name.startswith(_STORES) for name, _ in names):
-        return _failed(doing, path, text)
+        return _failed("SM-STORAGE-007", doing, path, text)
     return None
 
 
@@ -165,6 +167,7 @@ def described(names: list[tuple[str, str]]) -> str:
 def _refused(doing: str, path: str, found: str) -> StorageError:
     connector, _ = connector_of(path)
     return StorageError(
+        "SM-STORAGE-006",
         f"{doing} {path} was refused",
         expected=f"credentials that may do it, and have not expired: {connector.credentials}",
         found=found,
@@ -175,9 +178,10 @@ def _refused(doing: str, path: str, found: str) -> StorageError:
 
 
 def _failed(
-    doing: str, path: str, found: str, kind: type[StorageError] = StorageError
+    code: str, doing: str, path: str, found: str, kind: type[StorageError] = StorageError
 ) -> StorageError:
     return kind(
+        code,
         f"{doing} {path} failed",
         expected="a file system that answers, and that this user may use",
         found=found,

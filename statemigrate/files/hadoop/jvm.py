@@ -154,6 +154,7 @@ def _start() -> Java:
         gateway = launch()
     except (PySparkException, OSError) as error:
         raise StorageError(
+            "SM-STORAGE-009",
             "no JVM could be started to reach a remote file system",
             expected="PySpark's own start of Java to succeed",
             found=str(error),
@@ -167,6 +168,7 @@ def _start() -> Java:
 
 def _remote_session() -> StorageError:
     return StorageError(
+        "SM-STORAGE-010",
         "a session of Spark Connect has no JVM in this process",
         expected="a classic SparkSession, or none",
         found="a remote session",

@@ -81,7 +81,11 @@ def _question(java: Java, location: str, answer: Callable[[Any], None]) -> Calla
             is_empty = names[0][0] == "java.io.FileNotFoundException"
             answer(None if is_empty else unreachable(java, location, names))
         except Exception as error:
-            answer(StorageError(f"asking {location} failed", found=str(error), path=location))
+            answer(
+                StorageError(
+                    "SM-STORAGE-011", f"asking {location} failed", found=str(error), path=location
+                )
+            )
         else:
             answer(None)
 

@@ -200,6 +200,7 @@ def whole_uri(java: Java, place: str) -> str:
 def _require_size(path: Any, found: int, expected: int) -> None:
     if found != expected:
         raise CutOffError(
+            "SM-STORAGE-008",
             f"reading {path} ended early",
             expected=f"{expected:,} bytes",
             found=f"{found:,}",

@@ -74,6 +74,7 @@ def _next_action(connector: Connector) -> str:
 
 def _error(location: str, expected: str, found: str, next_action: str) -> StorageError:
     return StorageError(
+        "SM-STORAGE-012",
         f"{location} cannot be reached",
         expected=expected,
         found=found,

@@ -84,6 +84,7 @@ class RecordCheck:
             return self.checks[field.name].prepare(plain, field.name)
         except (FormatError, ValueMismatchError) as error:
             raise FormatError(
+                "SM-FORMAT-001",
                 f"The default of field {field.name} is not of the field's type.",
                 expected=f"a default for {type_name(field.type)}",
                 found=repr(field.default),
@@ -99,6 +100,7 @@ class RecordCheck:
         if field.has_default:
             return self.defaults[field.name]
         raise ValueMismatchError(
+            "SM-VALUE-005",
             f"Field {inner} is missing.",
             expected=f"{type_name(field.type)}; a field without a value is None, not absent",
             found=f"only {_listed(value)}",
@@ -109,6 +111,7 @@ class RecordCheck:
     def _refuse_extra(self, name: object, value: dict[str, Any], path: str) -> NoReturn:
         inner = f"{path}.{name}" if path else str(name)
         raise ValueMismatchError(
+            "SM-VALUE-006",
             f"Field {inner} is not in the format.",
             expected=f"only {_listed(self.checks)}",
             found=f"{name!r} = {value[name]!r:.60}",  # type: ignore[index]

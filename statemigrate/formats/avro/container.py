@@ -36,6 +36,7 @@ def read_container(stream: IO[bytes], name: str) -> Iterator[dict[str, Any]]:
     except Exception as error:
         # fastavro raises a dozen unrelated classes for damaged files.
         raise FormatError(
+            "SM-FORMAT-002",
             f"{name} is not an Avro container file",
             expected="a file that starts with `Obj`, 0x01 and its schema",
             found=f"{type(error).__name__}: {error}",

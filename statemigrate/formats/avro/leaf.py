@@ -40,6 +40,7 @@ class Leaf:
 def mismatch(path: str, expected: str, value: object, reason: str = "") -> NoReturn:
     """Raise ValueMismatchError for the field at ``path``."""
     raise ValueMismatchError(
+        "SM-VALUE-007",
         f"Field {path} cannot hold this value." if path else "The format cannot hold this value.",
         expected=expected,
         found=f"{describe(value)}, {reason}" if reason and not values_hidden() else describe(value),

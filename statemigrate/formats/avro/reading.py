@@ -121,6 +121,7 @@ def _far_reader_of(record: Record) -> Callable[[bytes], dict[str, Any] | None]:
 def _undecodable(data: bytes, found: str) -> FormatError:
     first = HIDDEN if values_hidden() else data[:16].hex()
     return FormatError(
+        "SM-FORMAT-003",
         "These bytes are not one value of this format.",
         expected="the bytes of exactly one value",
         found=f"{found} (in {len(data)} bytes, the first {first})",

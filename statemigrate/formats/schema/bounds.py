@@ -54,6 +54,7 @@ def _measured(node: Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
 
 def _too_large(found: str) -> FormatError:
     return FormatError(
+        "SM-FORMAT-007",
         "The schema is too large.",
         expected=f"{MOST_NODES:,} types and {DEEPEST} levels at the most, each named type counted "
         "wherever it is used",

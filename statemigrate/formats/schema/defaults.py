@@ -46,6 +46,7 @@ def plain_default(node: Node, default: Any) -> Any:  # noqa: PLR0911  # one a ki
         case Primitive() if _fits(node, default):
             return _primitive(node, default)
     raise FormatError(
+        "SM-FORMAT-001",
         "A field's default is not of the field's type.",
         expected=f"a default for {type_name(node)}",
         found=repr(default),

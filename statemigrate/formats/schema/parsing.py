@@ -51,6 +51,7 @@ def parse(document: object) -> Record:
     node = _Parser().node(document, "", "the schema")
     if not isinstance(node, Record):
         raise FormatError(
+            "SM-FORMAT-008",
             "The schema of a store's values is a record at the top level.",
             expected='{"type": "record", "name": ..., "fields": [...]}',
             found=_short(document),
@@ -64,6 +65,7 @@ def check_name(name: object, place: str) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     raise FormatError(
+        "SM-FORMAT-009",
         f"{place}: not a name Avro allows.",
         expected="letters, digits and underscores, not starting with a digit",
         found=repr(name),
@@ -110,6 +112,7 @@ class _Parser:
         node = self.named[full]
         if node is None:
             raise FormatError(
+                "SM-FORMAT-010",
                 f"{place}: the record {full} contains itself.",
                 expected="a schema without recursion (Spark has no type for one)",
                 found=f"{full} inside {full}",
@@ -231,6 +234,7 @@ def _aliases(document: dict[str, Any], place: str) -> tuple[str, ...]:
 
 def _fail(place: str, expected: str, found: object) -> NoReturn:
     raise FormatError(
+        "SM-FORMAT-011",
         f"{place}: not a valid Avro schema.",
         expected=expected,
         found=_short(found),

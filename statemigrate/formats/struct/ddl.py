@@ -268,6 +268,7 @@ class _Parser:
 
 def _error(text: str, expected: str, found: str) -> FormatError:
     return FormatError(
+        "SM-FORMAT-013",
         f"Not the DDL of a struct type: {text!r:.200}",
         expected=expected,
         found=found,

@@ -225,6 +225,7 @@ def _spark_decimal(decimals: Decimals, place: str) -> str:
 
 def _refuse(place: str, expected: str, found: object) -> NoReturn:
     raise FormatError(
+        "SM-FORMAT-014",
         f"Field {place} has no counterpart by Spark's Avro rules.",
         expected=expected,
         found=str(found),

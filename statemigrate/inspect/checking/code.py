@@ -53,6 +53,7 @@ def declared_in(reference: str) -> tuple[Declared, ...]:
     if found.store is None:
         return found.declared
     raise _error(
+        "SM-CODE-004",
         reference,
         "declares no format",
         expected="a StatefulProcessor, whose init declares the formats of its state",
@@ -71,6 +72,7 @@ def _declared(reference: str, found: Any) -> tuple[Declared, ...]:
         raise
     except Exception as cause:
         raise _error(
+            "SM-CODE-005",
             reference,
             "declares no state that could be seen",
             expected="a StatefulProcessor whose __init__ takes no arguments, or an instance of one",
@@ -81,6 +83,7 @@ def _declared(reference: str, found: Any) -> tuple[Declared, ...]:
 
 def _not_marked(reference: str, found: Any) -> CodeError:
     return _error(
+        "SM-CODE-006",
         reference,
         "is no code whose state has migrations",
         expected="a StatefulProcessor, or a function that migrated(..., store=...) was given",
@@ -114,9 +117,10 @@ def _made(found: Any) -> Any:
 
 
 def _error(
-    reference: str, problem: str, *, expected: object, found: object, next_action: str
+    code: str, reference: str, problem: str, *, expected: object, found: object, next_action: str
 ) -> CodeError:
     return CodeError(
+        code,
         f"{reference} {problem}",
         expected=expected,
         found=found,

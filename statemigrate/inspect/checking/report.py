@@ -21,6 +21,8 @@ _BEFORE = 40
 class Finding:
     """One thing that is wrong, or a note on what may be: where, what, and what to do next.
 
+    ``code`` is the one of the error that it was made of; a finding without an error has none.
+
     ``expected`` and ``found`` may have several lines. ``differences`` are what they differ in, a
     text a field, where that is known. ``str()`` gives all of it in one line, and then a line for
     each of these.
@@ -37,6 +39,7 @@ class Finding:
     line: int | None = None
     severity: Severity = "error"
     differences: tuple[str, ...] = ()
+    code: str | None = None
 
     @classmethod
     def of(
@@ -59,13 +62,15 @@ class Finding:
             None if error.found is None else str(error.found),
             **at,
             differences=tuple(error.data.get("differences", ())),
+            code=error.code,
         )
 
     def __str__(self) -> str:
         place = self.path or self.store
         where = f"{place}:{self.line}" if place and self.line is not None else place
         told = "" if self.differences else _told(self.expected, self.found)
-        what = f"{self.summary} ({told})" if told else self.summary
+        what = self.summary if self.code is None else f"{self.summary} [{self.code}]"
+        what = f"{what} ({told})" if told else what
         note = "note: " if self.severity == "note" else ""
         line = f"{f'{where}: ' if where else ''}{note}{what}; next: {self.next_action}"
         return "\n".join([line, *(f"  {each}" for each in self.differences)])
@@ -74,6 +79,7 @@ class Finding:
         """Return the finding as JSON holds it."""
         return {
             "kind": self.kind,
+            "code": self.code,
             "severity": self.severity,
             "store": self.store,
             "revision": self.revision,

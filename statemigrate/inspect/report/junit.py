@@ -72,7 +72,7 @@ def _broken(root: ET.Element, name: str, error: StatemigrateError) -> ET.Element
     suite = ET.SubElement(root, "testsuite", {"name": visible(name), **counts})
     place = {"classname": f"statemigrate.{visible(name)}", "name": "could be tried"}
     case = ET.SubElement(suite, "testcase", {**place, "time": "0.000"})
-    ET.SubElement(case, "error", message=visible(error.summary)).text = visible(str(error))
+    ET.SubElement(case, "error", message=visible(error.headline)).text = visible(str(error))
     return suite
 
 

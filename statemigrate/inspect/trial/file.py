@@ -99,6 +99,7 @@ def _before(lineage: Lineage, target: str) -> str:
     place = lineage.position(target)
     if place == 0:
         raise LineageError(
+            "SM-LINEAGE-007",
             f"Nothing leads to {target}: it is the oldest revision of store '{lineage.store}'.",
             expected="a target that a script leads to",
             found=target,
@@ -152,6 +153,7 @@ def _parsed(path: Path, number: int, line: str) -> Any:
         return parse_json(line)
     except ValueError as error:
         raise FormatError(
+            "SM-FORMAT-017",
             f"{path}, line {number} is not JSON",
             expected="one JSON value a line",
             found=f"{shown(line.strip()[:60])} ({error})",

@@ -34,6 +34,7 @@ def check_sample(sample: int | None) -> None:
     """Raise `StartupError` for a sample that is none."""
     if sample is not None and sample < 1:
         raise StartupError(
+            "SM-CLI-005",
             "a sample needs at least one value",
             expected="a number of 1 or more",
             found=sample,

@@ -26,6 +26,7 @@ def require_stopped(log: OffsetLog, *, confirmed: bool, watched: float) -> None:
     """
     if log.last_commit != log.last_batch and not confirmed:
         raise CheckpointInUseError(
+            "SM-ADOPT-001",
             f"batch {log.last_batch} in {log.checkpoint} was not committed",
             expected="a query that was stopped",
             found="a batch that is being processed now, or that was killed",
@@ -39,6 +40,7 @@ def require_stopped(log: OffsetLog, *, confirmed: bool, watched: float) -> None:
     changed = [f"{log.checkpoint}/{folder}" for folder in folders]
     if folders:
         raise CheckpointInUseError(
+            "SM-ADOPT-002",
             f"a query is running on {log.checkpoint}",
             expected=f"no change within {watched:g} seconds",
             found=f"changes in {', '.join(sorted(set(changed))[:3])}",

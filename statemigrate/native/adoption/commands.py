@@ -147,6 +147,7 @@ def _interrupted(log: OffsetLog) -> Iterator[None]:
         yield
     except StorageError as error:
         raise StorageError(
+            "SM-ADOPT-003",
             f"cannot change {log.checkpoint}: {error.summary}",
             expected=error.expected,
             found=error.found,

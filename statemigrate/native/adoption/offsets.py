@@ -72,6 +72,7 @@ class OffsetLog:
             metadata = self.files.get("metadata")
         except FileNotFoundError as error:
             raise CheckpointError(
+                "SM-CHECKPOINT-001",
                 f"{checkpoint} is not the checkpoint of a streaming query",
                 expected="a directory with the file metadata and the folders offsets and commits",
                 found=_listing(self.files),
@@ -102,6 +103,7 @@ class OffsetLog:
             return ()
         if (self.last_commit or 0) > newest:
             raise CheckpointError(
+                "SM-CHECKPOINT-025",
                 f"the logs of {self.checkpoint} do not belong together",
                 expected="no commit after the newest batch in offsets/",
                 found=f"batch {self.last_commit} in commits/, batch {newest} in offsets/",

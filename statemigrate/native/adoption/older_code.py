@@ -93,6 +93,7 @@ def check_older_code(log: OffsetLog, found: NewerValues, declared: Collection[st
         return
     names = " ".join(f"--declared {name}" for name in left)
     raise CheckpointError(
+        "SM-ADOPT-004",
         f"code without the control source would forget {sum(left.values()):,} values of "
         f"{log.checkpoint}",
         expected=f"as of batch {found.batch}, no value in a family that is not its store's oldest",
@@ -164,6 +165,7 @@ def _is_known_empty(record: Mapping[str, StoreRecord], name: str) -> bool:
 
 def _cannot_be_read(log: OffsetLog, batch: int, names: Sequence[str]) -> CheckpointError:
     return CheckpointError(
+        "SM-ADOPT-005",
         f"what {', '.join(names)} in {log.checkpoint} holds cannot be read",
         expected=f"among the variables that Spark lists for batch {batch}",
         found="in the state's files alone: other code ran since, or ran a killed batch again",

@@ -25,6 +25,7 @@ def native_log(checkpoint: Place) -> OffsetLog:
     log = OffsetLog(checkpoint)
     if CheckpointDirectory(log.files).is_embedded:
         raise CheckpointError(
+            "SM-ADOPT-006",
             f"{checkpoint} belongs to a query of the embedded engine",
             expected="a query whose state is in Spark's own state store",
             found="state of the embedded engine",
@@ -33,6 +34,7 @@ def native_log(checkpoint: Place) -> OffsetLog:
         )
     if log.last_batch is None:
         raise CheckpointError(
+            "SM-ADOPT-007",
             f"{checkpoint} has no batch yet",
             expected="a query that has run before",
             found="no batch in offsets/",
@@ -47,6 +49,7 @@ def has_named_sources(log: OffsetLog) -> bool:
     named = {file.named for file in log.read_on_restart()}
     if len(named) > 1:
         raise CheckpointError(
+            "SM-ADOPT-008",
             f"the newest files in {log.checkpoint}/offsets are of two kinds",
             expected="both with named sources, or both without",
             found="one of each",
@@ -64,6 +67,7 @@ def check_lines(
     allowed = {sources, sources + 1} if spare else {sources}
     if not set(found.values()) <= allowed:
         raise CheckpointError(
+            "SM-ADOPT-009",
             f"the offset log of {log.checkpoint} has an unexpected number of sources",
             expected=f"{' or '.join(map(str, sorted(allowed)))} in each of the newest files",
             found=", ".join(f"{number} in offsets/{name}" for name, number in found.items()),
@@ -77,6 +81,7 @@ def check_sources(log: OffsetLog, sources: int) -> None:
     used = log.used_sources()
     if used and used[-1] >= sources:
         raise CheckpointError(
+            "SM-ADOPT-010",
             f"the offset log of {log.checkpoint} does not fit its sources",
             expected=f"{sources} sources, as in the newest offset file",
             found=f"files of a further source in sources/{used[-1]}",
@@ -102,6 +107,7 @@ def check_state(log: OffsetLog) -> None:
     if functions and len(bare) < len(functions):
         return
     raise CheckpointError(
+        "SM-ADOPT-011",
         f"the state of {log.checkpoint} cannot be migrated in place",
         expected=f"state of {PROCESSOR}, or of {FUNCTION} with statemigrate.ENVELOPE",
         found=f"{FUNCTION} with a state of its own, which Spark lets no one change"
@@ -127,6 +133,7 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
         check_last_source(files, offsets)
     if has_room(log):
         raise CheckpointError(
+            "SM-ADOPT-012",
             f"the query of {log.checkpoint} has the control source already",
             expected="a query without it",
             found="it is the last of the query's sources, though nothing was adopted",
@@ -149,6 +156,7 @@ def _has_envelopes(files: Files, operator: int) -> bool:
         data = files.get(name)
     except FileNotFoundError as error:
         raise CheckpointError(
+            "SM-CHECKPOINT-026",
             f"{path} is missing, which says what the state's rows are",
             expected="the file, which Spark writes with the first batch",
             found="no such file",
@@ -163,6 +171,7 @@ def _has_envelopes(files: Files, operator: int) -> bool:
 def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
     """There is room for the control source."""
     return CheckpointError(
+        "SM-ADOPT-013",
         f"{log.checkpoint} was adopted already",
         expected="a query without the control source",
         found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
@@ -175,6 +184,7 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
 def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
     """An undoing that was interrupted comes first."""
     return CheckpointError(
+        "SM-ADOPT-014",
         f"an adoption of {log.checkpoint} was not undone to its end",
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
@@ -186,6 +196,7 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
 def not_adopted(log: OffsetLog, backup: Backup | None) -> CheckpointError:
     """Nothing is there to undo; what was there from the start is not ours to remove."""
     return CheckpointError(
+        "SM-ADOPT-015",
         f"{log.checkpoint} is not adopted",
         expected="an adoption to undo",
         found="none" if backup is None else f"one that was undone, on {backup.record.since}",

@@ -72,6 +72,7 @@ def _check_schemas(checkpoint: Files, file: OperatorFile) -> None:
     missing = [name for name in file.schemas if checkpoint.find(name) is None]
     if missing:
         raise CheckpointError(
+            "SM-CHECKPOINT-027",
             f"{checkpoint.location} was moved without all of its files",
             expected=f"{missing[0]}, which {file.path} names",
             found="no such file",

@@ -54,6 +54,7 @@ def _record(document: Any) -> Record:
 def altered(path: str, expected: str, found: str) -> CorruptFileError:
     """A file of an adoption is not what was written."""
     return CorruptFileError(
+        "SM-ADOPT-016",
         f"{path} is not what was written",
         expected=expected,
         found=found,

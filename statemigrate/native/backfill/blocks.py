@@ -138,6 +138,7 @@ class Blocks:
         except (pa.ArrowException, KeyError, OSError) as error:
             path = f"{self._files.files.location}/{name}"
             raise CorruptFileError(
+                "SM-BACKFILL-003",
                 f"{path} has no keys of a backfill",
                 expected=f"a Parquet file with the column {ENTRIES}",
                 found=str(error),

@@ -216,6 +216,7 @@ class ChunkFiles:
             return PlanRecord(**named | {"pace": pace, "families": families})
         except ValueError as error:
             raise CorruptFileError(
+                "SM-BACKFILL-004",
                 f"{self.files.location}/{_PLAN} is not a backfill's plan",
                 expected=f"JSON of format {_FORMAT} with id, keys, chunks and offset",
                 found=str(error),

@@ -56,6 +56,7 @@ def lineage_of(
     if len(chosen) == 1:
         return next(iter(chosen.values()))
     raise StartupError(
+        "SM-START-011",
         f"it is not clear which store the state in {path} is",
         expected=f"one whose scripts have the revisions {', '.join(found) or 'that are stored'}",
         found=", ".join(fitting) or f"none of {', '.join(lineages) or 'no store'}",

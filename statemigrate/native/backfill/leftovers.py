@@ -101,6 +101,7 @@ def _unscripted(
 ) -> StartupError:
     names = ", ".join(sorted(variables)) or "no state variable"
     return StartupError(
+        "SM-START-012",
         f"no store in {path} has migration scripts",
         expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
         found=names,
@@ -111,6 +112,7 @@ def _unscripted(
 
 def _unknown(lineage: Lineage, name: str) -> StartupError:
     return StartupError(
+        "SM-START-006",
         f"store {lineage.store}: the checkpoint has the family {name} of an unknown revision",
         expected=f"one of {', '.join(lineage.revisions)}",
         found=revision_in(name),

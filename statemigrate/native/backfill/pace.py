@@ -28,10 +28,18 @@ class Pace:
             return None
         if share is not None and not 0 < share < 1:
             raise _unusable(
-                "a backfill's share is a part of a batch", "more than 0, below 1", share
+                "SM-BACKFILL-005",
+                "a backfill's share is a part of a batch",
+                "more than 0, below 1",
+                share,
             )
         if keys_per_second is not None and not keys_per_second > 0:
-            raise _unusable("a backfill's rate is in keys a second", "above 0", keys_per_second)
+            raise _unusable(
+                "SM-BACKFILL-006",
+                "a backfill's rate is in keys a second",
+                "above 0",
+                keys_per_second,
+            )
         return cls(RATED_SHARE if share is None else share, keys_per_second)
 
     @classmethod
@@ -48,7 +56,7 @@ class Pace:
             raise ValueError(str(error)) from error
 
 
-def _unusable(what: str, expected: str, found: float) -> StartupError:
+def _unusable(code: str, what: str, expected: str, found: float) -> StartupError:
     return StartupError(
-        what, expected=expected, found=found, next_action="0.25, for example, is a quarter"
+        code, what, expected=expected, found=found, next_action="0.25, for example, is a quarter"
     )

@@ -89,6 +89,7 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
 def _check_size(keys_per_chunk: int) -> None:
     if keys_per_chunk < 1:
         raise StartupError(
+            "SM-BACKFILL-007",
             "a chunk needs at least one key",
             expected="keys_per_chunk of 1 or more",
             found=keys_per_chunk,

@@ -27,6 +27,7 @@ def require_control_source(files: ChunkFiles) -> None:
     check_last_source(files, offsets)
     count = len(offsets.lines)
     raise CheckpointError(
+        "SM-BACKFILL-008",
         f"the query of {files.checkpoint} has run without the control source",
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
         "source, which with_backfill adds",
@@ -46,6 +47,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
     if not is_untold(files, offsets):
         return
     raise CheckpointError(
+        "SM-BACKFILL-009",
         f"it cannot be told whether the query of {files.checkpoint} has the control source",
         expected=f"the directory {CHUNKS}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "

@@ -145,6 +145,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
     columns = stream.columns
     if not stream.isStreaming:
         raise StartupError(
+            "SM-BACKFILL-010",
             "with_backfill was given a DataFrame that is not a stream",
             expected="what spark.readStream made",
             found="a DataFrame of a batch",
@@ -152,6 +153,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
         )
     if MARKER in columns:
         raise StartupError(
+            "SM-BACKFILL-011",
             f"the stream already has a column {MARKER}",
             expected="a stream without it, since it tells control rows from the stream's own",
             found=", ".join(columns),
@@ -160,6 +162,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
     wrong = [name for name in keys if columns.count(name) != 1 or keys.count(name) != 1]
     if wrong or not keys:
         raise StartupError(
+            "SM-BACKFILL-012",
             "by does not name the columns that the stream is grouped by",
             expected=f"one or more of {', '.join(columns)}, each once",
             found=repr(keys),
@@ -172,6 +175,7 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
     timed = [name for name in keys if WATERMARK in stream.schema[name].metadata]
     if timed:
         raise UnsupportedError(
+            "SM-BACKFILL-013",
             f"the stream is grouped by its event time, {', '.join(timed)}",
             expected="keys without the column that has the watermark",
             found="control rows would be as late as their keys, and be dropped by the watermark",
@@ -205,6 +209,7 @@ def _check_keys(stream: DataFrame, keys: tuple[str, ...], checkpoint: SparkCheck
     # Nullability inside of a type does not change what a key is.
     if stored and _shown(stored) != _shown(named):
         raise StartupError(
+            "SM-START-013",
             f"the state in {checkpoint.path} has other keys than the stream is grouped by",
             expected=", ".join(_shown(stored)),
             found=", ".join(_shown(named)),

@@ -37,6 +37,7 @@ def _deployed(processor: Any) -> Deployed:
     if found is None:
         name = type(processor).__qualname__
         raise StartupError(
+            "SM-START-015",
             f"{name} was not prepared for Spark's own state",
             expected="@migrated on the class that is instantiated",
             found=f"{name}, a subclass of a class that has it, or one made without __init__",

@@ -88,6 +88,7 @@ def _check_query(planned: set[str]) -> None:
     if running is None or planned == {running}:
         return
     raise CheckpointError(
+        "SM-BACKFILL-014",
         "the control source has a backfill that was planned for another query",
         expected=f"control rows of the query {running}",
         found=f"of {', '.join(sorted(planned - {running}))}",

@@ -117,6 +117,7 @@ class EnvelopeFamily:
             return self.format.decode(self._envelope.payload)
         except FormatError as error:
             raise CheckpointError(
+                "SM-STATE-021",
                 f"family {self.name}, key {shown(self._envelope.key)}: the payload is not a "
                 f"value of revision {self.revision}",
                 expected=str(self.format),
@@ -160,6 +161,7 @@ def _checked(state: tuple[Any, ...], key: object) -> tuple[str, bytes, int | Non
         case (str() as revision, bytes() | bytearray() as payload, int() | None as timeout):
             return revision, bytes(payload), timeout
     raise CheckpointError(
+        "SM-STATE-022",
         f"key {shown(key)}: the state is not an envelope",
         expected=f"{ENVELOPE}, revision and payload filled in",
         found=f"{state!r:.200}",

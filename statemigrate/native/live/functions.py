@@ -147,6 +147,7 @@ def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> Startup
     lineage, target = plan.lineage, plan.target.revision
     if revision not in lineage:
         return StartupError(
+            "SM-STATE-023",
             f"store {lineage.store}, key {shown(key)}: the state has the unknown "
             f"revision {revision}",
             expected=f"one of {', '.join(lineage.revisions)}",

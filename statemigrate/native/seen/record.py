@@ -93,6 +93,7 @@ def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError(
+            "SM-CHECKPOINT-028",
             f"{path} is not a record of deployments",
             expected=f"JSON of format {_FORMAT} with stores, their families and applied scripts",
             found=str(error),

@@ -117,8 +117,8 @@ class Seen:
             return claim(files, self.driver, leaves={name: document.decode()}).leave
         except UnsupportedError as error:
             _log.warning(
-                "no second driver on %s is told by statemigrate, but by Spark alone: %s",
-                self.checkpoint, error.found,
+                "no second driver on %s is told by statemigrate, but by Spark alone: %s [%s]",
+                self.checkpoint, error.found, error.code,
             )  # fmt: skip
             return partial(files.replace, name, document)
 
@@ -156,6 +156,7 @@ class Seen:
 
     def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
         return CheckpointInUseError(
+            "SM-CHECKPOINT-029",
             f"the checkpoint {self.checkpoint} is in use",
             expected="the batch that this query has begun as the last one there, not committed",
             found=f"batch {committed} committed and {begun} begun: another query goes on there",
@@ -166,6 +167,7 @@ class Seen:
     def outdated(self, committed: int) -> StartupError:
         """The error for a checkpoint that is not at the batch of the check any more."""
         return StartupError(
+            "SM-START-016",
             f"the processor was compared with {self.checkpoint} at another batch",
             expected=f"batch {self.batch} as the last that is committed, as when it was compared",
             found=f"batch {committed}" if committed >= 0 else "none",
@@ -175,6 +177,7 @@ class Seen:
 
     def _elsewhere(self, found: str) -> StartupError:
         return StartupError(
+            "SM-START-017",
             f"checkpoint={self.checkpoint!r} is not the checkpoint of the query that runs",
             expected="the checkpointLocation of this very query",
             found=found,

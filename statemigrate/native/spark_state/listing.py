@@ -152,6 +152,7 @@ def check_listed(checkpoint: Place, batch: int, variable: str, operator: int | N
     files = open_files(checkpoint)
     if read_listing(files, batch, operator, begun=False).may_have(variable):
         raise CheckpointError(
+            "SM-STATE-024",
             f"family {variable} in {files.location} cannot be read yet: a killed batch was run "
             "again by other code than had begun it",
             expected=f"{variable} among the variables that Spark lists for batch {batch}",
@@ -296,6 +297,7 @@ def _document(files: Files, path: str) -> dict[str, Any]:
         _is_ours(document), _variables(document), list(_schema_paths(document))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptFileError(
+            "SM-CHECKPOINT-012",
             f"{path} is not the metadata of a stateful operator",
             expected="a line v2, and JSON with operatorInfo and stateStoreInfo",
             found=f"{type(error).__name__}: {error}",

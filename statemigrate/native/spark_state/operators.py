@@ -85,6 +85,7 @@ def only(
     if meant:
         raise several(path, meant)
     raise CheckpointError(
+        "SM-STATE-025",
         f"the state in {path} is not that of a {kind}"
         if chosen is None
         else f"operator {chosen} of {path} is no {kind}",
@@ -102,6 +103,7 @@ def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
     """More than one operator could be meant."""
     numbers = " or ".join(str(each.id) for each in meant)
     return CheckpointError(
+        "SM-STATE-026",
         f"the query of {path} has {len(meant)} operators whose state could be meant",
         expected="one, or the number of one of them",
         found="; ".join(map(str, meant)),
@@ -124,6 +126,7 @@ def check_operator(
     if meant:
         numbers = " or ".join(f"operator={each.id}" for each in meant)
         raise StartupError(
+            "SM-START-018",
             f"operator={mine.id} is not the one that keeps this code's state in {path}",
             expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
             found=str(mine),
@@ -149,6 +152,7 @@ def check_names(
         both = _of_these(stores, other)
         if both and other.id != mine.id:
             raise StartupError(
+                "SM-START-019",
                 f"two operators of the query of {path} have a store {both[0]}",
                 expected="stores of different names, where their values are to be migrated",
                 found=f"{mine}; {other}",

@@ -16,6 +16,7 @@ def check_readable(path: str) -> None:
     escaped = sorted(_ESCAPED & set(path))
     if escaped:
         raise CheckpointError(
+            "SM-STATE-027",
             f"Spark's state readers cannot open {path}",
             expected="a checkpoint path without characters that a URI escapes",
             found=", ".join(map(repr, escaped)),
@@ -30,6 +31,7 @@ def check_source_path(checkpoint: str) -> None:
     found = sorted(set("*?[]{}\\") & set(checkpoint))
     if found:
         raise CheckpointError(
+            "SM-BACKFILL-015",
             f"the control source cannot be below {checkpoint}",
             expected="a path without any of * ? [ ] { } and backslash, which Spark's file source "
             "takes as a pattern",

@@ -248,6 +248,7 @@ class SparkCheckpoint:
         provider = self._spark.conf.get(PROVIDER, "") or ""
         if "RocksDB" not in provider:
             raise StartupError(
+                "SM-START-020",
                 "transformWithState needs the RocksDB state store provider",
                 expected=f"{PROVIDER} = {ROCKSDB}",
                 found=provider or "Spark's default, which keeps state in files",
@@ -345,6 +346,7 @@ def active_session(path: str) -> SparkSession:
     session = SparkSession.getActiveSession()
     if session is None:
         raise CheckpointError(
+            "SM-STATE-028",
             f"reading {path} needs a Spark session",
             expected="an active SparkSession",
             found="none",

@@ -135,6 +135,7 @@ def _overtaken(
     # Twice as many as were committed while it was read, since reads are not alike.
     enough = max(2 * batches, 2) + 2
     return CheckpointError(
+        "SM-STATE-029",
         f"the running query of {path} removes its state faster than it can be read",
         expected="a batch whose state Spark keeps until it is read",
         found=f"{attempts} attempts, each at the newest batch; {batches} batches were committed in "
@@ -149,6 +150,7 @@ def _overtaken(
 
 def _unreadable(path: str, newest: int, error: Exception) -> CheckpointError:
     return CheckpointError(
+        "SM-STATE-030",
         f"the state in {path} cannot be read",
         expected=f"a readable state of batch {newest}, the newest",
         found=_first_line(error),

@@ -101,6 +101,7 @@ def _schema(files: Files, entry: OperatorEntry, variable: str) -> FamilySchema:
         if each.name == variable:
             return each
     raise CheckpointError(
+        "SM-STATE-031",
         f"the schema files of operator {entry.number} do not tell of its variable {variable}",
         expected=f"the schema of {variable}, which the operator's metadata name",
         found=", ".join(sorted(each.name for each in found)) or "no schema",

@@ -25,6 +25,7 @@ def check_spark_version(
     if release_line(pyspark.__version__) < oldest:
         needed = ".".join(map(str, oldest))
         raise UnsupportedError(
+            "SM-PACKAGES-004",
             f"this PySpark is too old to {purpose}",
             expected=f"PySpark {needed} or newer",
             found=f"PySpark {pyspark.__version__}",
@@ -42,6 +43,7 @@ def check_kind(kind: str, store: str) -> None:
     if kind == "list" and release_line(pyspark.__version__) < _LISTS:
         needed = ".".join(map(str, _LISTS))
         raise UnsupportedError(
+            "SM-PACKAGES-005",
             f"this PySpark does not give the elements of a list as they are (state {store})",
             expected=f"PySpark {needed} or newer for list state that migrates",
             found=f"PySpark {pyspark.__version__}, which hands integers beside a null as floats",

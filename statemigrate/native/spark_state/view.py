@@ -64,6 +64,7 @@ def uri_of(files: Files) -> str:
 def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
     """Spark finds the schemas of the state only where the checkpoint was written."""
     return CheckpointError(
+        "SM-CHECKPOINT-027",
         f"{checkpoint} was moved, and Spark would start no query on it",
         expected=f"{schema} in {place}, which the operators' metadata name",
         found="no such file there",

@@ -86,6 +86,7 @@ def _family(lineage: Lineage, revision: str) -> StoredFamily:
 
 def _no_envelope(path: str, schema: Any) -> StartupError:
     return StartupError(
+        "SM-START-021",
         f"the state in {path} was written without an envelope, and Spark cannot change the state "
         "schema of a query",
         expected=ENVELOPE,

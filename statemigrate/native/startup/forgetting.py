@@ -37,6 +37,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
     unknown = sorted((live | listed) - declared)
     if unknown:
         raise StartupError(
+            "SM-START-022",
             f"{type(code).__qualname__} is not migrated, and the state is in families it does not "
             "declare",
             expected=f"migrated({type(code).__qualname__}(...), ...), since the checkpoint has "
@@ -52,6 +53,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
 def _check_function(checkpoint: str, stores: list[str]) -> None:
     if stores:
         raise StartupError(
+            "SM-START-023",
             "the function is not migrated, and the state is in envelopes",
             expected=f"migrated(function, store={stores[0]!r}, ...)",
             found="a function that would be handed the envelope in place of its value",

@@ -57,6 +57,7 @@ def _deployable(
     lineage = ScriptFolder(settings.migrations).lineages().get(store)
     if lineage is None:
         raise LineageError(
+            "SM-LINEAGE-017",
             f"store {store} has no migration script in {settings.migrations}",
             expected="at least a baseline, which says what format the state has today",
             found="none",

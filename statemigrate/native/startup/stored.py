@@ -239,6 +239,7 @@ def _refused(
         why = "Spark lists what the code declared that had begun the batch, not what ran it again"
     or_before = not all(each.is_known for each in forgotten)
     return StartupError(
+        "SM-START-024",
         f"store {store}: code that does not know the family {', '.join(names)} ran on this "
         f"checkpoint, in batch {batch}{' or before' if or_before else ''}",
         expected=f"{', '.join(names)} among the state variables, as an earlier run had them",

@@ -74,6 +74,7 @@ class PagedDeployment:
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""
         return StartupError(
+            "SM-PAGES-005",
             f"another `paged` has begun with the checkpoint {self.seen.checkpoint} since this one "
             "was called",
             expected="one `paged` in a query, and in its checkpoint",

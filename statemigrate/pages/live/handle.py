@@ -72,6 +72,7 @@ _REWRITES = (
 def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
     if life < 0:
         raise StartupError(
+            "SM-PAGES-006",
             f"the values of state {store} would expire before they are written",
             expected="ttlDurationMs of a positive number of milliseconds",
             found=str(life),
@@ -80,6 +81,7 @@ def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
         )
     if time_mode != "processingtime":
         raise UnsupportedError(
+            "SM-PAGES-007",
             f"a time to live counts in processing time (state {store})",
             expected='timeMode="ProcessingTime", as in transformWithState',
             found=f"a time to live in the time mode {time_mode}",
@@ -91,6 +93,7 @@ def _check_life(store: str, life: int, time_mode: TimeMode) -> None:
 
 def _no_timers() -> UnsupportedError:
     return UnsupportedError(
+        "SM-PAGES-008",
         "a query without a time mode has no timers",
         expected='timeMode="ProcessingTime" or timeMode="EventTime"',
         found='timeMode="None"',

@@ -148,6 +148,7 @@ class PageStores:
 
 def _unknown(store: str, name: str, known: frozenset[str]) -> PageError:
     return PageError(
+        "SM-PAGES-009",
         f"a page of state has the family {name}, which was not there when the query was checked",
         expected=f"one of {', '.join(sorted(known))}",
         found=name,

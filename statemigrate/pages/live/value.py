@@ -109,6 +109,7 @@ class _Rows:
 
 def _refused(status: int, message: str) -> StorageError:
     return StorageError(
+        "SM-PAGES-010",
         "Spark refused to read a page of its state",
         expected="the page, or that there is none",
         found=f"status {status}: {message}",

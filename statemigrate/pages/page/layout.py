@@ -87,6 +87,7 @@ def _check_fixed(data: bytes) -> None:
     _, version, checksum = _FIXED.unpack_from(data)
     if version != VERSION:
         raise PageError(
+            "SM-PAGES-011",
             "a page of state has a format that this release does not know",
             expected=f"version {VERSION}",
             found=f"version {version}",
@@ -123,6 +124,7 @@ def _sections(
 def damaged(found: str) -> PageError:
     """The error for bytes that no release has written."""
     return PageError(
+        "SM-PAGES-012",
         "a page of state is damaged",
         expected="a page as it was written, with its checksum",
         found=found,

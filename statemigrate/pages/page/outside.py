@@ -71,6 +71,7 @@ def check_size(family: str, key: bytes, value: bytes) -> None:
     """Raise `PageError` for a value that is larger than one may be."""
     if len(value) > LARGEST_OUTSIDE:
         raise PageError(
+            "SM-PAGES-013",
             f"a value of {family} is larger than one may be",
             expected=f"at most {LARGEST_OUTSIDE:,} bytes",
             found=f"{len(value):,} bytes under the key {key.hex()}",
@@ -82,6 +83,7 @@ def check_size(family: str, key: bytes, value: bytes) -> None:
 
 def _lost(family: str, kept: bytes, found: str) -> PageError:
     return PageError(
+        "SM-PAGES-014",
         f"a value of {family} that lies outside of its page is not there as it was written",
         expected=f"{_REFERENCE.unpack(kept)[0]:,} bytes with their checksum",
         found=found,
@@ -92,6 +94,7 @@ def _lost(family: str, kept: bytes, found: str) -> PageError:
 
 def _unread(family: str, key: bytes, size: int) -> PageError:
     return PageError(
+        "SM-PAGES-015",
         f"a value of {family} lies outside of its page, where it is not read from here",
         expected="values that lie in their pages",
         found=f"one of {size:,} bytes, of the key {key.hex()}",

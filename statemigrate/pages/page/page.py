@@ -99,22 +99,26 @@ class Page:
 
 def _misplaced(expected: Place, found: Place) -> PageError:
     if expected.pages != found.pages:
+        code = "SM-PAGES-016"
         problem = "a page of state is one of another number of pages"
         numbers = f"{expected.pages} pages", f"{found.pages} pages"
         action = f"pass pages={found.pages}, which the checkpoint was begun with"
     elif expected.keys != found.keys:
+        code = "SM-PAGES-017"
         problem = "a page of state has keys of other columns"
         numbers = expected.keys.hex(), found.keys.hex()
         action = "group by the columns that the checkpoint was begun with, in by="
     else:
+        code = "SM-PAGES-018"
         problem = "a page of state is in the place of another"
         numbers = f"page {expected.number}", f"page {found.number}"
         action = "restore the checkpoint from a copy; nothing of this batch was written"
-    return PageError(problem, expected=numbers[0], found=numbers[1], next_action=action)
+    return PageError(code, problem, expected=numbers[0], found=numbers[1], next_action=action)
 
 
 def _reformatted(family: str, expected: bytes, found: bytes) -> PageError:
     return PageError(
+        "SM-PAGES-019",
         f"a page of state has values of {family} in another format",
         expected=f"the format of fingerprint {expected.hex()}",
         found=f"fingerprint {found.hex()}",
@@ -126,6 +130,7 @@ def _reformatted(family: str, expected: bytes, found: bytes) -> PageError:
 
 def _too_large(place: Place, size: int, entries: int) -> PageError:
     return PageError(
+        "SM-PAGES-020",
         f"page {place.number} of {place.pages} would be larger than a page may be",
         expected=f"at most {LARGEST:,} bytes",
         found=f"{size:,} bytes in {entries:,} entries",

@@ -206,6 +206,7 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
     if VARIABLE not in variables:
         state.check_operator([VARIABLE])
         raise StartupError(
+            "SM-PAGES-029",
             f"the checkpoint {state.path} is not one of paged state",
             expected=f"the state variable {VARIABLE}",
             found=", ".join(sorted(variables)) or "no state variable",
@@ -218,6 +219,7 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
     record = read_record(state.files)
     if record is None:
         raise CorruptFileError(
+            "SM-PAGES-002",
             f"{state.path} has pages of state, and not the record of what is in them",
             expected=RECORD,
             found="no such file",
@@ -230,6 +232,7 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
 def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) -> None:
     if record.pages != pages:
         raise StartupError(
+            "SM-PAGES-030",
             f"the checkpoint {path} has another number of pages",
             expected=f"{record.pages} pages, as it was begun with",
             found=f"pages={pages}",
@@ -242,6 +245,7 @@ def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) ->
     given = [(field.name, field.dataType.jsonValue()) for field in key.fields]
     if columns != given:
         raise StartupError(
+            "SM-PAGES-031",
             f"the checkpoint {path} has another grouping key",
             expected=", ".join(f"{name} {kind}" for name, kind in columns),
             found=", ".join(f"{name} {kind}" for name, kind in given),
@@ -302,6 +306,7 @@ def check_recorded(record: PagesRecord, held: Mapping[str, set[bytes]], path: st
 
 def _disagreeing(path: str, family: str, found: str) -> CorruptFileError:
     return CorruptFileError(
+        "SM-PAGES-032",
         f"the pages in {path} and the record of them disagree about {family}",
         expected=f"every family that a page has, with its format, in {RECORD}",
         found=found,

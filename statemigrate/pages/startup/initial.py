@@ -57,6 +57,7 @@ def with_bucket(frame: DataFrame, columns: Sequence[str], pages: int) -> DataFra
 
 def _ungrouped(found: str, key: StructType) -> StartupError:
     return StartupError(
+        "SM-PAGES-033",
         "the initial state is not grouped as the stream is",
         expected=f"a frame grouped by columns of the types {key.simpleString()}",
         found=found,

@@ -105,6 +105,7 @@ def _families(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -> StartupError:
     return StartupError(
+        "SM-START-012",
         f"no store in the pages of {path} has migration scripts",
         expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
         found=", ".join(stores) or "no store",
@@ -115,6 +116,7 @@ def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -
 
 def _unknown(lineage: Lineage, name: str) -> StartupError:
     return StartupError(
+        "SM-START-006",
         f"store {lineage.store}: pages have the family {name} of an unknown revision",
         expected=f"one of {', '.join(lineage.revisions)}",
         found=name,

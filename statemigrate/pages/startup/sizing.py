@@ -43,6 +43,7 @@ def tell_of_size(held: Held, number: int, path: str) -> None:
 def unsaid(path: str) -> StartupError:
     """The error for a new checkpoint whose number of pages nobody said."""
     return StartupError(
+        "SM-PAGES-034",
         f"the checkpoint {path} is new, so that the number of its pages has to be said",
         expected="pages=, a whole number",
         found="no number, and no checkpoint that has one",

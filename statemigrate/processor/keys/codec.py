@@ -44,6 +44,7 @@ class KeyCodec:
             )
         except _UNFIT as error:
             raise ValueMismatchError(
+                "SM-VALUE-009",
                 f"the key {shown(key)} does not fit its columns",
                 expected=self.schema.simpleString(),
                 found=str(error),

@@ -40,6 +40,7 @@ def key_type(column: str, data_type: DataType) -> tuple[Encode, Decode]:
     if name in _OTHERS:
         return _OTHERS[name]
     raise UnsupportedError(
+        "SM-START-025",
         f"column {column} of type {data_type.simpleString()} cannot be a key here",
         expected="a type whose values can be told apart by their bytes",
         found=data_type.simpleString(),

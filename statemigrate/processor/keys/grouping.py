@@ -23,6 +23,7 @@ def grouping_key(rows: StructType, columns: Sequence[str], *, argument: str) -> 
     for column in columns:
         if names.count(column) != 1:
             raise StartupError(
+                "SM-START-026",
                 f"the stream cannot be grouped by {column}",
                 expected=f"one of its columns: {', '.join(names)}",
                 found=column,
@@ -43,6 +44,7 @@ def check_grouping(schema: StructType) -> None:
         name, collation = field.dataType.typeName(), getattr(field.dataType, "collation", _BINARY)
         if name not in _GROUPING or collation != _BINARY:
             raise UnsupportedError(
+                "SM-START-025",
                 f"column {field.name} of type {field.dataType.simpleString()} cannot be a key here",
                 expected="boolean, an integer type, string, binary, date, timestamp or decimal",
                 found=field.dataType.simpleString(),

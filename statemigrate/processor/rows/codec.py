@@ -79,6 +79,7 @@ class RowCodec:
         if isinstance(row, list | tuple) and len(row) == self._width:
             return row
         raise ValueMismatchError(
+            "SM-VALUE-010",
             "a state value does not have the fields of its schema",
             expected=f"a tuple of {len(self.names)} fields: {', '.join(self.names)}",
             found=repr(row),

@@ -91,6 +91,7 @@ class DualListState(ListState):
         """Replace the key's list."""
         if not newState:
             raise UnsupportedError(
+                "SM-VALUE-011",
                 "a list state cannot be set to an empty list",
                 expected="at least one element",
                 found="[]",

@@ -60,6 +60,7 @@ class DualAccessHandle(StatefulProcessorHandle):
 def never_dropped(store: str, engine: str, place: str) -> UnsupportedError:
     """The error for a variable that is to be dropped: values never migrated would go with it."""
     return UnsupportedError(
+        "SM-START-027",
         f"deleteIfExists({store!r}) is not available on {engine}",
         expected="state variables the processor declares",
         found="a variable to drop with all its values",
@@ -108,6 +109,7 @@ def declared_variables(
     def record(declared: Declared) -> Any:
         if any(each.store == declared.store for each in found):
             raise StartupError(
+                "SM-START-028",
                 f"the processor declares the state {declared.store} twice",
                 expected="one getValueState, getListState or getMapState call a name",
                 found=f"a second one, for {declared.kind} state",

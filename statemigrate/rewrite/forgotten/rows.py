@@ -249,6 +249,7 @@ class RestoringReader:
 
 def _not_all(source: FamilySource, found: Checksum, total: Checksum) -> RewriteError:
     return RewriteError(
+        "SM-REPAIR-004",
         f"the rows of {source.name} were not all judged",
         expected=f"{found.count:,} rows with the checksum {found.text}",
         found=f"{total.count:,} rows with the checksum {total.text}",

@@ -71,6 +71,7 @@ def _sizes(source: Files, names: Mapping[str, str]) -> dict[str, int]:
 
 def _gone(path: str) -> CheckpointError:
     return CheckpointError(
+        "SM-FORK-001",
         f"{path} is gone",
         expected="a file of a batch whose state is kept",
         found="no such file: the query runs on, and has removed what it keeps no longer",

@@ -92,6 +92,7 @@ def _partitions(old: Files, operator: OperatorShape) -> int:
     there = set(batches_in(names_in(old, f"state/{operator.number}")))
     if there != set(range(expected)):
         raise CorruptFileError(
+            "SM-CHECKPOINT-030",
             f"{old.location}/state/{operator.number} has other partitions than it should",
             expected=f"partitions 0 to {expected - 1}",
             found=f"partitions {sorted(there)}"[:200],

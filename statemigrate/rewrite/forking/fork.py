@@ -119,6 +119,7 @@ def _check_unused(target: Files, own: Iterable[str] = ()) -> None:
     if found or (kind is not None and kind.kind != "folder"):
         is_unfinished = bool(found) and CheckpointDirectory(target).is_unfinished
         raise RewriteError(
+            "SM-FORK-002",
             f"{target.location} is in use",
             expected="a directory that is not there, or is empty",
             found="a checkpoint that is not finished"
@@ -134,6 +135,7 @@ def _check_unused(target: Files, own: Iterable[str] = ()) -> None:
 def _refuse_embedded(directory: CheckpointDirectory) -> None:
     if directory.is_embedded:
         raise UnsupportedError(
+            "SM-FORK-003",
             f"the state in {directory.checkpoint} is the embedded engine's",
             expected="a query whose state is in Spark's own state store",
             found=f"{EMBEDDED}, where the embedded engine keeps its state",

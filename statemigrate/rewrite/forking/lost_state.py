@@ -17,6 +17,7 @@ def check_state(old: Files, shape: CheckpointShape, *, without_state: bool) -> N
     deployed = sorted(read_record(old))
     if shape.operators and without_state:
         raise CheckpointError(
+            "SM-FORK-004",
             f"{old.location} has state",
             expected="a query that keeps none, as was said",
             found=", ".join(f"operator {each.number}" for each in shape.operators),
@@ -26,6 +27,7 @@ def check_state(old: Files, shape: CheckpointShape, *, without_state: bool) -> N
     if not shape.operators and (deployed or not without_state):
         noted = f"; the query was deployed with {', '.join(deployed)}" if deployed else ""
         raise CheckpointError(
+            "SM-FORK-005",
             f"{old.location} has no state of any operator",
             expected="the folder state, with a folder for each stateful operator",
             found=f"none, and its logs do not say whether the query keeps any{noted}",

@@ -71,6 +71,7 @@ def _whole(old: Files, source: str, *, is_last: bool) -> list[str]:
     visible = [name for name in found if not name.rpartition("/")[2].startswith(".")]
     if not is_last and set(visible) - {f"sources/{source}/0"}:
         raise UnsupportedError(
+            "SM-FORK-006",
             f"what source {source} of {old.location} keeps cannot be taken back to a batch before",
             expected="a source of files, or one that only notes where it began",
             found=", ".join(visible)[:200],
@@ -91,6 +92,7 @@ def _log(old: Files, source: str, offset: int) -> list[str]:
     chosen, missing = _chosen(_log_files(old, source), offset)
     if missing:
         raise CorruptFileError(
+            "SM-FORK-007",
             f"{old.location}/sources/{source} no longer tells which files were taken by then",
             expected=f"the log up to {offset}",
             found=f"no file {missing[0]}; Spark has made it compact since",

@@ -32,6 +32,7 @@ def with_file_ids(
     conf = options.pinned(old.conf)
     if asked == "2" and not is_rocksdb(conf):
         raise UnsupportedError(
+            "SM-REWRITE-012",
             "the HDFS-backed provider has no files with ids",
             expected=f"--provider rocksdb, for {FILE_IDS}=2",
             found=conf.get(PROVIDER, "no provider, which means the HDFS-backed one"),

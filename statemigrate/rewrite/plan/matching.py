@@ -190,6 +190,7 @@ def _check_tables(plan: FamilyPlan) -> None:
     for step in plan.script.path.steps if plan.script else ():
         if step.key is not None and step.transform is None:
             raise RewriteError(
+                "SM-REWRITE-013",
                 f"the script of revision {step.target} changes keys of {plan.name} in tables",
                 expected="rekey(key, value) and upgrade(value) where entries are of a list, a map "
                 "or a join, expire, or become another kind of state",
@@ -232,6 +233,7 @@ def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
     if key.added:
         field = key.added[0].label
         raise RewriteError(
+            "SM-REWRITE-014",
             f"{name}: the key has a new column {field}, and old rows do not say it",
             expected="for every old key a new one",
             found=f"no value of {field}",
@@ -241,6 +243,7 @@ def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
         )
     if key.dropped and not merges_alike:
         raise RewriteError(
+            "SM-REWRITE-015",
             f"rows of {name} meet, since the key has no {key.dropped[0]} any more",
             expected="one row for each new key",
             found="for several old keys one new key",
@@ -255,6 +258,7 @@ def _check_kind(plan: FamilyPlan) -> None:
     before, after = state_kind(plan.old), state_kind(plan.new)
     if before != after and (before, after) != ("a value", "a list"):
         raise RewriteError(
+            "SM-REWRITE-016",
             f"{plan.name} becomes state of another kind, and only you can say how",
             expected=f"{before}, as it was",
             found=after,

@@ -41,6 +41,7 @@ def refuse_unsaid_formats(old: CheckpointShape, pinned: Mapping[str, str]) -> No
         before, after = (pinned_value(conf, setting) for conf in (old.conf, pinned))
         if before != after:
             raise RewriteError(
+                "SM-REWRITE-030",
                 "state of another format is what Spark itself shows of it",
                 expected="the new code, which is run with the new format",
                 found=f"{setting} from {before} to {after}, and no new code",
@@ -55,6 +56,7 @@ def refuse_timed(old: OperatorShape, new: OperatorShape, scripts: Iterable[str])
     """
     if _is_timed(old) != _is_timed(new):
         raise _unsupported(
+            "SM-REWRITE-031",
             f"operator {old.number} is a join whose state format goes to 4, or from there",
             "state format 4 in both, or in none",
             f"{'4' if _is_timed(old) else 'another'} before, "
@@ -63,6 +65,7 @@ def refuse_timed(old: OperatorShape, new: OperatorShape, scripts: Iterable[str])
         )
     for store in scripts if _is_timed(old) else ():
         raise _unsupported(
+            "SM-REWRITE-032",
             f"{store} is of a join of state format 4, whose rows lie by their event time",
             "fields that stay, go or begin as is asked",
             f"a script of {store}",
@@ -89,6 +92,7 @@ def _check_settings(old: CheckpointShape, new: CheckpointShape) -> None:
     for name in sorted(set(new.conf) - set(old.conf)):
         if not name.startswith("spark.sql."):
             raise _unsupported(
+                "SM-REWRITE-033",
                 f"{name} is not pinned to a query",
                 f"a setting that the checkpoint has, as {', '.join(sorted(old.conf)[:3])}",
                 name,
@@ -102,6 +106,7 @@ def _check_writable(new: CheckpointShape) -> None:
     plain = [each for each in new.operators if kind_of(each.name) is not VARIABLES]
     if rocksdb and is_avro(new.conf) and plain:
         raise _unsupported(
+            "SM-REWRITE-034",
             "Spark has state in the Avro encoding for transformWithState alone",
             f"{ENCODING}=unsaferow",
             f"avro, for operator {plain[0].number}, {plain[0].name}",
@@ -111,6 +116,7 @@ def _check_writable(new: CheckpointShape) -> None:
     for operator, family in _families(new):
         if not rocksdb and operator.metadata_version > 1:
             raise _unsupported(
+                "SM-REWRITE-035",
                 f"the state of operator {operator.number}, {operator.name}, needs RocksDB",
                 "--provider rocksdb",
                 "the HDFS-backed provider",
@@ -125,6 +131,7 @@ def _refuse_family(operator: OperatorShape, family: FamilyShape) -> None:
     known = is_timers(family.name) or is_derived(family.name)
     if is_internal(family.name) and not known:
         raise _unsupported(
+            "SM-REWRITE-036",
             f"operator {operator.number} keeps something that is not known",
             "the families of variables, their lengths, times to live and timers",
             family.name,
@@ -139,7 +146,9 @@ def _families(shape: CheckpointShape) -> Iterator[tuple[OperatorShape, FamilySha
                 yield operator, family
 
 
-def _unsupported(summary: str, expected: str, found: str, action: str) -> UnsupportedError:
+def _unsupported(
+    code: str, summary: str, expected: str, found: str, action: str
+) -> UnsupportedError:
     return UnsupportedError(
-        summary, expected=expected, found=found, next_action=f"{action}; nothing was written"
+        code, summary, expected=expected, found=found, next_action=f"{action}; nothing was written"
     )

@@ -78,6 +78,7 @@ class Scripted:
     def _check(self, part: str, said: Format, kept: StructJson) -> None:
         if not is_same(_json(said), labelled(kept)):
             raise RewriteError(
+                "SM-REWRITE-037",
                 f"{self.store}: the new code keeps another {part} than its scripts lead to",
                 expected=f"{said!r}, as at revision {self.path.target}",
                 found=f"{struct_from_json(labelled(kept))!r}\n"
@@ -114,6 +115,7 @@ class Scripts:
             return before
         if before is not None and before.leads_to(after):
             raise RewriteError(
+                "SM-REWRITE-038",
                 f"{new} goes on with {old}, and whether scripts of both are to run is not clear",
                 expected=f"scripts of {new} that begin at another format than those of {old} end",
                 found=f"revision {before.path.target} of {before.store}, and then those of "
@@ -142,6 +144,7 @@ def as_scripted(
     if not is_same(key, shown_key(operator, store, family)):
         if family.is_list or family.user_key or is_numbered(operator, store, family):
             raise RewriteError(
+                "SM-REWRITE-039",
                 f"the scripts of {scripted.store} change keys that have several parts",
                 expected="the new code, which says what its keys are",
                 found=f"keys {scripted.new_key!r}, and no new code",

@@ -202,6 +202,7 @@ def _check_known(wanted: AskedOfSources, before: tuple[str, ...], after: NewSour
     ]
     if unknown:
         raise RewriteError(
+            "SM-REWRITE-040",
             f"the query has no source {unknown[0]}",
             expected=f"of old ones {', '.join(before) or 'none'}; of new ones {_listed(after)}, "
             "each once",
@@ -215,6 +216,7 @@ def _check_files(source: SourcePlan) -> None:
     reached = None if source.offset is None else file_offset(source.offset)
     if source.taken and source.old is not None:
         raise RewriteError(
+            "SM-REWRITE-041",
             f"source {source.name} has a log of the files that it has taken",
             expected="--taken for a source that is new",
             found=f"source {source.name}, which goes on with the old source {source.old}",
@@ -222,6 +224,7 @@ def _check_files(source: SourcePlan) -> None:
         )
     if not source.taken and source.old is None and reached is not None and reached >= 0:
         raise RewriteError(
+            "SM-REWRITE-042",
             f"source {source.name} is new, and has no log of files up to its offset",
             expected="--taken with the files that it is not to take again",
             found=f"--offsets {source.name}={source.offset}",

@@ -30,6 +30,7 @@ def input_schemas(
     unknown = sorted(set(given) - set(parameters))
     if unknown:
         raise _error(
+            "SM-CODE-007",
             reference,
             f"has no input {unknown[0]}",
             expected=", ".join(parameters) or "a parameter for each input stream",
@@ -47,6 +48,7 @@ def input_schemas(
 def _parameters(function: Callable[..., Any], reference: str) -> dict[str, inspect.Parameter]:
     if not callable(function) or isinstance(function, type):
         raise _error(
+            "SM-CODE-008",
             reference,
             "is no function",
             expected="a function from the input streams to the result",
@@ -94,6 +96,7 @@ def _checked(schema: Schema, name: str, reference: str) -> Schema:
             return Struct(schema).ddl
         except FormatError as error:
             raise _error(
+                "SM-CODE-009",
                 reference,
                 f"has an input {name} whose schema is none",
                 expected="DDL, as in order_id string, amount double, at timestamp",
@@ -106,6 +109,7 @@ def _checked(schema: Schema, name: str, reference: str) -> Schema:
 def _unsaid(reference: str, missing: list[str]) -> CodeError:
     if not missing:
         return _error(
+            "SM-CODE-010",
             reference,
             "takes no input stream",
             expected="a parameter for each input stream",
@@ -115,6 +119,7 @@ def _unsaid(reference: str, missing: list[str]) -> CodeError:
         )
     name = missing[0]
     return _error(
+        "SM-CODE-011",
         reference,
         f"does not say what the rows of {', '.join(missing)} are",
         expected=f'{name}: Annotated[DataFrame, "order_id string, amount double, at timestamp"]',
@@ -124,9 +129,10 @@ def _unsaid(reference: str, missing: list[str]) -> CodeError:
 
 
 def _error(
-    reference: str, problem: str, *, expected: object, found: object, next_action: str
+    code: str, reference: str, problem: str, *, expected: object, found: object, next_action: str
 ) -> CodeError:
     return CodeError(
+        code,
         f"{reference} {problem}",
         expected=expected,
         found=found,

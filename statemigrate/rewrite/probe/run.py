@@ -92,9 +92,10 @@ def _result(
     try:
         result = function(**streams)
     except Exception as cause:
-        raise _failed(reference, "does not run on empty streams", cause) from cause
+        raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
     if not getattr(result, "isStreaming", False):
         raise CodeError(
+            "SM-CODE-012",
             f"{reference} returns no stream",
             expected="the streaming DataFrame that the query writes",
             found=type(result).__name__,
@@ -118,7 +119,9 @@ def _started(
         except AnalysisException as error:
             # A query that one output mode is not for may be for another.
             refused = refused or error
-    raise _failed(reference, f"is no query for output mode {' or '.join(modes)}", refused)
+    raise _failed(
+        "SM-CODE-014", reference, f"is no query for output mode {' or '.join(modes)}", refused
+    )
 
 
 def _first_batch(query: StreamingQuery, checkpoint: Path, reference: str) -> None:
@@ -128,15 +131,18 @@ def _first_batch(query: StreamingQuery, checkpoint: Path, reference: str) -> Non
         if not query.isActive:
             break
         if time.monotonic() > until:
-            raise _failed(reference, f"takes more than {_TOO_LONG:g} seconds for no rows", None)
+            raise _failed(
+                "SM-CODE-015", reference, f"takes more than {_TOO_LONG:g} seconds for no rows", None
+            )
         time.sleep(0.05)
     error = query.exception()
     if error is not None or not (checkpoint / "commits" / "0").exists():
-        raise _failed(reference, "does not run on empty streams", error)
+        raise _failed("SM-CODE-013", reference, "does not run on empty streams", error)
 
 
-def _failed(reference: str, problem: str, cause: Exception | None) -> CodeError:
+def _failed(code: str, reference: str, problem: str, cause: Exception | None) -> CodeError:
     return CodeError(
+        code,
         f"{reference} {problem}",
         expected="a query that runs one batch without rows",
         found=None if cause is None else f"{type(cause).__name__}: {cause}",

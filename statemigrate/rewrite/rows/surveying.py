@@ -61,6 +61,7 @@ def astray(name: str, partition: int, count: int, example: tuple[str, int]) -> R
     """The error for ``count`` rows; ``example`` is a key of one as JSON, and where it belongs."""
     key, expected = example
     return RewriteError(
+        "SM-REWRITE-044",
         f"{count} rows of {name} are not in the partition where Spark would look for them",
         expected=f"the key {shown(key)} in partition {expected}, by Spark's hash of it",
         found=f"it in partition {partition}",

@@ -98,6 +98,7 @@ def _old_of(store: str, new: Document, document: Document, said: str | None) -> 
         found = [each for each in document["old"] if each[part] and each[part] == new[part]]
     if len(found) != 1:
         raise RewriteError(
+            "SM-REWRITE-045",
             f"which old function {new['text']} of {store} goes on with is not known",
             expected="one old function that is the same",
             found=", ".join(each["text"] for each in found) or "none",
@@ -122,6 +123,7 @@ def _computed(
     if names == ["sum", "isEmpty"] and len(before) == 1:
         return [FieldSource(label, before[0], n) for label, n in zip(labels, names, strict=True)]
     raise RewriteError(
+        "SM-REWRITE-045",
         f"{new['text']} of {store} does not have the fields of {old['text']}",
         expected=", ".join(names),
         found=", ".join(before),
@@ -152,6 +154,7 @@ def check_functions(
     for one, other in zip(planned, wanted, strict=True):
         if one != other:
             raise RewriteError(
+                "SM-REWRITE-045",
                 f"{family.name}.{one.label} would be taken from another function",
                 expected=str(other),
                 found=str(one),

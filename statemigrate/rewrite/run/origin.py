@@ -144,6 +144,7 @@ class OldCheckpoint:
         begun = CheckpointDirectory(self.files).last_begun()
         if begun != plan.old.batch:
             raise RewriteError(
+                "SM-REWRITE-046",
                 f"the query of {self.location} has gone on while its state was rewritten",
                 expected=f"batch {plan.old.batch} as the last one, as when the rewrite began",
                 found=f"batch {begun}",

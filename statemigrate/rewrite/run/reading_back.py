@@ -37,6 +37,7 @@ def check_written(plan: RewritePlan, report: RewriteReport, reader: StateReader)
 
 def _of_other_windows(finding: WindowFinding, others: int) -> RewriteError:
     return RewriteError(
+        "SM-REWRITE-047",
         f"{finding.store} has windows in {finding.column} that the new code does not make",
         expected=f"{finding.new_text}, and {finding.left:,} others",
         found=f"{others:,} others",
@@ -52,6 +53,7 @@ def _differences(family: FamilyReport, found: dict[int, Checksum]) -> Iterator[R
         read = found.get(partition, Checksum())
         if written != read:
             yield RewriteError(
+                "SM-REWRITE-048",
                 f"what was written of {family.name} in partition {partition} is not what Spark "
                 "reads there",
                 expected=f"{written.count:,} rows with the checksum {written.text}",

@@ -166,6 +166,7 @@ def read_report(files: Files) -> RewriteReport:
     found = find_report(files)
     if found is None:
         raise CheckpointError(
+            "SM-VERIFY-001",
             f"{files.location} was not made by a rewrite",
             expected=f"{REPORT}, which says what was rewritten",
             found="no such directory" if files.find() is None else "no such file",

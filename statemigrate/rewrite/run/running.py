@@ -36,6 +36,7 @@ def check_stopped(old: Files, spark: SparkSession) -> None:
     for query in active.values():
         if is_at(query.resolvedCheckpointRoot(), uri_of(old)):
             raise RewriteError(
+                "SM-REWRITE-049",
                 f"a query runs on {old.location}",
                 expected="a query that is stopped, since what it takes meanwhile would be missing",
                 found=f"query {query.id()}, in the Spark that would rewrite its state",

@@ -73,6 +73,7 @@ def _no_such_offset(source: SourcePlan, known: list[int]) -> RewriteError:
     begins, ends = (known[0], known[-1]) if known else (0, -1)
     whole = f"from -1 to {ends}" if begins == 0 else f"-1, or from {begins} to {ends}"
     return RewriteError(
+        "SM-REWRITE-050",
         f"source {source.name} has no such offset",
         expected=f'{{"logOffset":N}} with N {whole}',
         found=f"--offsets {source.name}={source.offset}",
@@ -106,6 +107,7 @@ def _files(source: SourcePlan, spark: SparkSession) -> list[tuple[str, int]]:
     entries = [(_with_authority(row.file_path), row.changed) for row in found.collect()]
     if not entries:
         raise RewriteError(
+            "SM-REWRITE-051",
             f"there is no file in {source.taken}, which source {source.name} is not to take",
             expected="a folder, a file or a pattern with the files that the state has already",
             found="none",

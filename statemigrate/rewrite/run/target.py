@@ -86,6 +86,7 @@ class Target:
         is_unfinished = directory.is_unfinished
         if METADATA in names and not is_unfinished:
             raise RewriteError(
+                "SM-REWRITE-052",
                 f"{self.files.location} is a checkpoint already",
                 expected="a directory that is not there yet",
                 found="the file metadata, which makes it a checkpoint",
@@ -98,6 +99,7 @@ class Target:
         )
         if foreign:
             raise RewriteError(
+                "SM-REWRITE-053",
                 f"{self.files.location} has other things in it",
                 expected="a directory that is not there yet, or what a rewrite has begun there",
                 found=", ".join(foreign)[:200],

@@ -74,6 +74,7 @@ class Taking:
         missing = sorted(set(_leaves(target)) - set(_taken(found)))
         if missing:
             raise RewriteError(
+                "SM-SEED-004",
                 f"{self.table.location} has no column for {missing[0]}, of the key of {self.store}",
                 expected=f"a column of that name, or --take {self.store}.{missing[0]}=COLUMN",
                 found=f"the columns {', '.join(self.table.columns)}",
@@ -84,6 +85,7 @@ class Taking:
         twice = next((name for name in columns if columns.count(name) > 1), None)
         if twice is not None:
             raise RewriteError(
+                "SM-SEED-005",
                 f"the column {twice} stands for several fields of the key of {self.store}",
                 expected="a column for each field",
                 found=", ".join(_leaves(target)),
@@ -110,6 +112,7 @@ class Taking:
         element = found["elementType"] if is_list and found is not None else None
         if not (isinstance(element, dict) and element["type"] == "struct"):
             raise RewriteError(
+                "SM-SEED-006",
                 f"{self.table.location} has no column with the elements of the list {self.store}",
                 expected=f"a column {said} of arrays of structs",
                 found=", ".join(f"{n} {type_text(t)}" for n, t in self.table.columns.items()),
@@ -129,6 +132,7 @@ class Taking:
             column = EXPIRES
         if column is None and must:
             raise RewriteError(
+                "SM-SEED-007",
                 f"{self.table.location} has no column that says when timers are due",
                 expected=f"a column {EXPIRES}, or --take {name}=COLUMN",
                 found=f"the columns {', '.join(self.table.columns)}",
@@ -160,6 +164,7 @@ class Taking:
         self.used.add(name)
         if said not in self.table.columns:
             raise RewriteError(
+                "SM-SEED-008",
                 f"{self.table.location} has no column {said}",
                 expected=f"one of {', '.join(self.table.columns)}",
                 found=f"--take {name}={said}",
@@ -175,6 +180,7 @@ class Taking:
         both_structs = all(isinstance(x, dict) and x["type"] == "struct" for x in (found, target))
         if not (both_structs or is_same(found, target) or is_wider(found, target)):
             raise RewriteError(
+                "SM-SEED-009",
                 f"the column {column} cannot be {self.store}.{path}",
                 expected=f"a column of {type_text(target)}, or of a type that fits into it",
                 found=f"{type_text(found)} in {self.table.location}",

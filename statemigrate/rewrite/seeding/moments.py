@@ -26,6 +26,7 @@ def moment_type(table: Table, column: str, store: str) -> str:
         return _TIME
     if found not in (*_WHOLE, _TIME):
         raise RewriteError(
+            "SM-SEED-010",
             f"the column {column} of {table.location} does not say when, for {store}",
             expected="times, or whole numbers of milliseconds since 1970",
             found=type_text(found),
@@ -46,6 +47,7 @@ def moment_of(column: str, spark: str) -> Column:
 def no_moment(store: str, table: Table, column: str, key: Any) -> RewriteError:
     """The error for a row without one; ``key`` is its key as JSON."""
     return RewriteError(
+        "SM-SEED-011",
         f"a row of {table.location} has no {column}, which says when, for {store}",
         expected=f"a value of {column} in every row",
         found=f"null with the key {shown(key)}",

@@ -218,6 +218,7 @@ def _check_once(seed: Seed, rows: DataFrame) -> None:
     met = twice.where("n > 1").select(F.to_json("key").alias("key"), "n", "one", "other").head(1)
     if met:
         raise RewriteError(
+            "SM-SEED-012",
             f"several rows of {seed.table.location} have one key of {seed.store}",
             expected="one row for each key",
             found=f"{met[0].n} rows with the key {shown(met[0].key)}: "
@@ -230,6 +231,7 @@ def _check_once(seed: Seed, rows: DataFrame) -> None:
 
 def _null(seed: Seed, name: str, key: Any) -> RewriteError:
     return RewriteError(
+        "SM-SEED-013",
         f"a row of {seed.table.location} has no {name}, which {seed.store} always has",
         expected=f"a value of {name} in every row",
         found=f"null with the key {shown(key)}",

@@ -34,6 +34,7 @@ def seed_script(
     script = scripted_from(lineage, lineage.key_of(said) or shown, said, target)
     if lineage.key_of(said) is None and any(step.key for step in script.path.steps):
         raise RewriteError(
+            "SM-SEED-014",
             f"keys of {name} change after revision {said}, and no script says what they were",
             expected=f"new_key in the baseline of store {lineage.store}",
             found=f"new_key only after {said}",
@@ -77,6 +78,7 @@ def _check_whole(
     if missing or further:
         field = (missing or further)[0]
         raise RewriteError(
+            "SM-SEED-015",
             f"the table of {script.store} is not what revision {script.path.source} has",
             expected=f"the key {script.key!r} and the value {script.value!r}",
             found=f"no column for {field}" if missing else f"{field}, too",

@@ -185,6 +185,7 @@ def find_seeds(
     unused = sorted(set(take) - used)
     if unused:
         raise RewriteError(
+            "SM-SEED-016",
             f"there is no field {unused[0]} that a table could say",
             expected="STORE.FIELD=COLUMN, of a store with a table, and a field of its key or value",
             found=f"--take {unused[0]}={take[unused[0]]}",
@@ -239,6 +240,7 @@ def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, Place]]) -> 
         return values[0]
     if name or len(stores) != 1:
         raise RewriteError(
+            "SM-SEED-017",
             f"the query keeps no state {name}" if name else "which state the table is, is not said",
             expected=f"STORE=, of {', '.join(stores) or 'no store at all'}",
             found=name or "no name",
@@ -253,6 +255,7 @@ def _seed(found: tuple[OperatorShape, Place], taking: Taking, script: Scripted |
     is_join = kind_of(operator.name) is JOIN
     if is_join and not family.name.endswith(INDEX_TO_VALUE) and place.store.name == DEFAULT:
         raise UnsupportedError(
+            "SM-SEED-018",
             f"{name} is of a join of state format 4",
             expected="a join of state format 1, 2 or 3",
             found=family.name,

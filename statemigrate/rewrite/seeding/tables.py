@@ -71,6 +71,7 @@ def is_json(location: str, spark: SparkSession | None = None) -> bool:
     files = open_files(location, spark)
     if files.find("_delta_log") is not None:
         raise _refused(
+            "SM-SEED-019",
             location,
             "is a table of Delta's, whose files have rows that are no longer in it",
             "a folder of Parquet files",
@@ -79,12 +80,18 @@ def is_json(location: str, spark: SparkSession | None = None) -> bool:
         )
     if files.find() is None:
         raise _refused(
-            location, "is not there", "a table", "nothing", "correct the place that --from names"
+            "SM-SEED-020",
+            location,
+            "is not there",
+            "a table",
+            "nothing",
+            "correct the place that --from names",
         )
     names = [location, *(each.name for each in files.list(recursive=True))]
     kinds = {name.endswith(_JSON) for name in names if name.endswith((*_JSON, ".parquet"))}
     if len(kinds) != 1:
         raise _refused(
+            "SM-SEED-021",
             location,
             "is no table that is understood",
             "files that end in .parquet, or in one of " + ", ".join(_JSON),
@@ -95,8 +102,8 @@ def is_json(location: str, spark: SparkSession | None = None) -> bool:
 
 
 def _refused(
-    location: str, problem: str, expected: str, found: str, next_action: str
+    code: str, location: str, problem: str, expected: str, found: str, next_action: str
 ) -> RewriteError:
     return RewriteError(
-        f"{location} {problem}", expected=expected, found=found, next_action=next_action
+        code, f"{location} {problem}", expected=expected, found=found, next_action=next_action
     )

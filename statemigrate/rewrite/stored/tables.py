@@ -110,6 +110,7 @@ def _unzip(archive: Path, folder: Path) -> None:
 
 def _unreadable(files: Files, version: StoreVersion, error: Exception) -> CorruptFileError:
     return CorruptFileError(
+        "SM-CHECKPOINT-031",
         f"{files.location}/{version.snapshot} is not a snapshot that RocksDB reads",
         expected="RocksDB's files, whole, as the snapshot's metadata name them",
         found=str(error)[:300],

@@ -89,6 +89,7 @@ class Claim:
         later = _owner_of(self.files, self.number + 1)
         if found != self.owner or later is not None:
             raise CheckpointInUseError(
+                "SM-REWRITE-054",
                 f"{self.files.location} was taken over while this command made it",
                 expected=f"the file {_name(self.number)} of this command as the last one there",
                 found=_described(later) if later is not None else _described(found),
@@ -176,6 +177,7 @@ def _in_use(files: Files, number: int, owner: Owner | str | None) -> CheckpointI
     is_running = isinstance(owner, Owner) and owner.is_running
     path = f"{files.location}/{_name(number)}"
     return CheckpointInUseError(
+        "SM-REWRITE-055",
         f"{files.location} is being made by another command",
         expected="one command at a time that makes a checkpoint in a directory",
         found=_described(owner),

@@ -51,6 +51,7 @@ class Making:
     def _require_unfinished(self, cause: Exception | None = None) -> None:
         if not CheckpointDirectory(self.files).is_unfinished:
             raise RewriteError(
+                "SM-REWRITE-056",
                 f"{self.files.location} has become a checkpoint meanwhile",
                 expected="a place that nobody else writes to",
                 found="another file metadata",

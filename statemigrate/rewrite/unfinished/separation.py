@@ -24,6 +24,7 @@ def check_apart(old: Files, new: Files, what: str = "the old checkpoint") -> Non
     else:
         return
     raise RewriteError(
+        "SM-REWRITE-057",
         problem,
         expected=f"a place outside of {what}, which is only read",
         found=found,

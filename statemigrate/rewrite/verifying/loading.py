@@ -45,6 +45,7 @@ class LoadedState:
                 raise damage from error
             causes = [each for each in chain(thrown_by(error)) if each[1]]
             raise CheckpointError(
+                "SM-VERIFY-002",
                 f"Spark cannot read the state of operator {operator.number}",
                 expected="state that Spark's own reader loads",
                 found=(causes[-1][1] if causes else str(error)).splitlines()[0][:300],

@@ -115,7 +115,7 @@ class _Recorded:
         try:
             now = TakenFiles.of(noted.offset, taken_until(self.new, source, noted.offset))
         except CheckpointError as error:
-            return Found(f"new source {source}: {error.summary}: {error.found}", "problem")
+            return Found(f"new source {source}: {error.headline}: {error.found}", "problem")
         if now == noted:
             text = f"new source {source}: its log has {noted.files:,} files taken, as was noted"
             return Found(text, "fine")
@@ -195,7 +195,7 @@ class _Derived:
             before = _plain(taken_until(self.old, source.old, noted.offset))
             after = _plain(taken_until(self.new, source.name, noted.offset))
         except CheckpointError as error:
-            return Found(f"source {source.name}: {error.summary}: {error.found}", "problem")
+            return Found(f"source {source.name}: {error.headline}: {error.found}", "problem")
         if before == after:
             text = f"new source {source.name}: its log has the same files taken as the old one's"
             return Found(text, "fine")

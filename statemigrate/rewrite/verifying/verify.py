@@ -141,6 +141,7 @@ def _of_tables(report: RewriteReport) -> Iterator[Found]:
 
 def _other_origin(old: Files | None, report: RewriteReport) -> RewriteError:
     return RewriteError(
+        "SM-VERIFY-003",
         "the new checkpoint was made from something else",
         expected=f"no old checkpoint: it was seeded from {report.old}"
         if report.tables
@@ -156,7 +157,7 @@ def _of_joins(state: LoadedState, reader: StateReader) -> Iterator[Found]:
             with state.loading(operator):
                 found = list(join_problems(operator, reader))
         except CheckpointError as error:
-            yield Found(f"join-{operator.number}: {error.summary}: {error.found}", "problem")
+            yield Found(f"join-{operator.number}: {error.headline}: {error.found}", "problem")
             continue
         for text, is_fine in found:
             yield Found.of(text, is_fine=is_fine)
@@ -166,6 +167,7 @@ def _check_query(before: CheckpointShape, report: RewriteReport, old: Files) -> 
     """Whether the old checkpoint is the one; the new one's id is compared with its file."""
     if before.query_id != report.query:
         raise RewriteError(
+            "SM-VERIFY-003",
             f"{old.location} is not what the new checkpoint was made from",
             expected=f"query {report.query}, as in {report.old}",
             found=f"query {before.query_id}",
@@ -199,7 +201,7 @@ def _compared(
                 with state.loading(operator):
                     found = _survey(reader, operator, place, name).total
             except (RewriteError, CheckpointError) as error:
-                yield Found(f"{which} {name}: {error.summary}: {error.found}", "problem")
+                yield Found(f"{which} {name}: {error.headline}: {error.found}", "problem")
                 continue
             is_same = found == noted
             said = f"{noted.count:,} rows, checksum {noted.text}"

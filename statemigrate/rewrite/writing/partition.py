@@ -115,6 +115,7 @@ def _check_partition(batch: pa.RecordBatch, partition: int) -> None:
     found = batch["partition"].unique().to_pylist()
     if found != [partition] and batch.num_rows:
         raise RewriteError(
+            "SM-REWRITE-058",
             "Spark gave a task rows of another partition",
             expected=f"rows of partition {partition}",
             found=f"rows of {found[:8]}",

@@ -123,6 +123,7 @@ def _translated() -> Iterator[None]:
     except Exception as error:
         # rocksdict has no types of its own for its failures.
         raise RewriteError(
+            "SM-REWRITE-059",
             "RocksDB does not take the rows of a partition",
             expected="each key once, and room on the local disk",
             found=str(error)[:300],

@@ -37,6 +37,7 @@ def _is_keyed(value: Any, expected: Any, key: Any) -> bool:
 
 def _not_examples(script: Script, found: str) -> ScriptError:
     return wrong_part(
+        "SM-SCRIPT-011",
         script,
         "`examples` are no values to try.",
         expected="a list of dicts in the format `old`, of pairs (old value, expected new value), "

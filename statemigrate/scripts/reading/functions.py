@@ -25,6 +25,7 @@ def upgrade_in(script: Script) -> Transform | None:
     if not is_open and (upgrade is not None or not is_needed):
         return upgrade
     raise wrong_part(
+        "SM-SCRIPT-012",
         script,
         "`upgrade` is not written yet.",
         expected="a function `upgrade(value)` that returns the value in the format `new`",
@@ -49,6 +50,7 @@ def function_in(script: Script, name: str, form: str, *counts: int) -> Callable[
         return None
     if not callable(function):
         raise wrong_part(
+            "SM-SCRIPT-013",
             script,
             f"`{name}` is not a function.",
             expected=f"a function `{form}`",
@@ -57,6 +59,7 @@ def function_in(script: Script, name: str, form: str, *counts: int) -> Callable[
         )
     if not any(takes(function, count) for count in counts):
         raise wrong_part(
+            "SM-SCRIPT-014",
             script,
             f"`{name}` cannot be called as it will be.",
             expected=f"a function `{form}`",

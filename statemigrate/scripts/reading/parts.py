@@ -11,10 +11,11 @@ ABSENT = object()
 
 
 def wrong_part(
-    script: Script, problem: str, *, expected: object, found: object, next_action: str
+    code: str, script: Script, problem: str, *, expected: object, found: object, next_action: str
 ) -> ScriptError:
     """The error for a part of the script."""
     return ScriptError(
+        code,
         f"{script.path}: {problem}",
         expected=expected,
         found=found,
@@ -28,6 +29,7 @@ def check_present(script: Script, *names: str) -> None:
     missing = [f"`{name}`" for name in names if script.get(name, ABSENT) is ABSENT]
     if missing:
         raise wrong_part(
+            "SM-SCRIPT-015",
             script,
             f"{', '.join(missing)} missing.",
             expected="`revision`, `down_revision`, `store`, `old`, `new` and `upgrade`",
@@ -54,6 +56,7 @@ def format_in(script: Script, name: str) -> Format:
         return value
     unfilled = value is ...
     raise wrong_part(
+        "SM-SCRIPT-016",
         script,
         f"`{name}` is not filled in yet." if unfilled else f"`{name}` is not a format.",
         expected='Struct("field TYPE, ...") or Avro(schema)',

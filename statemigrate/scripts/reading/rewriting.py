@@ -20,6 +20,7 @@ def new_key_in(script: Script) -> Format | None:
     if is_baseline(script) or any(script.get(name) for name in ("rekey", "upgrade_table")):
         return new_key
     raise wrong_part(
+        "SM-SCRIPT-017",
         script,
         "`new_key` says what keys are like, and nothing makes them.",
         expected="a function `rekey(key, value)` that gives the new keys",
@@ -36,6 +37,7 @@ def rekey_in(script: Script) -> Rekey | None:
         return None
     if script.get("new_key") is None:
         raise wrong_part(
+            "SM-SCRIPT-018",
             script,
             "`rekey` gives keys of which nothing is said.",
             expected='the format of the new keys, as in new_key = Struct("customer STRING")',
@@ -44,6 +46,7 @@ def rekey_in(script: Script) -> Rekey | None:
         )
     if script.get("downgrade") is not None:
         raise wrong_part(
+            "SM-SCRIPT-019",
             script,
             "`downgrade` gives values back, and nothing their keys.",
             expected="no `downgrade` beside `rekey`: the way back is the old checkpoint",
@@ -68,6 +71,7 @@ def table_in(script: Script) -> TableTransform | None:
 def _check(script: Script, name: str) -> None:
     if is_baseline(script) and script.get(name) is not None:
         raise wrong_part(
+            "SM-SCRIPT-020",
             script,
             f"a baseline has `{name}`, which could never run.",
             expected="a format in `old`, or no function",
@@ -76,6 +80,7 @@ def _check(script: Script, name: str) -> None:
         )
     if only_raises(script, name):
         raise wrong_part(
+            "SM-SCRIPT-021",
             script,
             f"`{name}` is not written yet.",
             expected=f"a function `{name}` that does its work",

@@ -32,6 +32,7 @@ def store_of(script: Script) -> str:
         check_revision(script.get("revision"), str(script.path))
     except LineageError as cause:
         raise wrong_part(
+            cause.code,
             script,
             cause.summary,
             expected=cause.expected,
@@ -83,6 +84,7 @@ def _check_branch(script: Script, store: str) -> None:
     down, labels = script.get("down_revision"), script.get("branch_labels")
     if down is not None and not isinstance(down, str):
         raise wrong_part(
+            "SM-SCRIPT-022",
             script,
             "`down_revision` names more than one revision.",
             expected="one revision or None: a store's scripts form one chain",
@@ -91,6 +93,7 @@ def _check_branch(script: Script, store: str) -> None:
         )
     if script.get("depends_on"):
         raise wrong_part(
+            "SM-SCRIPT-023",
             script,
             "`depends_on` has no meaning for state.",
             expected="no `depends_on`: each store is migrated on its own",
@@ -100,6 +103,7 @@ def _check_branch(script: Script, store: str) -> None:
     expected = (store,) if down is None else None
     if _as_tuple(labels) != (expected or ()):
         raise wrong_part(
+            "SM-SCRIPT-024",
             script,
             "`branch_labels` is not what the store's branch needs.",
             expected=f"branch_labels = {expected!r}",
@@ -127,6 +131,7 @@ def _time_to_live(script: Script) -> TimeToLive:
     if value in ("keep", "restart"):
         return value  # type: ignore[no-any-return]
     raise wrong_part(
+        "SM-SCRIPT-025",
         script,
         "`time_to_live` is neither of the two words it can be.",
         expected='"keep" (the default): a value that expires is migrated only when it is written; '
@@ -153,6 +158,7 @@ def _drops(script: Script) -> tuple[str, ...]:
 
 def _no_fields(script: Script, found: str) -> ScriptError:
     return wrong_part(
+        "SM-SCRIPT-026",
         script,
         "`drops` names what is no field.",
         expected='a tuple of fields of `old` or `new`, as in drops = ("note", "items[].price")',

@@ -46,6 +46,7 @@ def _is_same(one: Format, other: Format) -> bool:
 
 def _unclear(lineage: Lineage, key: Format, older: str, newer: str) -> StartupError:
     return StartupError(
+        "SM-START-029",
         f"store {lineage.store}: its state may be of revision {older}, or of {newer} already",
         expected="scripts whose keys or values differ from one revision to the next",
         found=f"the keys {key!r}, as at {newer}; {older} does not say what its keys are",
@@ -58,6 +59,7 @@ def _unclear(lineage: Lineage, key: Format, older: str, newer: str) -> StartupEr
 def _none(lineage: Lineage, value: Format) -> StartupError:
     head = lineage.format_of(lineage.head)
     return StartupError(
+        "SM-START-030",
         f"store {lineage.store}: its state has the format, and the keys, of no revision",
         expected=f"one of {', '.join(lineage.revisions)}; the head is {head!r}",
         found="\n".join([*differences(head, value), repr(value)]),

@@ -164,6 +164,7 @@ def _text_reader(kind: DataType) -> Callable[[Any], Any] | None:
 
 def _not_text(path: str, text: str) -> ValueMismatchError:
     return ValueMismatchError(
+        "SM-VALUE-013",
         f"{path} is text that is not UTF-8, as `CAST(binary AS STRING)` can give",
         expected="UTF-8, which is what a str of Python's can be",
         found=shown(visible(text)),

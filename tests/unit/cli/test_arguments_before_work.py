@@ -62,7 +62,7 @@ def test_a_file_to_export_to_in_a_folder_that_does_not_exist(run, native):
 )  # fmt: skip
 def test_a_store_that_the_checkpoint_does_not_have(run, native, words):
     error = run(*words, "--checkpoint", native, code=1).stderr
-    assert error.startswith(f"Error: the checkpoint {native} has no store other\n")
+    assert error.startswith(f"Error: the checkpoint {native} has no store other [SM-STATE-033]\n")
     assert "expected: one of auctions, seen\n" in error
 
 

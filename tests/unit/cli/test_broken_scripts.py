@@ -84,7 +84,7 @@ def test_an_unfinished_script_stands_in_its_place(sound):
         ["a1", "base", "no", "2026-01-01", "Change", "something"],
     ]
     assert lines[4:] == [
-        f"  Wrong: {path}: `upgrade` is not written yet.",
+        f"  Wrong: {path}: `upgrade` is not written yet. [SM-SCRIPT-012]",
         "    expected: a function `upgrade(value)` that returns the value in the format `new`",
         "    found: raise NotImplementedError",
         "    Next: write `upgrade`; where only the format is recorded, set `old = None` instead",

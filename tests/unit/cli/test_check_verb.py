@@ -28,7 +28,8 @@ def test_every_finding_is_a_line_and_the_exit_code_is_one(run):
     result = run("check", code=1)
     assert result.stderr == ""
     assert result.stdout == (
-        "migrations/versions/b1.py: `store` missing (expected `revision`, `down_revision`, "
+        "migrations/versions/b1.py: `store` missing [SM-SCRIPT-015] "
+        "(expected `revision`, `down_revision`, "
         "`store`, `old`, `new` and `upgrade`; found no `store`); next: add `store` to the script\n"
         "migrations/versions/a1.py:14: open question: [red]Cents?[/red]; next: answer it in the "
         "script, then remove the comment\n"
@@ -41,6 +42,7 @@ def test_findings_can_be_read_by_machines(run):
     assert json.loads(run("check", "--json", code=1).stdout) == [
         {
             "kind": "lineage",
+            "code": "SM-LINEAGE-016",
             "severity": "error",
             "store": "auctions",
             "revision": "a2",
@@ -97,7 +99,9 @@ def test_what_was_applied_is_recorded_for_checks_without_the_checkpoint(run):
 def test_what_is_no_checkpoint_is_an_error(run):
     run("init")
     result = run("check", "--checkpoint", "nothing", code=1)
-    assert result.stderr.startswith("Error: nothing is not the checkpoint of a streaming query\n")
+    assert result.stderr.startswith(
+        "Error: nothing is not the checkpoint of a streaming query [SM-CHECKPOINT-001]\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,9 @@ def test_examples_of_differences_are_shown():
 
 
 def test_a_rewrite_is_told_from_its_refusal_to_its_rows():
-    error = CheckpointError("batch 6 is not committed", next_action="let the query finish it")
+    error = CheckpointError(
+        "SM-CHECKPOINT-003", "batch 6 is not committed", next_action="let the query finish it"
+    )
     text = drawn(
         PlainBatchDone(batch(5, 0, 0, 0)), Refused(error), Rewritten(REWRITING), Finished(REWRITTEN)
     )

@@ -78,6 +78,7 @@ class Refusing(MemoryFiles):
     def _ask(self, verb, name, answer):
         if verb == self.verb:
             raise StorageError(
+                "SM-STORAGE-007",
                 f"{verb} is not allowed",
                 found="AccessDenied",
                 next_action=f"give this user the right to {verb}",

@@ -99,7 +99,7 @@ def test_without_a_store_all_that_differ_are_written(run, reference):
 def test_a_store_that_is_not_declared_names_the_declared_ones(run, reference):
     result = run("new", "total", "-m", "x", "--autogenerate", reference, code=1)
     assert result.stderr == (
-        f"Error: {reference} has no store total\n"
+        f"Error: {reference} has no store total [SM-CODE-001]\n"
         "  expected: a store that init declares, named total\n"
         "  found: totals, seen\n"
         "  next: name one of totals, seen, or the processor that declares it\n"

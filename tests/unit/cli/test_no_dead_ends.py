@@ -71,11 +71,13 @@ def test_a_script_that_is_not_finished_is_found_by_its_place(run):
         code = 1 if path == second else 0
         assert json.loads(run("show", name, "--json", code=code).stdout)["path"] == path, name
     error = parts(run("show", "bids@hed", code=1))
-    assert error["error"] == "Store 'bids' has no script 'hed'."
+    assert error["error"] == "Store 'bids' has no script 'hed'. [SM-LINEAGE-025]"
     assert error["next"].endswith("; did you mean head?")
     run("new", "asks", "-m", "one", "--to", "a INT")
     error = parts(run("show", "head", code=1))
-    assert error["error"] == "Each store has its own 'head', and there are 2 stores."
+    assert error["error"] == (
+        "Each store has its own 'head', and there are 2 stores. [SM-LINEAGE-024]"
+    )
     assert error["expected"] == "one of asks@head, bids@head"
 
 
@@ -217,7 +219,7 @@ def test_without_an_editor_the_file_and_the_next_command_are_named(items, monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     error = parts(items("edit", "items", code=1))
-    assert error["error"] == "There is no editor to open the script with."
+    assert error["error"] == "There is no editor to open the script with. [SM-SCRIPT-002]"
     assert error["next"].startswith(
         "change migrations/versions/amounts.py with any program, then `statemigrate show items`"
     )

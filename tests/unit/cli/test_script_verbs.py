@@ -49,7 +49,7 @@ def test_init_can_be_repeated_but_not_over_something_else(run):
     Path("full").mkdir()
     Path("full/file").touch()
     result = run("--migrations", "full", "init", code=1)
-    assert result.stderr.startswith("Error: full is in use for something else.\n")
+    assert result.stderr.startswith("Error: full is in use for something else. [SM-SCRIPT-006]\n")
 
 
 def test_new_prints_the_path_and_what_to_edit_next(run):
@@ -172,7 +172,7 @@ def test_an_error_says_expected_found_and_next_on_stderr(run):
     result = run("heads", code=1)
     assert result.stdout == ""
     assert result.stderr == (
-        "Error: migrations is not a folder of migration scripts.\n"
+        "Error: migrations is not a folder of migration scripts. [SM-SCRIPT-005]\n"
         "  expected: a folder with script.py.mako and versions/\n"
         "  found: no such folder\n"
         "  next: `statemigrate --migrations migrations init`, "

@@ -106,7 +106,9 @@ def test_errors_have_escapes(
     capsys: pytest.CaptureFixture[str], as_json: bool, debug: bool
 ) -> None:
     texts = dict.fromkeys(("expected", "found", "next_action", "more"), HOSTILE)
-    print_error(CheckpointError(HOSTILE, **texts), Settings(json=as_json, debug=debug))
+    print_error(
+        CheckpointError("SM-CHECKPOINT-003", HOSTILE, **texts), Settings(json=as_json, debug=debug)
+    )
     print_error(OSError(2, HOSTILE, HOSTILE), Settings(json=as_json, debug=debug))
     printed = capsys.readouterr().err
     assert "title" in printed
@@ -168,7 +170,9 @@ URIS = {
 def test_credentials_of_a_uri_are_not_printed(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = CheckpointError(text, expected=text, found=text, next_action=text, path=text)
+    error = CheckpointError(
+        "SM-CHECKPOINT-003", text, expected=text, found=text, next_action=text, path=text
+    )
     assert str(error).count(URIS[text]) == 4
     assert error.data["path"] == text
     print_error(error, Settings(debug=True))

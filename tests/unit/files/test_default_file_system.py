@@ -17,7 +17,7 @@ def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.delenv(name, raising=False)
 
     def ask() -> object:
-        raise StorageError("a JVM is asked")
+        raise StorageError("SM-STORAGE-007", "a JVM is asked")
 
     monkeypatch.setattr(jvm, "any_java", ask)
     monkeypatch.setattr(jvm, "_context", lambda _: None)

@@ -109,7 +109,7 @@ def test_the_message_says_what_was_expected_and_found() -> None:
     with pytest.raises(ValueMismatchError) as caught:
         NESTED.encode(nested(c=True))
     assert str(caught.value) == (
-        "Field a.b[1].c cannot hold this value.\n"
+        "Field a.b[1].c cannot hold this value. [SM-VALUE-007]\n"
         "  expected: int, an int from -2147483648 to 2147483647\n"
         "  found: bool True\n"
         "  next: return a value of that type from the transform, or change the format"

@@ -143,7 +143,7 @@ def test_a_store_the_code_does_not_have_is_an_error_that_names_those_it_has(
     folder: ScriptFolder, declare: Declare
 ) -> None:
     reference = declare(totals="a INT", seen="b INT")
-    with pytest.raises(CodeError, match="has no store total\n") as caught:
+    with pytest.raises(CodeError, match=r"has no store total \[SM-CODE-001\]") as caught:
         autogenerate(reference, "x", store="total", migrations=folder.directory)
     assert caught.value.found == "totals, seen"
     assert caught.value.data == {"reference": reference, "store": "total"}
@@ -157,7 +157,7 @@ def test_a_store_declared_twice_is_an_error(folder: ScriptFolder, declare: Decla
 
 
 def test_code_that_declares_nothing_is_an_error(folder: ScriptFolder, declare: Declare) -> None:
-    with pytest.raises(CodeError, match="declares no state\n"):
+    with pytest.raises(CodeError, match=r"declares no state \[SM-CODE-001\]"):
         autogenerate(declare(), "x", migrations=folder.directory)
 
 

@@ -57,6 +57,7 @@ def pipeline(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 def mismatch(code: str, target: str, *differences: str) -> str:
     return (
         f"auctions: {code}: the code's schema is not the one of its target revision {target}"
+        " [SM-START-004]"
         "; next: `statemigrate show auctions@head` shows the format; declare it in init, or set "
         "targets to the revision the code is written for, or run "
         "`statemigrate new auctions -m MESSAGE`" + "".join(f"\n  {each}" for each in differences)
@@ -115,7 +116,8 @@ def test_texts_that_differ_late_are_shown_from_there():
 def test_a_target_must_be_a_revision_of_a_store_with_scripts(folder: Path, pipeline: str) -> None:
     report = check(folder, code=[f"{pipeline}:Old"], targets={"auctions": "zz", "nothing": "base"})
     assert [str(finding) for finding in report.findings] == [
-        "auctions: Store 'auctions' has no revision 'zz' (expected one of base, a1, a2; found "
+        "auctions: Store 'auctions' has no revision 'zz' [SM-LINEAGE-020] "
+        "(expected one of base, a1, a2; found "
         "'zz'); next: `statemigrate history auctions` lists them",
         "nothing: a target is named for a store without scripts (expected one of auctions, bids; "
         "found nothing=base); next: correct the store in --target",
@@ -126,7 +128,8 @@ def test_code_that_cannot_be_asked_is_a_finding_each(folder: Path, pipeline: str
     report = check(folder, code=["no_such_module:X", f"{pipeline}:Missing", f"{pipeline}:Old"])
     assert [finding.kind for finding in report.findings] == ["code"] * 3
     assert str(report.findings[0]) == (
-        "no_such_module:X cannot be imported (expected a module that imports, with an object of "
+        "no_such_module:X cannot be imported [SM-CODE-003] "
+        "(expected a module that imports, with an object of "
         "that name; found ModuleNotFoundError: No module named 'no_such_module'); next: run it "
         "from the folder that `import` starts at, with everything installed that the module needs"
     )

@@ -177,7 +177,8 @@ def test_examples_of_a_baseline_are_values_of_new(folder: Path) -> None:
 )
 def test_examples_of_another_type_are_refused(folder: Path, examples: str, found: str) -> None:
     assert findings(folder, examples) == [
-        "m/versions/a1.py: `examples` are no values to try (expected a list of dicts in the format "
+        "m/versions/a1.py: `examples` are no values to try [SM-SCRIPT-011] "
+        "(expected a list of dicts in the format "
         "`old`, of pairs (old value, expected new value), or of triples with the key; of a "
         f"baseline, dicts in the format `new`; found {found}); next: correct `examples`, or leave "
         "them out"

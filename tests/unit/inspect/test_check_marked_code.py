@@ -79,7 +79,8 @@ def test_the_targets_of_the_code_are_what_it_is_compared_with(module: str) -> No
 
 def test_targets_that_the_query_would_stumble_over_are_found(module: str) -> None:
     assert lines(module, "Astray") == [
-        "auctions: module:Astray: Store 'auctions' has no revision 'zz' (expected one of base, a1, "
+        "auctions: module:Astray: Store 'auctions' has no revision 'zz' [SM-LINEAGE-020] "
+        "(expected one of base, a1, "
         "a2; found 'zz'); next: `statemigrate history auctions` lists them",
         "bids: module:Astray: its targets name a store that it does not have (expected one of "
         "auctions; found bids); next: correct the name in targets=",
@@ -89,7 +90,8 @@ def test_targets_that_the_query_would_stumble_over_are_found(module: str) -> Non
 def test_a_function_of_apply_in_pandas_with_state_is_seen(module: str) -> None:
     assert lines(module, "old") == []
     assert lines(module, "astray", "unscripted") == [
-        "auctions: module:astray: Store 'auctions' has no revision 'zz' (expected one of base, a1, "
+        "auctions: module:astray: Store 'auctions' has no revision 'zz' [SM-LINEAGE-020] "
+        "(expected one of base, a1, "
         "a2; found 'zz'); next: `statemigrate history auctions` lists them",
         "clicks: module:unscripted: its store clicks has no migration script (expected at least a "
         "baseline, which says what format the state has today; found scripts of auctions, bids); "
@@ -100,7 +102,8 @@ def test_a_function_of_apply_in_pandas_with_state_is_seen(module: str) -> None:
 def test_a_function_without_a_mark_is_told_what_it_needs(module: str) -> None:
     (finding,) = lines(module, "plain")
     assert finding == (
-        "module:plain is no code whose state has migrations (expected a StatefulProcessor, or a "
+        "module:plain is no code whose state has migrations [SM-CODE-006] "
+        "(expected a StatefulProcessor, or a "
         "function that migrated(..., store=...) was given; found a function); next: put "
         "@migrated(store=STORE) on a function for applyInPandasWithState, or name a processor; a "
         "function from streams to the result is for `statemigrate rewrite --code`"

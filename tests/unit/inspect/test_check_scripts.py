@@ -39,7 +39,8 @@ def test_scripts_in_order_have_no_findings_and_are_counted(folder: Path) -> None
 def test_a_script_that_does_not_import_shows_its_line(folder: Path) -> None:
     path = script(folder, "a1", new="(")
     assert lines(folder) == [
-        "m/versions/a1.py:13: the script does not import (expected a Python file; found "
+        "m/versions/a1.py:13: the script does not import [SM-SCRIPT-009] "
+        "(expected a Python file; found "
         "SyntaxError: '(' was never closed (a1.py, line 13)); next: correct that line; `--debug` "
         "shows the traceback"
     ]
@@ -61,11 +62,14 @@ def test_every_part_that_is_missing_or_wrong_is_a_finding_of_its_own(folder: Pat
     script(folder, "a1", old="'a INT'", new="...", upgrade="raise NotImplementedError")
     formats = 'expected Struct("field TYPE, ...") or Avro(schema)'
     assert lines(folder) == [
-        f"m/versions/a1.py: `old` is not a format ({formats}; found str: 'a INT'); next: write the "
+        f"m/versions/a1.py: `old` is not a format [SM-SCRIPT-016] "
+        f"({formats}; found str: 'a INT'); next: write the "
         "format in `old`",
-        f"m/versions/a1.py: `new` is not filled in yet ({formats}; found ...); next: write the "
+        f"m/versions/a1.py: `new` is not filled in yet [SM-SCRIPT-016] "
+        f"({formats}; found ...); next: write the "
         "format in `new`",
-        "m/versions/a1.py: `upgrade` is not written yet (expected a function `upgrade(value)` that "
+        "m/versions/a1.py: `upgrade` is not written yet [SM-SCRIPT-012] "
+        "(expected a function `upgrade(value)` that "
         "returns the value in the format `new`; found raise NotImplementedError); next: write "
         "`upgrade`; where only the format is recorded, set `old = None` instead",
     ]
@@ -87,7 +91,8 @@ def test_every_part_that_is_missing_or_wrong_is_a_finding_of_its_own(folder: Pat
 def test_a_missing_part_is_one_finding(folder: Path, part: str, text: str) -> None:
     script(folder, "a1", without=text)
     assert lines(folder) == [
-        f"m/versions/a1.py: `{part}` missing (expected `revision`, `down_revision`, `store`, "
+        f"m/versions/a1.py: `{part}` missing [SM-SCRIPT-015] "
+        "(expected `revision`, `down_revision`, `store`, "
         f"`old`, `new` and `upgrade`; found no `{part}`); next: add `{part}` to the script"
     ]
 
@@ -102,11 +107,14 @@ def test_two_heads_and_an_open_joint_are_both_found(folder: Path) -> None:
     script(folder, "a2", "a1")
     script(folder, "a3", "a1", old=WIDE)
     assert lines(folder) == [
-        "auctions: Store 'auctions' has two heads: a2 and a3 (expected one chain of scripts; found "
+        "auctions: Store 'auctions' has two heads: a2 and a3 [SM-LINEAGE-014] "
+        "(expected one chain of scripts; found "
         "m/versions/a2.py and m/versions/a3.py both follow a1); next: `statemigrate rebase "
         "auctions` shows one branch on top of the other, with the fields of both and what is to "
         "be asked; --apply writes it",
-        "m/versions/a3.py: `old` of m/versions/a3.py is not the `new` of m/versions/a1.py; next: "
+        "m/versions/a3.py: `old` of m/versions/a3.py is not the `new` of m/versions/a1.py "
+        "[SM-LINEAGE-016]"
+        "; next: "
         "copy `new` of revision a1 to `old` of a3; a further change needs a script of its own: "
         "`statemigrate new auctions -m MESSAGE`\n  b: found INT, expected no such field",
     ]
@@ -128,7 +136,8 @@ def test_a_missing_parent_is_found(folder: Path) -> None:
     script(folder, "a1")
     script(folder, "a3", "a2")
     assert lines(folder) == [
-        "m/versions/a3.py: follows a revision that does not exist (expected a script of the same "
+        "m/versions/a3.py: follows a revision that does not exist [SM-LINEAGE-013] "
+        "(expected a script of the same "
         "store with revision 'a2'; found only a1, a3); next: restore the missing script, or "
         "correct `down_revision`"
     ]
@@ -143,7 +152,8 @@ def test_a_copied_revision_is_found_once_even_in_another_store(folder: Path) -> 
     found = "(expected a revision of its own for every script; found m/versions/a1.py and"
     todo = "next: remove the copy, or give one of them another `revision`"
     assert lines(folder) == [
-        f"m/versions/{name}.py: Two scripts have the revision a1 {found} m/versions/{name}.py); "
+        f"m/versions/{name}.py: Two scripts have the revision a1 [SM-LINEAGE-012] "
+        f"{found} m/versions/{name}.py); "
         f"{todo}"
         for name in ("copy", "other")
     ]

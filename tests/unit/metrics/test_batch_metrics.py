@@ -135,8 +135,8 @@ def test_durations_fall_into_buckets_of_seconds(reader, recorded):
 
 
 def test_a_value_that_ended_the_query_is_a_failed_one(reader, recorded):
-    recorded.failed(TransformError("no"))
-    recorded.failed(CorruptFileError("not a matter of values"))
+    recorded.failed(TransformError("SM-TRANSFORM-007", "no"))
+    recorded.failed(CorruptFileError("SM-CHECKPOINT-002", "not a matter of values"))
     assert points(reader) == {("values.failed", *QUERY): 1, ("batches.failed", *QUERY): 2}
 
 
@@ -151,7 +151,7 @@ def test_what_an_instrument_raises_is_logged_once_and_so_is_that_it_ended(caplog
     with caplog.at_level(logging.INFO, "statemigrate.metrics"):
         recorded.committed(FIRST)
         recorded.committed(SECOND)
-        recorded.failed(TransformError("no"))
+        recorded.failed(TransformError("SM-TRANSFORM-007", "no"))
         (told,) = caplog.records
         assert told.levelno == logging.ERROR
         assert "sales cannot be recorded" in told.getMessage()

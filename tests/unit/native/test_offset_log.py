@@ -118,7 +118,9 @@ def test_another_layout_is_refused(tmp_path, content, found, batch):
     path = root / "offsets" / str(batch)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     message = refused(root)
-    assert message.startswith(f"{path} is not an offset file of a known layout\n")
+    assert message.startswith(
+        f"{path} is not an offset file of a known layout [SM-CHECKPOINT-008]\n"
+    )
     assert found in message.split("found: ")[1].split("\n")[0]
 
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_no_empty_family(root):
     before = tree(root)
 
     def unreadable(operator, batch, names):
-        raise CheckpointError("the state cannot be read")
+        raise CheckpointError("SM-CHECKPOINT-003", "the state cannot be read")
 
     with pytest.raises(CheckpointError, match="cannot be read"):
         undo(root, unreadable, apply=True)

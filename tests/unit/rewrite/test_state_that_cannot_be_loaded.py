@@ -89,4 +89,4 @@ def test_an_error_of_this_package_is_passed_on_as_it_is(tmp_path: Path) -> None:
     state = loaded(aggregation(tmp_path / "checkpoint"))
     (operator,) = state.shape.operators
     with pytest.raises(RewriteError, match="as it is"), state.loading(operator):
-        raise RewriteError("as it is")
+        raise RewriteError("SM-REWRITE-002", "as it is")

@@ -68,6 +68,7 @@ def _element(field: Field, array: pa.Array) -> Rows:
         return _field(field, array, np.zeros(len(array), bool))
     if array.null_count:
         raise ValueMismatchError(
+            "SM-VALUE-001",
             f"{field.path} is null, which Spark's Avro encoding of state has no bytes for",
             expected="values in every element of an array and for every key of a map",
             found=f"{array.null_count} nulls",

@@ -40,6 +40,7 @@ def _column(older: Field, newest: Field, array: pa.Array) -> pa.Array:
     if newest.type.arrow in _PROMOTED.get(older.type.arrow, ()):
         return array.cast(newest.type.arrow, safe=False)
     raise UnsupportedError(
+        "SM-STATE-006",
         f"{newest.path} had another type in an older schema of the state",
         expected=str(newest.type.arrow),
         found=str(older.type.arrow),

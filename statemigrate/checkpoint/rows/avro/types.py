@@ -53,6 +53,7 @@ def _check_inner(field: Field) -> None:
 
 def _no_avro(path: str, found: str) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-007",
         f"{path}: Spark's Avro encoding of state has no {found}",
         expected="numbers, strings, binaries, dates, timestamps, decimals, structs, arrays, and "
         "maps of strings",

@@ -63,6 +63,7 @@ def _both_moments(one: pa.DataType, other: pa.DataType) -> bool:
 
 def _differs(path: str, expected: str, found: str) -> ValueMismatchError:
     return ValueMismatchError(
+        "SM-VALUE-002",
         f"{path} is not what the schema says",
         expected=expected,
         found=found,

@@ -101,6 +101,7 @@ def nulls_of(field: Field, array: pa.Array, absent: Mask) -> Mask:
     found: Mask = array.is_null().to_numpy(zero_copy_only=False)
     if not field.nullable and bool((found & ~absent).any()):
         raise ValueMismatchError(
+            "SM-VALUE-003",
             f"{field.path} is null in {int((found & ~absent).sum())} rows, which it cannot be",
             expected=f"a value of {field.type.arrow} in every row",
             found="null",

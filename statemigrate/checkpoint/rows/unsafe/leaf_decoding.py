@@ -67,6 +67,7 @@ def blobs(field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: M
     rows = within(data, np.where(nulls, 0, starts), sizes)
     if int(rows.offsets[-1]) > _MOST:
         raise UnsupportedError(
+            "SM-STATE-010",
             f"{field.path} has more than 2 GiB in one batch of {nulls.size} rows",
             expected="at most 2 GiB in a batch, as Arrow's strings and binaries can have",
             found=f"{int(rows.offsets[-1])} bytes",
@@ -101,6 +102,7 @@ def is_small(kind: Decimal) -> bool:
 def damaged(field: str, expected: str, found: str) -> CorruptFileError:
     """The error for bytes that are not a row of the schema."""
     return CorruptFileError(
+        "SM-STATE-011",
         f"rows of state are damaged, or of another schema: {field or 'the row'}",
         expected=expected,
         found=found,

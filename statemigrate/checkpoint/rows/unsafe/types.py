@@ -252,6 +252,7 @@ _NAMED: dict[str, Type] = {
 
 def _unknown(path: str, found: str) -> UnsupportedError:
     return UnsupportedError(
+        "SM-STATE-012",
         f"{path}: rows with {found} cannot be read or written",
         expected="strings without a collation, numbers, decimals, binaries, dates, timestamps, "
         "day-time and year-month intervals, structs, arrays and maps of them",

@@ -91,6 +91,7 @@ class TimedKeys:
         times = keys.field(len(self.rest))
         if times.null_count:
             raise ValueMismatchError(
+                "SM-VALUE-004",
                 f"{times.null_count} keys have no time",
                 expected="a time in every key",
                 found="null",

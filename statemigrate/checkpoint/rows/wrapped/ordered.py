@@ -40,6 +40,7 @@ class OrderedColumns:
         for field in self._fields:
             if not isinstance(field.type, Number) or field.type.arrow not in _SPARK_S:
                 raise UnsupportedError(
+                    "SM-STATE-013",
                     f"{field.path} cannot order the keys of a range scan",
                     expected="a byte, short, integer, long, float or double",
                     found=str(field.type.arrow),

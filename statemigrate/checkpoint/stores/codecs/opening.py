@@ -49,6 +49,7 @@ def _module(codec: str):  # type: ignore[no-untyped-def]  # a module has no type
     found = {"lz4": lz4, "lzf": lzf, "snappy": snappy, "zstd": zstd}.get(codec)
     if found is None:
         raise UnsupportedError(
+            "SM-STATE-017",
             f"state files of the codec {codec!r} are not understood",
             expected="lz4, lzf, snappy or zstd",
             found=codec,

@@ -310,6 +310,7 @@ def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
     numbers = [report["partition"] for report in reports]
     if numbers != list(range(partitions)):
         raise errors.CheckpointError(
+            "SM-EMBEDDED-002",
             "not every partition of the batch was run",
             expected=f"reports of partitions 0 to {partitions - 1}",
             found=f"reports of {numbers}",

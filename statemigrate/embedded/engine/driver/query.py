@@ -217,6 +217,7 @@ class EmbeddedQuery:
         remote = self._layout.remote is not None
         shared = "working directory (working_directory=)" if remote else "checkpoint"
         raise StartupError(
+            "SM-EMBEDDED-003",
             "the embedded engine runs on one machine, and this session has a cluster",
             expected="a local master, such as local[*]",
             found=str(master),
@@ -232,6 +233,7 @@ class EmbeddedQuery:
         found = len(committed.partitions)
         if found != self._options.partitions:
             raise StartupError(
+                "SM-EMBEDDED-004",
                 f"the checkpoint {self._layout.files.location} has another number of partitions",
                 expected=f"{found} partitions, as it was made with",
                 found=f"{self._options.partitions} in the options",
@@ -241,6 +243,7 @@ class EmbeddedQuery:
         expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
         if key != expected:
             raise StartupError(
+                "SM-EMBEDDED-005",
                 f"the checkpoint {self._layout.files.location} has another grouping key",
                 expected=expected,
                 found=key,
@@ -251,6 +254,7 @@ class EmbeddedQuery:
 def _require_jvm(spark: SparkSession) -> None:
     if not has_jvm(spark):
         raise UnsupportedError(
+            "SM-EMBEDDED-006",
             "the embedded engine does not run over Spark Connect",
             expected="a classic SparkSession, whose driver runs the engine's batches",
             found="a session of Spark Connect",
@@ -265,6 +269,7 @@ def _columns_of(
     given = [each for each in (group_by, by) if each is not None]
     if len(given) != 1:
         raise StartupError(
+            "SM-EMBEDDED-007",
             "a query is grouped by columns that are named once",
             expected='groupBy="column", or several in a list; `by` is the same for short',
             found="both" if given else "neither",

@@ -187,6 +187,7 @@ class _Process:
 
     def _failed(self, found: str) -> CheckpointError:
         return CheckpointError(
+            "SM-EMBEDDED-008",
             f"a process that worked on partition {self.number} of the state failed",
             expected="work that ends with its result",
             found=found,

@@ -139,6 +139,7 @@ class StoppedRepair:
         manifest = self._manifest
         if manifest is None or None in self._origins.values():
             raise CheckpointError(
+                "SM-REPAIR-002",
                 f"nothing makes the last committed version of {self._layout.files.location} whole",
                 expected="a proven working copy, or durable files that make every partition",
                 found=f"partitions without either: {self._unmade()}",
@@ -196,6 +197,7 @@ class StoppedRepair:
         """Raise `CheckpointError` unless it is one to go back to."""
         if not self._readback.is_whole(version) or version > _committed(self._layout):
             raise CheckpointError(
+                "SM-REPAIR-003",
                 f"version {version} of {self._layout.files.location} is not one to go back to",
                 expected=f"one of the whole versions: {self._whole() or 'there is none'}",
                 found=str(version),

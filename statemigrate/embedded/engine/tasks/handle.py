@@ -57,6 +57,7 @@ class EmbeddedHandle(DualAccessHandle):
 
 def _unsupported(what: str) -> UnsupportedError:
     return UnsupportedError(
+        "SM-EMBEDDED-009",
         f"the embedded engine has no {what}",
         expected="state without timers and without time to live",
         found=what,

@@ -39,6 +39,7 @@ def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
     for name in sorted(plan.retired):
         if not partition.drop(name):
             raise CheckpointError(
+                "SM-EMBEDDED-010",
                 f"family {name} was to be retired, but partition {number} still has values in it",
                 expected="a family that is empty in every partition",
                 found="at least one value",

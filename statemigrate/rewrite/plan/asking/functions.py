@@ -176,6 +176,7 @@ def _is_lost(given: Any, empty: Any) -> bool:
 
 def _only_sparks(field: str, name: str, text: str, given: Any) -> RewriteError:
     return RewriteError(
+        "SM-REWRITE-007",
         f"{field} cannot start at {json.dumps(given)[:80]}, which Spark could not read",
         expected=f"what Spark itself has for {text} in an empty group, or a value of its kind",
         found=f"--start {field}={json.dumps(given)[:80]}",

@@ -108,6 +108,7 @@ class RewriteAnswers:
         unused = sorted({*accepted, *self.start, *self.take} - known)
         if unused:
             raise RewriteError(
+                "SM-REWRITE-008",
                 f"there is nothing to say about {', '.join(unused)}",
                 expected=f"one of {', '.join(sorted(known))}" if known else "no answer",
                 found=unused[0],
@@ -122,6 +123,7 @@ class RewriteAnswers:
             question = next((each for each in asked if each.name == name), None)
             if question is None or question.proposal is None:
                 raise RewriteError(
+                    "SM-REWRITE-009",
                     f"--accept {given}: nothing is proposed for {name}",
                     expected="no --accept" if question is None else question.answer,
                     found=given,
@@ -134,6 +136,7 @@ def _of_another(given: str, question: Question) -> RewriteError:
     is_bound = given != question.name
     what = "belongs to another question" if is_bound else "does not say which question it is about"
     return RewriteError(
+        "SM-REWRITE-010",
         f"--accept {given} {what} than what is asked now: {question.text}"
         if is_bound
         else f"--accept {given} {what}: {question.text}",

@@ -65,6 +65,7 @@ def plain_start(name: str, spark: Any, said: Any) -> Any:
         return fmt.conform(value_from_json(fmt, {"value": said}))["value"]
     except ValueMismatchError as error:
         raise RewriteError(
+            "SM-REWRITE-011",
             f"{name} cannot start at {shown(said)}",
             expected=f"a value of the field's type, {_type(spark)}, as JSON",
             found=error.found,

@@ -173,6 +173,7 @@ def _change(
         nested = match_fields(before, spark, take, store, f"{label}.")
         return FieldChange(label, "nested", place, source, nested)
     raise RewriteError(
+        "SM-REWRITE-017",
         f"{store}: {source} cannot become {label} by itself",
         expected=f"a type that holds every {type_text(before)}",
         found=type_text(spark),

@@ -316,6 +316,7 @@ def _unfit(
 ) -> RewriteError:
     option = "--old-code" if which == "old" else "--code"
     return RewriteError(
+        "SM-REWRITE-018",
         f"the {which} code does not keep what {store} has",
         expected=fields_text(fields),
         found=fields_text(own),
@@ -330,6 +331,7 @@ def _in_parts(
 ) -> RewriteError:
     other = next((name for name in sources if name != names[0]), names[0])
     return RewriteError(
+        "SM-REWRITE-019",
         f"{store}.{other} is a part of {new.function.text}, whose fields stay together",
         expected=f"--take {store}.{names[0]}=OLD, which is the whole function, or nothing beside",
         found=f"--take {store}.{other}={sources.get(other)}",
@@ -340,6 +342,7 @@ def _in_parts(
 
 def _no_such(store: str, new: PlacedFunction, label: str, before: Sequence[str]) -> RewriteError:
     return RewriteError(
+        "SM-REWRITE-020",
         f"{new.function.text} cannot go on with the old {label}, which {store} does not have",
         expected=f"one of {', '.join(before)}, or {EMPTY} to begin empty",
         found=label,
@@ -350,6 +353,7 @@ def _no_such(store: str, new: PlacedFunction, label: str, before: Sequence[str])
 
 def _unlike(store: str, new: PlacedFunction, label: str, old: str) -> RewriteError:
     return RewriteError(
+        "SM-REWRITE-021",
         f"{new.function.text} cannot go on with the old {label} by itself",
         expected=f"a whole old function with {fields_text(new.function.fields)}, or one that this "
         "is computed from without loss",

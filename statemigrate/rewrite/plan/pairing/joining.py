@@ -28,6 +28,7 @@ def check_owners(store: str, parts: Mapping[str, StructChange | None]) -> None:
         ]
         if len(owners) > 1:
             raise RewriteError(
+                "SM-REWRITE-022",
                 f"{' and '.join(owners)} become {store}, and which of them has {store}.{label} is "
                 "not known",
                 expected="each field in one of them only, or a rule for keys that are in several",
@@ -38,6 +39,7 @@ def check_owners(store: str, parts: Mapping[str, StructChange | None]) -> None:
             )
     if all(change is None for change in parts.values()):
         raise RewriteError(
+            "SM-REWRITE-023",
             f"{' and '.join(parts)} become {store}, and no script says what "
             "two values make of which each is whole",
             expected=f"a script for {store} with merge(first, second)",

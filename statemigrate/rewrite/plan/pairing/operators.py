@@ -58,6 +58,7 @@ def _is_alone(one: OperatorShape | None, other: OperatorShape | None, word: str)
 def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
     if old and new and len(old) != len(new):
         raise RewriteError(
+            "SM-REWRITE-024",
             f"which {_word(old[0])} of the query is which cannot be told",
             expected=f"{len(old)} of them, as before: {_listed(old)}",
             found=f"{len(new)}: {_listed(new)}",
@@ -80,6 +81,7 @@ def _check_told(
     targets = [each for each in told.values() if each is not None]
     if wrong or len(targets) != len(set(targets)):
         raise RewriteError(
+            "SM-REWRITE-025",
             "--operator does not fit the operators that there are",
             expected=f"OLD=NEW, of the old {_listed(before.values())}, each to another one of the "
             f"new {_listed(after.values())}",

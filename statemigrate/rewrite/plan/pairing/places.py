@@ -128,6 +128,7 @@ def _told(
     own = [each for each in (place, *(named[n] for n in names)) if is_internal(each.family.name)]
     if len(names) > 1 and (own or kind_of(new.name) is not VARIABLES or len({*names}) < len(names)):
         raise RewriteError(
+            "SM-REWRITE-026",
             f"{name} cannot go on with all of {', '.join(names)}",
             expected="different variables of transformWithState, which become one",
             found=told,
@@ -162,6 +163,7 @@ def _variable_of(name: str, new: OperatorShape, take: Mapping[str, str]) -> str:
     found = [each for each in told if each in known] or values
     if len(found) != 1:
         raise RewriteError(
+            "SM-REWRITE-027",
             f"which variable goes on with the state of {name} cannot be told",
             expected=f"one of {', '.join(known) or 'no variable'}",
             found=", ".join(found) or "none that has one value for each key",
@@ -179,6 +181,7 @@ def _is_map(family: FamilyShape) -> bool:
 def _as_state(name: str, held: Place) -> Place:
     if held.family.value["fields"][0]["name"] != GROUP_STATE:
         raise UnsupportedError(
+            "SM-REWRITE-028",
             f"the state of {name} is of format 1, in which its fields and timeouts are mixed",
             expected="state of format 2, which Spark writes since 2.4",
             found=str([each["name"] for each in held.family.value["fields"]])[:200],
@@ -194,6 +197,7 @@ def _has_timeouts(held: Place) -> bool:
 
 def _unknown(name: str, told: str, known: Mapping[str, Place]) -> RewriteError:
     return RewriteError(
+        "SM-REWRITE-029",
         f"{name} cannot go on with {told}, which there is not",
         expected=f"one of {', '.join(known)}",
         found=told,

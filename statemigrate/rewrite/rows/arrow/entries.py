@@ -171,6 +171,7 @@ class TableTask:
             return column.cast(wanted)
         except pa.ArrowInvalid as cause:
             raise TransformError(
+                "SM-TRANSFORM-017",
                 f"Store '{self.stage.steps[-1].store}': upgrade_table returned values that the new "
                 "format cannot hold.",
                 expected=str(wanted),

@@ -33,6 +33,7 @@ def with_expirations(entries: DataFrame, plan: FamilyPlan, said: Any, batch_time
         return timed.withColumn(EXPIRES, F.coalesce(moment, unknown)).select(*entries.columns)
     except AnalysisException as cause:
         raise RewriteError(
+            "SM-REWRITE-043",
             f"when values of {plan.name} expire is not said in a way that Spark understands",
             expected="milliseconds since 1970, or an expression over batch_time, key, value "
             "and expires",
