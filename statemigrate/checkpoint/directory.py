@@ -77,6 +77,7 @@ class CheckpointDirectory:
         begun = self.last_begun() if committed < 0 else 0
         if begun > 0:
             raise CorruptFileError(
+                "SM-CHECKPOINT-033",
                 f"the commit log of {self.checkpoint} is lost",
                 expected=f"{begun - 1} in the folder commits: Spark writes it before batch {begun}",
                 found=f"batch {begun} in the folder offsets, and no batch in commits",

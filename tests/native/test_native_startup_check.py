@@ -353,4 +353,5 @@ def test_a_lost_commit_log_is_not_a_checkpoint_without_state(deployed):
     shutil.rmtree(f"{pipeline.checkpoint}/commits")
     with pytest.raises(CorruptFileError) as refusal:
         migrated(AmountsTally(), migrations=scripts.directory, checkpoint=pipeline.checkpoint)
+    assert refusal.value.code == "SM-CHECKPOINT-033"
     assert refusal.value.data["path"].endswith("/commits")
