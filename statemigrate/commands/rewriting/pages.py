@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.checkpoint.logs.sources import reads_twice
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -248,6 +249,16 @@ def _sources(
     names = tuple(entry.by_source)
     if entry.named:
         return None, options
+    if reads_twice(old, entry):
+        raise UnsupportedError(
+            f"the query of {old.location} reads one stream in several places",
+            expected="as many sources in its checkpoint as lines in its offset log",
+            found=f"{len(names)} lines, and fewer sources: which line the control source has is "
+            "not told",
+            next_action="leave the pages as they are; a query whose streams are each made by a "
+            "readStream of its own can be rewritten",
+            path=old.location,
+        )
     mine = _control_source(ChunkFiles(old.location, operator), entry, options)
     if options.pages and mine is None:
         told = {name: options.sources.get(name, name) for name in names}
