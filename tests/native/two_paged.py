@@ -120,11 +120,16 @@ class TwoPaged(NativePipeline):
     names: tuple[str | None, str | None] = ("tallies", "counts")
     groups: tuple[str, str] = ("key", "name")
     numbers: tuple[int, int] = (4, 3)
+    apart: bool = False
+    """Whether each operator has a stream of its own, of the same files."""
 
     def result(self, processor: Any, stream: Any = None) -> Any:
         stream = self.stream() if stream is None else stream
+        other = self.stream() if self.apart else stream
         parts = zip(processor, self.groups, self.names, self.numbers, strict=True)
-        tallied, counted = (self.paged(stream, *each) for each in parts)
+        tallied, counted = (
+            self.paged(of, *each) for of, each in zip((stream, other), parts, strict=True)
+        )
         return tallied.union(counted)
 
     def paged(self, stream: Any, processor: Any, by: str, name: str | None, pages: int) -> Any:

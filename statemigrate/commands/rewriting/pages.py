@@ -21,7 +21,13 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed
 from statemigrate.migration import Lineage
-from statemigrate.native.backfill.chunk_files import MADE, ChunkFiles, chunks_of, folder_of
+from statemigrate.native.backfill.chunk_files import (
+    MADE,
+    ChunkFiles,
+    chunks_of,
+    folder_of,
+    named_in,
+)
 from statemigrate.native.backfill.presence import control_sources, has_control_source
 from statemigrate.native.seen.record import RECORD as DEPLOYED
 from statemigrate.native.seen.record import StoreRecord, record_document
@@ -249,7 +255,7 @@ def _sources(
     names = tuple(entry.by_source)
     if entry.named:
         return None, options
-    if reads_twice(old, entry):
+    if named_in(old) and reads_twice(old, entry):
         raise UnsupportedError(
             f"the query of {old.location} reads one stream in several places",
             expected="as many sources in its checkpoint as lines in its offset log",
@@ -273,7 +279,7 @@ def _sources(
         sources = {**others, mine: None, **options.sources}
         offsets = {mine: None, **options.offsets}
         return NewSources(entry.named, names), replace(options, sources=sources, offsets=offsets)
-    if not options.pages and mine is not None and mine not in options.sources:
+    if not options.pages and mine is not None and options.sources.get(mine) is None:
         left = [name for name in names if name != mine]
         shifted: dict[str, str | None] = {name: str(at) for at, name in enumerate(left)}
         sources = {**shifted, mine: None, **options.sources}
