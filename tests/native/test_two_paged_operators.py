@@ -4,7 +4,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from two_paged import Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
-from statemigrate import StartupError, backfill, backfill_status, migrated, status
+from statemigrate import StartupError, backfill, backfill_status, get, migrated, status
+from statemigrate.errors import CheckpointError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 KEYS = 20
@@ -121,3 +122,36 @@ def test_a_second_of_one_name_is_refused_before_a_batch(spark, tmp_path):
             query.deploy_natively((Tally(), Counts()))
         assert "operator='...'" in str(caught.value)
         assert not list((query.checkpoint / "commits").glob("[0-9]*"))
+
+
+def test_both_are_backfilled_at_once_and_verbs_ask_which_is_meant(spark, scripts, tmp_path):
+    """One of the two has no name."""
+    model, folder = Model(), write_scripts(scripts)
+    query = begun(spark, tmp_path / "both", model, names=(None, "counts"))
+
+    def deploy():
+        query.deploy_natively(
+            (migrated(NewTally(), migrations=folder), migrated(NewCounts(), migrations=folder))
+        )
+
+    for ask in (status, backfill, backfill_status):
+        with pytest.raises(CheckpointError, match="could be meant") as caught:
+            ask(query.checkpoint, migrations=folder)
+        assert caught.value.data["operators"] == [0, 1]
+        assert "counts" in str(caught.value)
+    with pytest.raises(CheckpointError, match="others"):
+        status(query.checkpoint, migrations=folder, operator="others")
+    assert get("counts", query.checkpoint, "n3", migrations=None, operator="counts") == {"n": 3}
+    query.feed(model.add(rows([1], 7)))
+    deploy()
+    for operator in ("counts", ""):
+        assert backfill(
+            query.checkpoint, keys_per_chunk=1, migrations=folder, operator=operator
+        ).pages
+    deploy()
+    for operator in ("counts", ""):
+        found = backfill_status(query.checkpoint, migrations=folder, operator=operator)
+        assert (found.keys_left, found.waiting) == (0, 0)
+        assert found.consumed == found.chunks > 0
+    assert query.values("tally", folder, "") == model.new_tallies()
+    assert query.values("counts", folder, "counts") == model.new_counts()
