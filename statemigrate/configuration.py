@@ -38,14 +38,14 @@ class NamedCheckpoint:
     """A query's checkpoint that the project has a name for.
 
     ``code`` names its processors and functions, ``MODULE:OBJECT``; ``targets`` are revisions by
-    store, and ``operator`` is Spark's number of the stateful operator that is meant.
+    store, and ``operator`` is Spark's number of the stateful operator that is meant, or its name.
     """
 
     name: str
     path: str
     code: tuple[str, ...] = ()
     targets: Mapping[str, str] = field(default_factory=dict)
-    operator: int | None = None
+    operator: int | str | None = None
 
     def targets_over(self, others: Mapping[str, str] | None) -> dict[str, str]:
         """Its targets, and of stores that it has none for those of ``others``."""
@@ -223,7 +223,7 @@ _PARTS: Mapping[str, tuple[type, str]] = {
     "path": (str, "the path of a checkpoint"),
     "code": (list, "a list of MODULE:OBJECT"),
     "targets": (dict, "a table of revisions by store"),
-    "operator": (int, "the number of a stateful operator"),
+    "operator": (int, "the number or name of a stateful operator"),
 }
 
 
@@ -256,7 +256,8 @@ def _checkpoint(source: _Source, name: str, said: Any) -> NamedCheckpoint:
             )
         kind, words = _PARTS[part]
         within = [*value.values()] if isinstance(value, dict) else value if kind is list else []
-        if type(value) is not kind or not all(isinstance(each, str) for each in within):
+        is_kind = type(value) is kind or (part == "operator" and type(value) is str)
+        if not is_kind or not all(isinstance(each, str) for each in within):
             raise _wrong(
                 "SM-CONFIG-008", source, f"checkpoints.{name}.{part} of {source.place} is {words}."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from statemigrate.errors import NO_VALUES, values_hidden
 Command = TypeVar("Command", bound=Callable[..., Any])
 TARGETS_SAID = "statemigrate.targets"
 """In a context, the targets that its options say."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 @dataclass
@@ -26,7 +28,7 @@ class Settings:
     migrations: str = "migrations"
     json: bool = False
     debug: bool = False
-    operator: int | None = None
+    operator: int | str | None = None
 
 
 def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
@@ -72,15 +74,29 @@ def accept_edited_option(command: Command) -> Command:
     return option(command)
 
 
+def operator_said(text: str) -> int | str:
+    """An operator as one types it: Spark's number, or the name of one on pages.
+
+    Raises `click.BadParameter` for what is neither.
+    """
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    # As `statemigrate.native.spark_state.operators.is_name`, without what that needs.
+    if not _NAME.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is neither a number nor the name of an operator.")
+    return text
+
+
 def operator_option(command: Command) -> Command:
     """Give a command --operator, which Settings keep."""
     option = click.option(
         "--operator",
-        metavar="NUMBER",
-        type=click.IntRange(min=0),
+        metavar="NUMBER|NAME",
+        type=operator_said,
         expose_value=False,
         callback=_remember,
-        help="Spark's number of the stateful operator, where a query has several.",
+        help="The stateful operator, where a query has several: Spark's number, or the name that "
+        "`paged(operator=)` gave it.",
     )
     return option(command)
 

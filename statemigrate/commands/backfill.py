@@ -33,7 +33,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> BackfillPlan | StoppedBackfill:
@@ -56,7 +56,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     `TransformError`. ``progress`` is told how many values were migrated, and of how many.
 
     ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
-    ``operator`` is Spark's number of the stateful operator that is meant, where several could be;
+    ``operator`` is the number or name of the operator that is meant, if several could be;
     ``spark`` is the session to read Spark's own state with, the active one unless given, or a
     function that makes one.
 

@@ -14,6 +14,7 @@ from statemigrate.logbook.events import STEP
 from statemigrate.logbook.folder import require_writable
 from statemigrate.logbook.noting import Note
 from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.meant import chunk_files
 from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.backfill.plan import BackfillPlan, plan_backfill
 from statemigrate.native.backfill.presence import require_control_source
@@ -47,7 +48,7 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     keys_per_chunk: int | None,
     share: float | None,
     keys_per_second: float | None,
-    operator: int | None,
+    operator: int | str | None,
     spark: Spark,
 ) -> BackfillPlan:
     """Write down what is to be migrated; see `statemigrate.backfill`, whose parameters these are.
@@ -56,7 +57,7 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     """
     pace = _pace(keys_per_chunk, share, keys_per_second)
     # Said before Spark takes its time to start.
-    files = ChunkFiles(path)
+    files = chunk_files(path, operator)
     files.directory.require_query()
     require_own_state(path)
     require_control_source(files)
@@ -76,14 +77,15 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     return plan
 
 
-def pause_backfill(checkpoint: str | Path) -> int:
+def pause_backfill(checkpoint: str | Path, *, operator: int | str | None = None) -> int:
     """Withdraw the chunks that the query has not taken yet; how many there were.
 
     The query may be running, and finishes the chunk it is at. `backfill` resumes: what is
-    migrated already is not planned again. The checkpoint's log is told of it. Raises
-    `CheckpointError` for what is not a checkpoint, or where its log cannot be written.
+    migrated already is not planned again. ``operator`` is as of `backfill`. The checkpoint's log
+    is told of it. Raises `CheckpointError` for what is not a checkpoint, or where its log cannot be
+    written.
     """
-    files = ChunkFiles(str(checkpoint))
+    files = chunk_files(str(checkpoint), operator)
     files.directory.require_query()
     require_writable(files.files)
     withdrawn = files.withdraw()
@@ -97,7 +99,7 @@ def backfill_status(
     *,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
 ) -> BackfillStatus:
     """How far a backfill of Spark's own state is; reads all keys that are left.
@@ -147,7 +149,7 @@ def _check_start(
     lineages: Mapping[str, Lineage],
     targets: Mapping[str, str],
     accept_edited: Sequence[str],
-    operator: int | None,
+    operator: int | str | None,
     spark: SparkSession,
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""

@@ -33,7 +33,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
@@ -44,7 +44,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tries about so many values, spread evenly over families and partitions, instead of all of them.
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
+    may take a batch. ``operator`` is the number or name of the operator that is meant, where
     several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
     on ``spark``, the active session unless given, or a function that makes one; that of the
     embedded engine by processes of this machine, without Spark. ``progress`` is told

@@ -41,7 +41,7 @@ def quarantine(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
 ) -> Iterator[Quarantined]:
     """Every value of ``store`` that was left behind, tried with the scripts as they are now.

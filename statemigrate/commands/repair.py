@@ -84,7 +84,7 @@ def repair(  # noqa: PLR0913 - all but one by name
     wait: float = WATCHED,
     migrations: str | Path = "migrations",
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
 ) -> Repair:
     """Find what is damaged in the checkpoint of a stopped query, and what makes up for it.
@@ -219,7 +219,7 @@ def _repair_spark_state(  # noqa: PLR0913 - as `repair`
     wait: float,
     accept_edited: Sequence[str],
     migrations: str | Path,
-    operator: int | None,
+    operator: int | str | None,
     spark: Spark,
 ) -> Repair:
     place = f"{checkpoint.rstrip('/')}-repaired" if new is None else str(new)

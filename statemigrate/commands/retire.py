@@ -45,7 +45,7 @@ def retire(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
 ) -> Retirement:
     """Drop the drained families of a stopped query, re-checked on its committed state.
@@ -75,7 +75,7 @@ def _later(
     migrations: str | Path,
     targets: Mapping[str, str],
     accept_edited: Sequence[str],
-    operator: int | None,
+    operator: int | str | None,
     spark: Spark,
 ) -> Retirement:
     lineages = ScriptFolder(migrations).lineages()

@@ -104,7 +104,7 @@ def rollback(  # noqa: PLR0913 - all but two by name
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
     progress: Callable[[Rollback], None] = _silent,
 ) -> Rollback:
@@ -254,10 +254,10 @@ class _WayBack:
     def _next_with_values(
         self, found: Rollback, again: str, *, is_deployed: bool
     ) -> tuple[RollbackStep, str]:
-        from statemigrate.native.backfill.chunk_files import ChunkFiles
+        from statemigrate.native.backfill.meant import chunk_files
         from statemigrate.native.backfill.presence import lacks_control_source
 
-        if lacks_control_source(ChunkFiles(found.checkpoint)):
+        if lacks_control_source(chunk_files(found.checkpoint, self._options["operator"])):
             return "adopt", (
                 f"stop the query, `statemigrate adopt {argument(self._checkpoint)} --apply`, and "
                 f"start {self._code(found)}; then `{again}`"
@@ -386,7 +386,12 @@ class _WayBack:
         """The options that say the same on the command line."""
         to = self._to
         said = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
-        return [*(f"--to {argument(each)}" for each in said), *(["--undo"] if self._undo else [])]
+        operator = self._options["operator"]
+        return [
+            *(f"--to {argument(each)}" for each in said),
+            *(["--undo"] if self._undo else []),
+            *([] if operator is None else [f"--operator {argument(operator)}"]),
+        ]
 
 
 def _check_revisions(to: str | Mapping[str, str], lineages: Mapping[str, Lineage]) -> None:

@@ -37,7 +37,7 @@ def status(
     *,
     migrations: str | Path | None = ...,
     targets: Mapping[str, str] | None = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
     spark: Spark = ...,
 ) -> Status: ...
@@ -60,7 +60,7 @@ def status(
     checkpoints: Named | None = None,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Status | Fleet:
@@ -69,7 +69,7 @@ def status(
     The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
     the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
-    or a function that makes one. ``operator`` is Spark's number of the stateful operator that is
+    or a function that makes one. ``operator`` is the number or name of the operator that is
     meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
     variables and envelopes, other operators' state is counted where it has scripts. A store is
     behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
@@ -104,7 +104,7 @@ def current(
     *,
     migrations: str | Path | None = ...,
     targets: Mapping[str, str] | None = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
     spark: Spark = ...,
 ) -> Current: ...
@@ -127,7 +127,7 @@ def current(
     checkpoints: Named | None = None,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Current | tuple[CurrentOf, ...]:
@@ -202,7 +202,7 @@ def dry_run(
     migrations: str | Path = ...,
     targets: Mapping[str, str] | None = ...,
     accept_edited: Sequence[str] = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
     spark: Spark = ...,
     progress: Progress = ...,
@@ -235,7 +235,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
@@ -246,7 +246,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tries about so many values, spread evenly over families and partitions, instead of all of them.
     ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
     ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. ``operator`` is Spark's number of the stateful operator that is meant, where
+    may take a batch. ``operator`` is the number or name of the operator that is meant, where
     several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
     on ``spark``, the active session unless given, or a function that makes one; that of the
     embedded engine by processes of this machine, without Spark. ``progress`` is told
@@ -299,14 +299,16 @@ def backfill(
     migrations: str | Path = ...,
     targets: Mapping[str, str] | None = ...,
     accept_edited: Sequence[str] = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     spark: Spark = ...,
     progress: Progress = ...,
 ) -> BackfillPlan | StoppedBackfill: ...
 
 
 @overload
-def backfill(checkpoint: str | Path, *, pause: Literal[True]) -> int: ...
+def backfill(
+    checkpoint: str | Path, *, pause: Literal[True], operator: int | str | None = ...
+) -> int: ...
 
 
 @overload
@@ -316,7 +318,7 @@ def backfill(
     status: Literal[True],
     migrations: str | Path = ...,
     targets: Mapping[str, str] | None = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     spark: Spark = ...,
 ) -> BackfillStatus: ...
 
@@ -333,7 +335,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> BackfillPlan | StoppedBackfill | BackfillStatus | int:
@@ -358,7 +360,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     `TransformError`. ``progress`` is told how many values were migrated, and of how many.
 
     ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
-    ``operator`` is Spark's number of the stateful operator that is meant, where several could be;
+    ``operator`` is the number or name of the operator that is meant, if several could be;
     ``spark`` is the session to read Spark's own state with, the active one unless given, or a
     function that makes one.
 
@@ -371,7 +373,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         _require_alone("backfill", "pause", status=status or None)
         from statemigrate.commands.chunked_backfill import pause_backfill
 
-        return pause_backfill(checkpoint)
+        return pause_backfill(checkpoint, operator=operator)
     named: dict[str, Any] = {
         "migrations": migrations,
         "targets": targets,
@@ -426,7 +428,7 @@ def new(
     from_checkpoint: str | Path,
     like: str | Path | None = ...,
     migrations: str | Path = ...,
-    operator: int | None = ...,
+    operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
     spark: Spark = ...,
 ) -> tuple[NewScript, ...]: ...
@@ -443,7 +445,7 @@ def new(  # noqa: PLR0913 - all but two by name
     from_checkpoint: str | Path | None = None,
     like: str | Path | None = None,
     migrations: str | Path = "migrations",
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> NewScript | tuple[NewScript, ...]:

@@ -45,7 +45,7 @@ def export(  # noqa: PLR0913 - all but three by name
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
@@ -98,7 +98,7 @@ def get(
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Any | None:

@@ -34,6 +34,8 @@ class NativeMetrics(StreamingQueryListener):
     session are passed over. ``processor`` is the marked processor that the query runs, and
     ``checkpoint`` the query's. ``query`` names it in every data point: the last part of the
     checkpoint's path unless given; ``meter_provider`` is OpenTelemetry's global one unless given.
+    ``operator`` is the name that `paged` gave the processor's operator, if any: it is in every data
+    point then.
 
     What was migrated is counted as `migration_counts` does: a task that Spark runs twice counts
     twice. Of a function for ``applyInPandasWithState`` nothing is counted, and only Spark's own
@@ -51,10 +53,13 @@ class NativeMetrics(StreamingQueryListener):
         *,
         query: str | None = None,
         meter_provider: MeterProvider | None = None,
+        operator: str = "",
     ) -> None:
         name = query or Path(str(checkpoint)).name
         meter = meter_of(meter_provider)
         self._query = {"query": name, "engine": "native"}
+        if operator:
+            self._query["operator"] = operator
         self._instruments = NativeInstruments(meter)
         self._spark = SparkProgress(meter, self._instruments, self._query)
         self._recording = Recording(name)
@@ -65,7 +70,7 @@ class NativeMetrics(StreamingQueryListener):
         self._lag = SourceLag(SourceInstruments(meter), self._query)
         self._own = OwnQuery(str(checkpoint))
         self._own.directory.refuse_embedded()
-        self._backfill = BackfillListener(checkpoint, self._record_backfill)
+        self._backfill = BackfillListener(checkpoint, self._record_backfill, operator=operator)
         self._recording.run(partial(self._instruments.begin, self._query))
 
     def onQueryStarted(self, event: Any) -> None:

@@ -12,6 +12,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.source import WATERMARK, with_control
 from statemigrate.native.live.deployed import COUNTED
+from statemigrate.native.spark_state.operators import is_name
 from statemigrate.native.spark_state.retrying import whole
 from statemigrate.native.spark_state.versions import check_spark_version
 from statemigrate.pages.live.handle import TimeMode
@@ -48,6 +49,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     timeMode: str = "None",
     initialState: GroupedData | None = None,
     eventTimeColumnName: str = "",
+    operator: str | None = None,
 ) -> DataFrame:
     """The output of a ``StatefulProcessor``, with the state of many keys in one page.
 
@@ -65,8 +67,10 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     more of a page, and a page stays below some hundred kilobytes: 200 pages for 50,000 keys. The
     logger ``statemigrate.pages`` warns at a start where they turn out to be too few or too many.
 
-    A query has one `paged`, with one checkpoint: a second is refused when the query starts. Other
-    stateful operators may be beside it, a ``transformWithState`` too.
+    A query may have several, each with a name of its own, ``operator``: small letters, digits and
+    underscores. It is the operator's for good, and what verbs call it. One of them, or the only
+    one, may be without; a second of the same name is refused when the query starts. Other stateful
+    operators may be beside it, a ``transformWithState`` too.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
     given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``,
@@ -83,6 +87,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     _check_stream(stream, columns)
     key = grouping_key(stream.schema, columns, argument="by")
     _check_pages(pages)
+    name = _checked_name(operator)
     _check_processor(processor)
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
@@ -99,6 +104,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
         key_columns=tuple(stream.columns.index(column) for column in columns),
         output=made,
         time_mode=mode,
+        operator=name,
     )
     deployment = whole(check, str(checkpoint))
     # For `migration_counts`; what travels to the workers has them anyway.
@@ -110,7 +116,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     )
     given = made if by_row else packed_output(made)
     rows = _arriving(stream, columns, deployment)
-    visited = _grouped(rows, checkpoint).transformWithState(
+    visited = _grouped(rows, checkpoint, name).transformWithState(
         visits, given, outputMode, timeMode, began.grouped, eventTimeColumnName
     )
     return visited if by_row else visited.selectExpr("inline(rows)")
@@ -123,10 +129,10 @@ def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeploy
     return rows if deployment.time_mode == "eventtime" else rows.mapInArrow(pack, PACKED)
 
 
-def _grouped(rows: DataFrame, checkpoint: str | Path) -> GroupedData:
+def _grouped(rows: DataFrame, checkpoint: str | Path, operator: str) -> GroupedData:
     """The rows by page, among them those that ask for a page to be migrated."""
-    files = ChunkFiles(str(checkpoint))
-    given, control = with_control(rows, (BUCKET,), files, creates=False)
+    files = ChunkFiles(str(checkpoint), operator)
+    given, control = with_control(rows, (BUCKET,), files, operator, creates=False)
     return given.union(control).groupBy(BUCKET)
 
 
@@ -169,6 +175,21 @@ def _check_pages(pages: Any) -> None:
             found=repr(pages),
             next_action="take the number of keys divided by 250 for a start",
         )
+
+
+def _checked_name(operator: Any) -> str:
+    if operator is None:
+        return ""
+    if not isinstance(operator, str) or not is_name(operator):
+        raise StartupError(
+            "SM-PAGES-037",
+            "the operator cannot be called so",
+            expected="a name of small letters, digits and underscores, which begins with a letter",
+            found=repr(operator),
+            next_action="give each `paged` of the query a name such as operator='totals'; "
+            "Spark's number of an operator is for commands",
+        )
+    return operator
 
 
 def _time_mode(mode: str, stream: DataFrame) -> TimeMode:

@@ -13,16 +13,21 @@ from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents.sealed import sealed, understood, unsealed
-from statemigrate.native.spark_state.operators import PAGES
+from statemigrate.native.backfill.meant import paged_names
+from statemigrate.native.spark_state.operators import PAGES, is_name, is_pages
 
 RECORD = "statemigrate/pages.json"
-"""The file, below the checkpoint."""
+"""The file, below the checkpoint; that of an operator with a name is `record_name`."""
+RECORDS = "statemigrate/paged"
+"""Where the records of operators with names are, below the checkpoint."""
 VARIABLE = PAGES
-"""The state variable that has the pages."""
+"""The state variable that has the pages; that of an operator with a name is `variable_of`."""
 SCHEMA = "page BINARY"
 """Its type, as text that is read in Python: of Java it would have to be asked in every task."""
 LARGE = "statemigrate_large"
 """The map that has the values too large for a page, by family and key."""
+GUARD = "statemigrate_operator"
+"""The variable without a value whose type is another one for each operator's name."""
 _FORMAT = 1
 
 
@@ -81,6 +86,44 @@ class PagesRecord:
         return document if self.reading is None else document | {"reading": self.reading.to_json()}
 
 
+def record_name(operator: str) -> str:
+    """Where the record of an operator's pages is, by its name, which may be empty."""
+    return f"{RECORDS}/{operator}.json" if operator else RECORD
+
+
+def records(files: Files) -> dict[str, PagesRecord]:
+    """The records of a query by its operators' names. Raises as `read_record`.
+
+    Of named operators that no batch was planned with there are none.
+    """
+    names = {"", *(paged_names(files).values() if files.list(RECORDS) else ())}
+    found = {name: read_record(files, record_name(name)) for name in sorted(names)}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def is_marker(variable: str) -> bool:
+    """Whether a state variable tells of pages, or has them, and so is none of a user's."""
+    return is_pages(variable) or is_large(variable) or variable == GUARD
+
+
+def variable_of(operator: str) -> str:
+    """The state variable that has the pages of an operator, by its name, which may be empty."""
+    return f"{VARIABLE}_{operator}" if operator else VARIABLE
+
+
+def large_of(operator: str) -> str:
+    """`LARGE` of an operator, by its name, which may be empty."""
+    return f"{LARGE}_{operator}" if operator else LARGE
+
+
+def is_large(variable: str) -> bool:
+    """Whether a state variable has the values that are too large for a page."""
+    start = f"{LARGE}_"
+    return variable == LARGE or (
+        variable.startswith(start) and is_name(variable.removeprefix(start))
+    )
+
+
 def read_record(files: Files, name: str = RECORD) -> PagesRecord | None:
     """The record, None where there is none. Raises `CorruptFileError` for one that was altered."""
     try:
@@ -95,7 +138,7 @@ def read_record(files: Files, name: str = RECORD) -> PagesRecord | None:
 def is_paged(files: Files) -> bool:
     """Whether the files of a checkpoint of Spark's say that its state is in pages."""
     # Operators of other kinds, which may be in the same query, tell of no variables.
-    return any(VARIABLE in (each.variables or ()) for each in operator_files(files))
+    return any(any(map(is_pages, each.variables or ())) for each in operator_files(files))
 
 
 def record_document(record: PagesRecord) -> bytes:

@@ -8,7 +8,7 @@ from statemigrate.embedded.storage.layout import Layout
 from statemigrate.errors import CheckpointError
 from statemigrate.native.seen.record import read_record
 from statemigrate.native.seen.seen import directory_of
-from statemigrate.pages.record import read_record as read_pages
+from statemigrate.pages.record import records
 from statemigrate.scripts.applied import Applied
 
 
@@ -23,9 +23,12 @@ def applied_by(checkpoint: str) -> Applied:
 
         manifest = last_committed(Layout.of(checkpoint))
         return _checksums(manifest.stores if manifest else {})
-    pages = read_pages(directory.files)
-    record: Any = read_record(checkpoint) if pages is None else pages.stores
-    if not (record or directory.has("offsets") or directory.has("commits")):
+    # Those of its pages' operators and of others; of one store name several may tell.
+    found: dict[str, dict[str, str]] = {}
+    for stores in (read_record(checkpoint), *(p.stores for p in records(directory.files).values())):
+        for store, applied in _checksums(stores).items():
+            found[store] = {**found.get(store, {}), **applied}
+    if not (found or directory.has("offsets") or directory.has("commits")):
         raise CheckpointError(
             "SM-CHECKPOINT-001",
             f"{checkpoint} is not the checkpoint of a streaming query",
@@ -34,7 +37,7 @@ def applied_by(checkpoint: str) -> Applied:
             next_action="name the directory that the query has as its checkpoint",
             path=checkpoint,
         )
-    return _checksums(record)
+    return found
 
 
 def _checksums(stores: Any) -> Applied:

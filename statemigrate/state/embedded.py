@@ -29,6 +29,7 @@ class EmbeddedState:
     """See `statemigrate.state.protocol.State`. Nothing of it needs Spark's Java."""
 
     engine = "embedded"
+    operator = ""
 
     def __init__(self, checkpoint: str) -> None:
         layout = Layout.of(checkpoint)

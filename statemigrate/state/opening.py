@@ -53,7 +53,7 @@ def open_state(
     lineages: Mapping[str, Lineage],
     *,
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
     stores: Mapping[str, str] | None = None,
 ) -> State:
@@ -61,7 +61,7 @@ def open_state(
 
     ``spark`` is needed for Spark's own state, a session or a function that makes one; the active
     session is used unless it is given.
-    ``operator`` is Spark's number of the stateful operator, where several could be meant;
+    ``operator`` is the number or name of the operator, where several could be meant;
     ``stores`` has the operators' stores that have a name of the user's own, by that name.
     Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
     that ``lineages`` do not have.
@@ -105,14 +105,15 @@ def require_store(checkpoint: str, store: str) -> None:
     if engine_of(checkpoint) == "embedded":
         return
     from statemigrate.checkpoint.operators.metadata import known_variables
-    from statemigrate.pages.record import LARGE, VARIABLE, read_record
+    from statemigrate.pages.record import is_marker, is_paged, records
 
     files = directory_of(checkpoint).files
     variables = known_variables(files)
-    if variables is not None and VARIABLE in variables:
-        record = read_record(files)
+    if variables is not None and is_paged(files):
         # Another operator of the query may have variables of its own.
-        variables = None if record is None else (variables - {VARIABLE, LARGE}) | {*record.stores}
+        own = {name for name in variables if not is_marker(name)}
+        known = [store for each in records(files).values() for store in each.stores]
+        variables = frozenset({*own, *known}) if known else None
     if variables is None or any(is_family_of(store, name) for name in variables):
         return
     # Spark keeps variables of its own, with a dollar in front.

@@ -25,7 +25,7 @@ def open_spark_state(
     lineages: Mapping[str, Lineage],
     targets: Mapping[str, str],
     *,
-    operator: int | None,
+    operator: int | str | None,
     stores: Mapping[str, str],
     session: SparkSession,
 ) -> SparkState:
@@ -47,7 +47,7 @@ def open_spark_state(
 
 
 def _check_alone(
-    reader: SparkCheckpoint, operator: int | None, lineages: Mapping[str, Lineage]
+    reader: SparkCheckpoint, operator: int | str | None, lineages: Mapping[str, Lineage]
 ) -> None:
     """Raise `CheckpointError` where a processor without pages could be meant: it has scripts."""
     if operator is None:
@@ -62,7 +62,7 @@ def _check_alone(
 
 
 def _operator_stores(
-    reader: SparkCheckpoint, batch: int, operator: int | None, stores: Mapping[str, str]
+    reader: SparkCheckpoint, batch: int, operator: int | str | None, stores: Mapping[str, str]
 ) -> Mapping[str, OperatorStore]:
     if all(each.is_processor for each in reader.operators()):
         return {}
@@ -76,7 +76,7 @@ def _main(
     batch: int,
     lineages: Mapping[str, Lineage],
     targets: Mapping[str, str],
-    operator: int | None,
+    operator: int | str | None,
     *,
     is_needed: bool,
 ) -> Kept | None:
@@ -86,5 +86,6 @@ def _main(
         return Envelopes(checkpoint, envelopes, lineages, targets)
     fitting = [each for each in reader.operators() if operator in (None, each.id)]
     if is_needed or any(each.is_processor for each in fitting):
-        return Variables(reader, batch, lineages, operator)
+        number = operator if isinstance(operator, int) else None
+        return Variables(reader, batch, lineages, number)
     return None

@@ -43,6 +43,8 @@ class State(Protocol):
     """The stores of a checkpoint as of one committed batch; nothing is ever written."""
 
     engine: str
+    operator: str
+    """The name of the operator on pages that is told of; empty where it has none."""
     checkpoint: str
     batch: int
     """The id of the last committed batch."""

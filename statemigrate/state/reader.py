@@ -30,7 +30,7 @@ class StateReader:
     reader was made, on either engine; the query may be running, and the checkpoint is never written
     to. Spark keeps that batch for a while only: `get` and `export` begin anew where it has gone.
     Spark's own state is read with ``spark``, the active session unless given, or a function
-    that makes one; ``operator`` is Spark's number of the stateful operator, where several could be
+    that makes one; ``operator`` is the number or name of the operator, where several could be
     meant, and ``stores`` has the names that operators' stores get, as in
     ``{"orders": "aggregation-0"}``. Use it as a context manager, or call `close`.
 
@@ -44,7 +44,7 @@ class StateReader:
         migrations: str | Path | None = "migrations",
         targets: Mapping[str, str] | None = None,
         accept_edited: Sequence[str] = (),
-        operator: int | None = None,
+        operator: int | str | None = None,
         stores: Mapping[str, str] | None = None,
         spark: Spark = None,
     ) -> None:

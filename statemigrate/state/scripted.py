@@ -65,7 +65,7 @@ class Scripts:
         self,
         checkpoint: str | Path,
         *,
-        operator: int | None,
+        operator: int | str | None,
         stores: Mapping[str, str] | None,
         spark: Spark,
     ) -> Iterator[State]:

@@ -9,6 +9,10 @@ Every other source keeps there what it likes, or nothing: Kafka's has its first 
 of its own. A log is a file source's where the offset log says so; a source without an offset is
 asked too, since a batch may have been killed before its offsets were written, and is none unless
 its log reads like one.
+
+A query that reads one stream in several places has a line in its offset log for each of them, and
+one folder in ``sources/``: folders are fewer then, and those after it have other numbers than their
+lines.
 """
 
 from __future__ import annotations
@@ -86,8 +90,31 @@ class SourceLog:
                 if found
             }
             if taken:
-                return cls(taken, _committed(committed, source))
+                line = _lines_of(files, source, newest, max(taken.values()))
+                return cls(taken, min(_committed(committed, each) for each in line))
         return cls()
+
+
+def reads_twice(files: Files, offsets: Offsets | None) -> bool:
+    """Whether a query whose sources have no names may read one of them in several places."""
+    if offsets is None or offsets.named:
+        return False
+    return len(folders_in(files, "sources")) < len(offsets.lines)
+
+
+def _lines_of(files: Files, source: str, newest: Offsets | None, reached: int) -> list[str]:
+    """The lines that may be a source's, which has taken files up to ``reached``.
+
+    Its own number but for a query that reads a stream in several places. Then it is one behind it
+    that has come as far.
+    """
+    if newest is None or not source.isdecimal() or not reads_twice(files, newest):
+        return [source]
+    more = len(newest.lines) - len(folders_in(files, "sources"))
+    places = range(int(source), min(int(source) + more + 1, len(newest.lines)))
+    # A file is in the log before its batch is in that of offsets.
+    offsets = {str(each): file_offset(newest.by_source[str(each)]) for each in places}
+    return [name for name, at in offsets.items() if at in (reached, reached - 1)] or [source]
 
 
 def file_offset(text: str | None) -> int | None:
@@ -108,17 +135,26 @@ def files_taken(files: Files, source: str) -> dict[str, int]:
 
 def taken_of(files: Files, source: str, newest: Offsets | None) -> dict[str, int]:
     """`files_taken`, where the ``newest`` offsets are known."""
-    text = None if newest is None else newest.by_source.get(source)
-    if file_offset(text) is None:
+    is_certain = _is_file_source(files, source, newest)
+    if is_certain is None:
         return {}
     folder = f"sources/{source}"
     for _ in range(_ATTEMPTS - 1):
         try:
-            return dict(_entries(files, folder, is_certain=text is not None))
+            return dict(_entries(files, folder, is_certain=is_certain))
         except FileNotFoundError:
             # A running query removes what it has made compact; the next listing has the newer file.
             continue
-    return dict(_entries(files, folder, is_certain=text is not None))
+    return dict(_entries(files, folder, is_certain=is_certain))
+
+
+def _is_file_source(files: Files, source: str, newest: Offsets | None) -> bool | None:
+    """Whether a source certainly has a log of files; None where it certainly has none."""
+    text = None if newest is None else newest.by_source.get(source)
+    if file_offset(text) is not None:
+        return text is not None and not reads_twice(files, newest)
+    # The line may be another source's.
+    return False if reads_twice(files, newest) else None
 
 
 def takes_below(files: Files, source: str, below: str, newest: Offsets | None) -> bool | None:
@@ -128,18 +164,18 @@ def takes_below(files: Files, source: str, below: str, newest: Offsets | None) -
     line of its log tells it; of a file no more than the beginning is read. ``newest`` are the
     newest offsets. Raises `CorruptFileError` as `SourceLog.read`.
     """
-    text = None if newest is None else newest.by_source.get(source)
-    if file_offset(text) is None:
+    is_certain = _is_file_source(files, source, newest)
+    if is_certain is None:
         return None
     for _ in range(_ATTEMPTS - 1):
         try:
-            path = _one_taken(files, f"sources/{source}", is_certain=text is not None)
+            path = _one_taken(files, f"sources/{source}", is_certain=is_certain)
             break
         except FileNotFoundError:
             # As in `taken_of`.
             continue
     else:
-        path = _one_taken(files, f"sources/{source}", is_certain=text is not None)
+        path = _one_taken(files, f"sources/{source}", is_certain=is_certain)
     return None if path is None else f"/{below}/" in path
 
 

@@ -129,7 +129,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
     else:
-        _print_plan(done, checkpoint)
+        _print_plan(done, _words(settings, checkpoint))
 
 
 class _Far:
@@ -167,7 +167,13 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
-def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
+def _words(settings: Settings, checkpoint: str) -> str:
+    """The same checkpoint and operator in a command."""
+    option = "" if settings.operator is None else f" --operator {argument(settings.operator)}"
+    return f"{argument(checkpoint)}{option}"
+
+
+def _print_plan(plan: BackfillPlan, words: str) -> None:
     from statemigrate.commands.following.next_steps import RUNNING
 
     screen = console()
@@ -179,18 +185,18 @@ def _print_plan(plan: BackfillPlan, checkpoint: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {RUNNING}; statemigrate backfill {argument(checkpoint)} --status follows")
+    screen.print(f"Next: {RUNNING}; statemigrate backfill {words} --status follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
     from statemigrate.commands.chunked_backfill import pause_backfill
 
-    withdrawn = pause_backfill(checkpoint)
+    withdrawn = pause_backfill(checkpoint, operator=settings.operator)
     if settings.json:
         print_json({"withdrawn": withdrawn})
         return
     console().print(f"Withdrew {_chunks(withdrawn)}; live rows go on migrating what they touch.")
-    console().print(f"Next: statemigrate backfill {argument(checkpoint)} resumes.")
+    console().print(f"Next: statemigrate backfill {_words(settings, checkpoint)} resumes.")
 
 
 def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:

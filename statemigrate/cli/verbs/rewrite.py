@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from statemigrate.cli.checkpoints import places_named
-from statemigrate.cli.options import Settings, configuration, shared_options, target_option
+from statemigrate.cli.options import (
+    Settings,
+    configuration,
+    operator_said,
+    shared_options,
+    target_option,
+)
 from statemigrate.cli.output import print_json
 from statemigrate.cli.progress import progress_bar
 
@@ -129,6 +135,12 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Keep the variables of transformWithState in N pages, as `paged` does.",
 )
 @click.option("--no-pages", is_flag=True, help="Keep what is in pages in variables of Spark's.")
+@click.option(
+    "--paged-operator",
+    metavar="WHICH[=NAME]",
+    help="With --pages or --no-pages: which transformWithState, by Spark's number or by its name, "
+    "and the name that `paged(operator=)` gets.",
+)
 @said_options
 @target_option
 @shared_options()
@@ -235,6 +247,7 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
             _sources(given.get("sources", ())),
             _pairs("--taken", given["taken"]),
             _pages(given),
+            *_paged_operator(given),
         ),
         "answers": RewriteAnswers(
             frozenset(given["accept"]),
@@ -273,6 +286,17 @@ def _pages(given: dict[str, Any]) -> int | None:
         raise click.UsageError("--pages and --no-pages say two things.")
     pages: int | None = 0 if given.get("no_pages") else given.get("pages")
     return pages
+
+
+def _paged_operator(given: dict[str, Any]) -> tuple[int | str | None, str | None]:
+    """The operator that pages are of, and its new name."""
+    said = given.get("paged_operator")
+    if said is None:
+        return None, None
+    if _pages(given) is None:
+        raise click.UsageError("--paged-operator goes with --pages or --no-pages.")
+    which, is_named, name = said.partition("=")
+    return operator_said(which), name if is_named else None
 
 
 def _sources(given: Iterable[str]) -> dict[str, str | None]:

@@ -106,7 +106,7 @@ def current(
     *,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Current:

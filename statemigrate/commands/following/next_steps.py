@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from statemigrate.commands.following.store_status import StoreStatus
 from statemigrate.files.remembered import Remembered
@@ -17,22 +18,40 @@ RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor
 _RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 
 
-def next_step(store: StoreStatus, engine: str, checkpoint: str) -> str:
+@dataclass(frozen=True)
+class Looked:
+    """What was looked at: a checkpoint, and of several operators on pages the one of a name."""
+
+    checkpoint: str
+    operator: str = ""
+
+    def __str__(self) -> str:
+        return self.checkpoint
+
+    @property
+    def words(self) -> str:
+        """How commands name both."""
+        option = f" --operator {argument(self.operator)}" if self.operator else ""
+        return f"{argument(self.checkpoint)}{option}"
+
+
+def next_step(store: StoreStatus, engine: str, at: str | Looked) -> str:
     """What to do next, in one sentence."""
-    steps: tuple[Callable[[StoreStatus, str, str], str | None], ...]
+    checkpoint = Looked(at) if isinstance(at, str) else at
+    steps: tuple[Callable[[StoreStatus, str, Looked], str | None], ...]
     steps = (_scripts, _unscripted, _quarantined, _back, _left, _behind, _empty)
     found = (step(store, engine, checkpoint) for step in steps)
     done = "nothing: every value has the target's format"
     return next((each for each in found if each is not None), done)
 
 
-def _scripts(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+def _scripts(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
     if not store.is_broken:
         return None
     return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
 
 
-def _unscripted(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+def _unscripted(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
     if not store.is_unscripted:
         return None
     return (
@@ -41,33 +60,33 @@ def _unscripted(store: StoreStatus, _engine: str, _checkpoint: str) -> str | Non
     )
 
 
-def _quarantined(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
+def _quarantined(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
     if not store.quarantined:
         return None
     return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)} "
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words} "
         f"shows why {store.quarantined:,} fail"
     )
 
 
-def _left(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
+def _left(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
     if not store.left:
         return None
     if engine != "embedded":
         return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
     return (
         "run the query: its backfill goes on (to the end of it in one run with availableNow and "
-        f"BackfillOptions(drain=True)); or run statemigrate backfill {argument(checkpoint)} "
+        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint.words} "
         "while it is stopped"
     )
 
 
-def _back(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
+def _back(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
     """The way back, which is planned for another target than the scripts' head."""
     if not store.goes_back:
         return None
     step = (
-        f"statemigrate rollback {argument(checkpoint)} "
+        f"statemigrate rollback {checkpoint.words} "
         f"--to {argument(f'{store.store}={store.target}')} says how the values go back"
     )
     if engine != "native":
@@ -75,12 +94,12 @@ def _back(store: StoreStatus, engine: str, checkpoint: str) -> str | None:
     return step + "; until then code without migrated would forget them"
 
 
-def _native_backfill(checkpoint: str, running: str) -> str:
-    files = ChunkFiles(checkpoint)
-    look = ChunkFiles(Remembered(files.files))
+def _native_backfill(checkpoint: Looked, running: str) -> str:
+    files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
+    look = ChunkFiles(Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
     if offsets is not None and is_untold(look, offsets):
-        return untold_advice(checkpoint)
+        return untold_advice(checkpoint.checkpoint)
     if lacks_control_source(look):
         return (
             f"stop the query, run statemigrate adopt {argument(checkpoint)} --apply, put "
@@ -89,35 +108,35 @@ def _native_backfill(checkpoint: str, running: str) -> str:
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
     if plan is None or not (waiting or files.uncut()):
-        return f"statemigrate backfill {argument(checkpoint)}"
+        return f"statemigrate backfill {checkpoint.words}"
     if not waiting:
         return (
-            f"{running.replace(_ENDS, '')}; statemigrate backfill {argument(checkpoint)} "
+            f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint.words} "
             "--status follows"
         )
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
-        f"statemigrate backfill {argument(checkpoint)} --status follows"
+        f"statemigrate backfill {checkpoint.words} --status follows"
     )
 
 
-def _empty(store: StoreStatus, _engine: str, _checkpoint: str) -> str | None:
+def _empty(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
     if not store.families:
         return None
     return "restart the query: what is empty leaves the read path and is dropped"
 
 
-def _behind(store: StoreStatus, _engine: str, checkpoint: str) -> str | None:
+def _behind(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
     wanted = store.wanted
     if wanted is None:
         return None
     if store.rewrites:
         return (
-            f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)}, "
+            f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
             f"then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
         )
     return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {argument(checkpoint)}, "
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
         f"then deploy the code for {wanted}, with @migrated on it"
     )

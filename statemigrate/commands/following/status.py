@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.following.deployed import behind, scripted_revision
-from statemigrate.commands.following.next_steps import next_step
+from statemigrate.commands.following.next_steps import Looked, next_step
 from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.files.opening import open_files
@@ -118,7 +118,7 @@ def status(
     *,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Status:
@@ -127,7 +127,7 @@ def status(
     The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
     the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
-    or a function that makes one. ``operator`` is Spark's number of the stateful operator that is
+    or a function that makes one. ``operator`` is the number or name of the operator that is
     meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
     variables and envelopes, other operators' state is counted where it has scripts. A store is
     behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
@@ -223,4 +223,5 @@ def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> S
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None and before[1] > found.left:
         found = found.paced(before[1] - found.left, before[0])
-    return replace(found, next_action=next_step(found, state.engine, state.checkpoint))
+    at = Looked(state.checkpoint, state.operator)
+    return replace(found, next_action=next_step(found, state.engine, at))

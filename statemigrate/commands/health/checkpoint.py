@@ -24,6 +24,8 @@ from statemigrate.files.opening import open_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.native.backfill.chunk_files import ChunkFiles
+
 _SLOW = 2.0
 """Seconds for one request, from which on batches are slow by it: each makes several."""
 _RECENT = 100
@@ -36,7 +38,7 @@ _STATE_FILE = re.compile(r"([0-9]+)(_[^.]*)?\.(delta|snapshot|zip|changelog)")
 
 
 def examined_checkpoint(
-    checkpoint: str, *, write: bool, operator: int | None, session: SparkSession | None
+    checkpoint: str, *, write: bool, operator: int | str | None, session: SparkSession | None
 ) -> Iterator[Examined]:
     """All of it; what can only be looked at where something before is in order is left out."""
     began = time.monotonic()
@@ -58,7 +60,7 @@ def examined_checkpoint(
     yield _retention(checkpoint, directory, operator, session, is_embedded=is_embedded)
     if not is_embedded:
         yield from _maintenance(files)
-        yield _chunks(checkpoint)
+        yield from _chunks(checkpoint, files)
     yield _holder(directory, is_embedded=is_embedded, write=write)
 
 
@@ -280,7 +282,7 @@ class _Batches:
 def _retention(
     checkpoint: str,
     directory: CheckpointDirectory,
-    operator: int | None,
+    operator: int | str | None,
     session: SparkSession | None,
     *,
     is_embedded: bool,
@@ -364,11 +366,18 @@ def _maintenance(files: Files) -> Iterator[Examined]:
     )
 
 
-def _chunks(checkpoint: str) -> Examined:
-    from statemigrate.native.backfill.chunk_files import ChunkFiles
+def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
+    """Of each control source: operators on pages with names have their own."""
+    from statemigrate.native.backfill.chunk_files import ChunkFiles, named_in
 
-    subject = "chunk files"
-    chunks = ChunkFiles(checkpoint)
+    named = named_in(files)
+    if not named or ChunkFiles(checkpoint).is_made():
+        yield _chunks_of(ChunkFiles(checkpoint), "chunk files")
+    for operator in named:
+        yield _chunks_of(ChunkFiles(checkpoint, operator), f"chunk files of {operator}")
+
+
+def _chunks_of(chunks: ChunkFiles, subject: str) -> Examined:
     try:
         if not chunks.is_made():
             return Examined(subject, "ok", "none: the query has no control source")

@@ -20,7 +20,7 @@ def doctor(
     checkpoint: str | Path | None = None,
     *,
     write: bool = True,
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: Spark = None,
 ) -> Diagnosis:
     """Look at what queries and commands need, here, on the workers and at a checkpoint.
@@ -32,7 +32,7 @@ def doctor(
     is a checkpoint of, whether this user may make, make once and delete a file there (a file of its
     own, which is removed; not with ``write=False``), whether batches are kept for as long as a look
     takes, the backfill's chunk files, and who holds it. The query may be running. ``operator`` is
-    Spark's number of the stateful operator whose state is looked at, where there are several.
+    the number or name of the operator whose state is looked at, where there are several.
 
     Nothing is raised for what is wrong: that is in the result, and in its ``verdict``.
     """
@@ -41,7 +41,7 @@ def doctor(
 
 
 def _examined(
-    checkpoint: str | None, *, write: bool, operator: int | None, spark: Spark
+    checkpoint: str | None, *, write: bool, operator: int | str | None, spark: Spark
 ) -> Iterator[Examined]:
     machine = tuple(examined_machine())
     yield from machine

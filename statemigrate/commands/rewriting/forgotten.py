@@ -97,7 +97,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     migrations: str | Path = "migrations",
     accept: Iterable[str] = (),
     accept_edited: Sequence[str] = (),
-    operator: int | None = None,
+    operator: int | str | None = None,
     wait: float = 0,
     apply: bool = False,
     spark: Spark = None,
@@ -128,7 +128,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     lineages = _lineages(migrations, old_files)
     batch = state.committed_batch()
     listing = read_listing(state.files, batch)
-    if PAGES in listing.variables and operator is None:
+    if PAGES in listing.variables and not isinstance(operator, int):
         # Pages have every revision of their entries in themselves.
         return Restoring(str(checkpoint), str(new), batch)
     pages = listing.dropped_since(-1).get(PAGES)

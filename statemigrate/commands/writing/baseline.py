@@ -42,7 +42,7 @@ def baseline(
     *,
     store: str | None = None,
     migrations: str | Path = "migrations",
-    operator: int | None = None,
+    operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> tuple[NewScript, ...]:
@@ -69,7 +69,7 @@ def _in_files(
     checkpoint: str | Path,
     scripts: Survey,
     store: str | None,
-    operator: int | None,
+    operator: int | str | None,
     names: Mapping[str, str],
 ) -> Mapping[str, _Found] | None:
     """What the files alone tell; None where they do not tell it."""
@@ -88,7 +88,7 @@ def _in_state(
     checkpoint: str | Path,
     scripts: Survey,
     store: str | None,
-    operator: int | None,
+    operator: int | str | None,
     stores: Mapping[str, str] | None,
     spark: Spark,
 ) -> Mapping[str, StoredStore]:

@@ -15,7 +15,7 @@ from statemigrate.state.opening import engine_of
 
 
 def stores_in_files(
-    checkpoint: str | Path, names: Mapping[str, str], operator: int | None = None
+    checkpoint: str | Path, names: Mapping[str, str], operator: int | str | None = None
 ) -> tuple[Mapping[str, OperatorStore], bool]:
     """The stores of Spark's own operators, and whether the query has no other state.
 

@@ -10,7 +10,7 @@ from statemigrate.files import Files
 from statemigrate.files.opening import Place
 from statemigrate.native.adoption.backup import Backup
 from statemigrate.native.adoption.offsets import OffsetFile, OffsetLog
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.backfill.chunk_files import ChunkFiles, named_in
 from statemigrate.native.backfill.presence import check_last_source, has_control_source
 from statemigrate.native.spark_state.operators import FUNCTION, PROCESSOR
 from statemigrate.native.spark_state.paths import check_readable, check_source_path
@@ -146,7 +146,11 @@ def has_room(log: OffsetLog) -> bool:
     """Whether the query may start with the control source as it is."""
     files = ChunkFiles(log.files)
     offsets = files.offsets()
-    return offsets is None or offsets.named or has_control_source(files, offsets)
+    if offsets is None or offsets.named:
+        return True
+    # Operators on pages with names have one each.
+    all_files = (files, *(ChunkFiles(log.files, name) for name in named_in(log.files)))
+    return any(has_control_source(each, offsets) for each in all_files)
 
 
 def _has_envelopes(files: Files, operator: int) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.offsets import names_in
 from statemigrate.errors import CorruptFileError
-from statemigrate.native.backfill.chunk_files import CHUNKS, WAITING, ChunkFiles
+from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.shell import argument
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Blocks:
     def __init__(self, files: ChunkFiles, plan: str, after: Cut | None) -> None:
         self._files = files
         self._plan = plan
-        names = names_in(files.files, f"{WAITING}/{plan}")
+        names = names_in(files.files, f"{files.blocks}/{plan}")
         matches = [match for name in names if (match := _BLOCK.fullmatch(name))]
-        self._names = {int(match[1]): f"{WAITING}/{plan}/{match[0]}" for match in matches}
+        self._names = {int(match[1]): f"{files.blocks}/{plan}/{match[0]}" for match in matches}
         self._after = after
         self._read = lru_cache(maxsize=1)(self._table)
 
@@ -105,7 +105,7 @@ class Blocks:
         cut = Cut(number, start, end, total)
         written = BytesIO()
         parquet.write_table(table.slice(start, end - start).drop_columns([ENTRIES]), written)
-        self._files.files.put(f"{CHUNKS}/{self._plan}/{cut.name}", written.getvalue())
+        self._files.files.put(f"{self._files.chunks}/{self._plan}/{cut.name}", written.getvalue())
         self._after = cut
         return cut
 
@@ -142,7 +142,7 @@ class Blocks:
                 f"{path} has no keys of a backfill",
                 expected=f"a Parquet file with the column {ENTRIES}",
                 found=str(error),
-                next_action=f"`statemigrate backfill {argument(self._files.checkpoint)}` plans "
-                "again",
+                next_action=f"`statemigrate backfill {argument(self._files.checkpoint)}"
+                f"{self._files.option}` plans again",
                 path=path,
             ) from error

@@ -7,6 +7,7 @@ file it takes in ``sources/``, and a batch's offset in ``offsets/`` says how far
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import Offsets, folders_in, names_in, newest_offsets
 from statemigrate.checkpoint.logs.sources import SourceLog, takes_below
 from statemigrate.errors import CorruptFileError
-from statemigrate.files import parse_json
+from statemigrate.files import Files, parse_json
 from statemigrate.files.documents.shapes import VERSION, Maybe, Table, check_shape
 from statemigrate.files.opening import Place, open_files
 from statemigrate.native.backfill.pace import SHAPE, Pace
@@ -30,7 +31,11 @@ MADE = "_made"
 """What `ChunkFiles.create` leaves there; a file source passes over names that begin so."""
 ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
-_PLAN = "statemigrate/control/plan.json"
+CONTROL = "statemigrate/control"
+"""What control sources keep, below the checkpoint directory."""
+_NAMED = f"{CONTROL}/operator-"
+"""What the folder of a control source begins with that is a named operator's."""
+_CHUNK = re.compile(rf".*/({CONTROL}/(?:operator-[a-z0-9_]+/)?chunks/.*)", re.DOTALL)
 _EMPTY = "empty"
 """Where chunks without a key are, among the plans' directories."""
 _FORMAT = 1
@@ -88,21 +93,58 @@ def _as_pattern(directory: str) -> str:
     return f"{directory[:-1]}[{directory[-1]}]"
 
 
-class ChunkFiles:
-    """The chunk files of one checkpoint, a path or a URI."""
+def folder_of(operator: str) -> str:
+    """Where the control source of a paged operator keeps its files, by the operator's name."""
+    return f"{_NAMED}{operator}" if operator else CONTROL
 
-    def __init__(self, checkpoint: Place) -> None:
+
+def chunks_of(operator: str) -> str:
+    """`CHUNKS` of a paged operator, by its name."""
+    return f"{folder_of(operator)}/chunks"
+
+
+def named_in(files: Files) -> list[str]:
+    """The names of the paged operators that have a control source's folder."""
+    folders = folders_in(files, CONTROL)
+    start = _NAMED.removeprefix(f"{CONTROL}/")
+    return sorted(each.removeprefix(start) for each in folders if each.startswith(start))
+
+
+def within_checkpoint(path: str) -> str | None:
+    """Of the path of a chunk file, what is below its checkpoint; None for any other file."""
+    found = _CHUNK.fullmatch(path)
+    return None if found is None else found[1]
+
+
+class ChunkFiles:
+    """The chunk files of one checkpoint, a path or a URI, for one operator of its query.
+
+    ``operator`` is the name of a paged one, empty where it has none and for any other.
+    """
+
+    def __init__(self, checkpoint: Place, operator: str = "") -> None:
+        self.operator = operator
+        self.chunks = chunks_of(operator)
+        """`CHUNKS` of this operator."""
+        self.blocks = f"{folder_of(operator)}/waiting"
+        """`WAITING` of this operator."""
+        self._plan = f"{folder_of(operator)}/plan.json"
         self.files = open_files(checkpoint)
         self.checkpoint = self.files.location if checkpoint is self.files else str(checkpoint)
         self.directory = CheckpointDirectory(self.files, self.checkpoint)
-        self.path = f"{self.files.location}/{CHUNKS}"
+        self.path = f"{self.files.location}/{self.chunks}"
         """The directory, as a path or whole URI."""
-        self.location = f"{self.checkpoint.rstrip('/')}/{CHUNKS}"
+        self.location = f"{self.checkpoint.rstrip('/')}/{self.chunks}"
         """The directory as Spark takes it."""
         self.pattern = _as_pattern(self.location)
         """The same where it is not there yet."""
-        self.waiting = f"{self.checkpoint.rstrip('/')}/{WAITING}"
+        self.waiting = f"{self.checkpoint.rstrip('/')}/{self.blocks}"
         """Where keys wait, as Spark takes it."""
+
+    @property
+    def option(self) -> str:
+        """What a command needs to mean this operator."""
+        return f" --operator {self.operator}" if self.operator else ""
 
     def create(self) -> None:
         """Make the directory if it is missing; the source refuses to start without it.
@@ -110,7 +152,7 @@ class ChunkFiles:
         In a bucket it is there as long as something is in it.
         """
         if not self.is_made():
-            self.files.replace(f"{CHUNKS}/{MADE}", b"")
+            self.files.replace(f"{self.chunks}/{MADE}", b"")
 
     def offsets(self) -> Offsets | None:
         """The offsets of the newest batch that was begun; None before the first."""
@@ -121,7 +163,7 @@ class ChunkFiles:
 
         None where it has taken nothing, or is no file source.
         """
-        return takes_below(self.files, source, CHUNKS, offsets)
+        return takes_below(self.files, source, self.chunks, offsets)
 
     def adoptions(self) -> dict[str, bytes]:
         """The records of what `statemigrate adopt` did here, by path."""
@@ -132,19 +174,19 @@ class ChunkFiles:
 
     def is_made(self) -> bool:
         """Whether the directory is there: `create` has been called."""
-        return self.directory.has(CHUNKS)
+        return self.directory.has(self.chunks)
 
     def log(self) -> SourceLog:
         """What the control source has taken so far, read now."""
-        return SourceLog.read(self.files, CHUNKS)
+        return SourceLog.read(self.files, self.chunks)
 
     def written(self) -> set[str]:
         """The chunk files that are there, as ``<plan>/<file>``; none of those without a key."""
-        return {name for name in self._data(CHUNKS) if not name.startswith(f"{_EMPTY}/")}
+        return {name for name in self._data(self.chunks) if not name.startswith(f"{_EMPTY}/")}
 
     def uncut(self) -> set[str]:
         """The files, as ``<plan>/<file>``, with keys of which no chunk was cut yet, or not all."""
-        return self._data(WAITING)
+        return self._data(self.blocks)
 
     def _data(self, folder: str) -> set[str]:
         return {name for name in self._names(folder) if _is_chunk(name)}
@@ -159,7 +201,7 @@ class ChunkFiles:
         Asking again is the same as asking once. A chunk that waits makes a batch by itself.
         """
         if not self.written() - self.log().taken.keys():
-            self.files.put(f"{CHUNKS}/{_EMPTY}/{last}.parquet", no_rows())
+            self.files.put(f"{self.chunks}/{_EMPTY}/{last}.parquet", no_rows())
 
     def remove_committed(self) -> int:
         """Remove the chunk files whose batches are committed; how many there were.
@@ -169,7 +211,7 @@ class ChunkFiles:
         """
         # In this order: what another command writes meanwhile is not among the files, and a plan
         # that is there at the end was whole before they were listed, or is not theirs.
-        there = self._names(CHUNKS)
+        there = self._names(self.chunks)
         written = {name for name in there if _is_chunk(name)}
         if not written:
             return 0
@@ -180,7 +222,7 @@ class ChunkFiles:
         checksums = {_checksum_of(name) for name in done} & there
         # Checksums first: one without its file would be known by nobody.
         self.files.delete(
-            f"{CHUNKS}/{name}" for names in (checksums, done) for name in sorted(names)
+            f"{self.chunks}/{name}" for names in (checksums, done) for name in sorted(names)
         )
         return len(done)
 
@@ -190,21 +232,21 @@ class ChunkFiles:
         Returns how many of them the query had not taken yet, those with uncut keys among them. A
         file that the query lists or reads at this moment is passed over by it.
         """
-        self.files.delete([_PLAN])
+        self.files.delete([self._plan])
         uncut = len(self.uncut())
-        self.files.delete_folder(WAITING)
+        self.files.delete_folder(self.blocks)
         written, log = self.written(), self.log()
         in_progress = {name for name in written if name in log.taken and not log.is_committed(name)}
         busy = {name.partition("/")[0] for name in in_progress}
-        for plan in set(folders_in(self.files, CHUNKS)) - busy:
-            self.files.delete_folder(f"{CHUNKS}/{plan}")
+        for plan in set(folders_in(self.files, self.chunks)) - busy:
+            self.files.delete_folder(f"{self.chunks}/{plan}")
         old = [name for name in written - in_progress if name.partition("/")[0] in busy]
-        self.files.delete(f"{CHUNKS}/{name}" for name in old)
+        self.files.delete(f"{self.chunks}/{name}" for name in old)
         return len(written - log.taken.keys()) + uncut
 
     def plan(self) -> PlanRecord | None:
         """The newest plan; None if there is none, or it was withdrawn."""
-        document = self.directory.read(_PLAN)
+        document = self.directory.read(self._plan)
         if document is None:
             return None
         try:
@@ -217,18 +259,18 @@ class ChunkFiles:
         except ValueError as error:
             raise CorruptFileError(
                 "SM-BACKFILL-004",
-                f"{self.files.location}/{_PLAN} is not a backfill's plan",
+                f"{self.files.location}/{self._plan} is not a backfill's plan",
                 expected=f"JSON of format {_FORMAT} with id, keys, chunks and offset",
                 found=str(error),
-                next_action=f"`statemigrate backfill {argument(self.checkpoint)} --pause` "
-                "removes it",
-                path=f"{self.files.location}/{_PLAN}",
+                next_action=f"`statemigrate backfill {argument(self.checkpoint)}{self.option} "
+                "--pause` removes it",
+                path=f"{self.files.location}/{self._plan}",
             ) from error
 
     def write_plan(self, plan: PlanRecord) -> None:
         """Write the plan once all of its files are there."""
         document = {"format": _FORMAT, "plan": asdict(plan)}
-        self.files.replace(_PLAN, json.dumps(document).encode())
+        self.files.replace(self._plan, json.dumps(document).encode())
 
 
 def no_rows() -> bytes:

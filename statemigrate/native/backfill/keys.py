@@ -45,7 +45,7 @@ class OlderFamilies:
     """
 
     path: str
-    operator: int | None
+    operator: int | str | None
     spark: SparkSession | None
     scripts: Survey
     targets: Mapping[str, str]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemigrate.errors import StartupError
-from statemigrate.native.backfill.chunk_files import ChunkFiles
 from statemigrate.native.backfill.keys import Older, OlderFamilies, OlderKeys
 from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.backfill.meant import chunk_files
 from statemigrate.native.backfill.pace import Pace
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.spark_state.retrying import retried
@@ -48,7 +48,7 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     keys_per_chunk: int = 10_000,
     *,
     pace: Pace | None = None,
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: SparkSession | None = None,
     older: Older = older_families,
     begin: Callable[[], None] = lambda: None,
@@ -60,8 +60,8 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     cut while it runs, each as large as the batches before allow. Whatever an earlier plan left is
     withdrawn first, so that planning again is how a paused backfill is resumed. ``scripts``
     and ``targets`` are those that the query is deployed with. Values that expire are left to do so,
-    unless their scripts say that migrating may restart their time. ``operator`` is Spark's number
-    of the stateful operator that is meant, where several could be; ``spark`` is the session to read
+    unless their scripts say that migrating may restart their time. ``operator`` is the number or
+    name of the operator that is meant, where several could be; ``spark`` is the session to read
     with, the active one unless given. ``older`` finds the families to be emptied, for state that is
     laid out otherwise. ``begin`` is called when all is checked and nothing changed yet; what it
     raises ends the planning.
@@ -72,7 +72,7 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     earlier plan is withdrawn by then.
     """
     _check_size(keys_per_chunk)
-    files = ChunkFiles(path)
+    files = chunk_files(path, operator)
     query = files.directory.require_query()
     require_control_source(files)
     families = OlderFamilies(path, operator, spark, scripts, targets, older)

@@ -11,7 +11,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.errors import CheckpointError
 from statemigrate.native.backfill.adoptions import Record, parse_record
-from statemigrate.native.backfill.chunk_files import CHUNKS, MADE, ChunkFiles
+from statemigrate.native.backfill.chunk_files import CHUNKS, MADE, ChunkFiles, named_in
 from statemigrate.shell import argument
 
 
@@ -49,7 +49,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
     raise CheckpointError(
         "SM-BACKFILL-009",
         f"it cannot be told whether the query of {files.checkpoint} has the control source",
-        expected=f"the directory {CHUNKS}, or the files that its last source has taken",
+        expected=f"the directory {files.chunks}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
         "directory",
         next_action=untold_advice(files.checkpoint),
@@ -59,7 +59,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
 
 def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether nothing is left that tells the control source from a stream's own last source."""
-    if offsets.named or files.adoptions() or files.is_made():
+    if offsets.named or files.adoptions() or files.is_made() or named_in(files.files):
         return False
     *others, (last, text) = offsets.by_source.items()
     if not others or file_offset(text) is None:
@@ -90,11 +90,43 @@ def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
     if adoption is not None:
         # Spark has given it the line that the adoption made room for.
         return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
-    *others, (last, text) = offsets.by_source.items()
-    if not others or file_offset(text) is None:
-        return False
-    taken = files.is_taken_by(last, offsets)
-    return files.is_made() if taken is None else taken
+    return control_source(files, offsets) is not None
+
+
+def control_source(files: ChunkFiles, offsets: Offsets) -> str | None:
+    """The query's control source among sources without names, None where it has none.
+
+    It is the last one, but for those of other operators on pages. Of several that have taken
+    nothing yet it may be any; the last of them is given then.
+    """
+    return next(reversed(control_sources(files, offsets)), None)
+
+
+def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
+    """The sources without names of which one is the control source: one, unless none has taken it.
+
+    Then they have taken nothing yet, and nothing tells one from the other.
+    """
+    others = [ChunkFiles(files.files, name) for name in _others(files)]
+    if not others:
+        *rest, (last, text) = offsets.by_source.items()
+        if not rest or file_offset(text) is None:
+            return ()
+        taken = files.is_taken_by(last, offsets)
+        return (last,) if taken or (taken is None and files.is_made()) else ()
+    numbers = [name for name, text in offsets.by_source.items() if file_offset(text) is not None]
+    mine = [name for name in numbers if files.is_taken_by(name, offsets)]
+    if mine or not files.is_made():
+        return (*mine,)
+    return tuple(name for name in numbers if files.is_taken_by(name, offsets) is None)
+
+
+def _others(files: ChunkFiles) -> list[str]:
+    """The names of the operators on pages whose control sources are other ones."""
+    names = [*named_in(files.files)]
+    if files.operator and ChunkFiles(files.files).is_made():
+        names.append("")
+    return [name for name in names if name != files.operator]
 
 
 def _newest(records: dict[str, bytes]) -> Record | None:

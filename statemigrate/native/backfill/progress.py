@@ -14,6 +14,7 @@ from statemigrate.native.backfill.blocks import Blocks, cuts_of
 from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord, is_source_of
 from statemigrate.native.backfill.keys import Older, OlderFamilies
 from statemigrate.native.backfill.leftovers import older_families
+from statemigrate.native.backfill.meant import chunk_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ def backfill_status(
     scripts: Survey,
     targets: Mapping[str, str],
     *,
-    operator: int | None = None,
+    operator: int | str | None = None,
     spark: SparkSession | None = None,
     older: Older = older_families,
 ) -> BackfillStatus:
@@ -78,7 +79,7 @@ def backfill_status(
 
     The parameters and errors are those of `backfill`.
     """
-    files = ChunkFiles(path)
+    files = chunk_files(path, operator)
     files.directory.require_query()
     # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
     # as processed is so in the state read later.
@@ -140,16 +141,19 @@ class BackfillListener(StreamingQueryListener):
     ``checkpoint`` is that of the query; ``on_progress`` is called with `BackfillFigures` after each
     batch with control rows, in the listener's thread, and ``latest`` has the last of them. Add it
     with ``spark.streams.addListener(...)``. A chunk that was being processed while the plan was
-    made may be counted as one of the plan's.
+    made may be counted as one of the plan's. ``operator`` is the name of the operator on pages, if
+    `paged` gave it one.
     """
 
     def __init__(
         self,
         checkpoint: str | Path,
         on_progress: Callable[[BackfillFigures], None] | None = None,
+        *,
+        operator: str = "",
     ) -> None:
         self.latest: BackfillFigures | None = None
-        self._files = ChunkFiles(str(checkpoint))
+        self._files = ChunkFiles(str(checkpoint), operator)
         self._report = on_progress
         self._plan: PlanRecord | None = None
         self._seen = 0

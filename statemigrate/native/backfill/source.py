@@ -19,6 +19,7 @@ from statemigrate.native.backfill.gate import gated
 from statemigrate.native.backfill.presence import require_control_source
 from statemigrate.native.live.control import MARKER
 from statemigrate.native.live.deployed import DEPLOYED, Deployed
+from statemigrate.native.spark_state.operators import Which
 from statemigrate.native.spark_state.paths import check_source_path
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.native.startup.forgetting import check_forgetting
@@ -89,7 +90,7 @@ def with_control(
     stream: DataFrame,
     keys: tuple[str, ...],
     files: ChunkFiles,
-    operator: int | None = None,
+    operator: Which = None,
     *,
     creates: bool = True,
 ) -> tuple[DataFrame, DataFrame]:
@@ -104,7 +105,7 @@ def with_control(
     if creates:
         files.create()
     feed(stream.sparkSession, files)
-    return _both(stream, keys, files.location if files.is_made() else files.pattern)
+    return _both(stream, keys, files)
 
 
 def ask_to_retire(files: ChunkFiles, code: Any) -> None:
@@ -114,13 +115,15 @@ def ask_to_retire(files: ChunkFiles, code: Any) -> None:
         files.ask_for_batch(deployed.seen.batch)
 
 
-def _both(stream: DataFrame, keys: tuple[str, ...], location: str) -> tuple[DataFrame, DataFrame]:
+def _both(
+    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles
+) -> tuple[DataFrame, DataFrame]:
     from pyspark.sql import functions
     from pyspark.sql.types import StringType, StructField, StructType
 
     fields = [StructField(name, stream.schema[name].dataType) for name in keys]
     schema = StructType([*fields, StructField(MARKER, StringType())])
-    control = _source(stream.sparkSession, schema, location)
+    control = _source(stream.sparkSession, schema, files)
     columns = [
         functions.col(quoted(field.name))
         if field.name in keys
@@ -137,8 +140,10 @@ def _blank(field: StructField) -> Any:
     return _FILLED.get(field.dataType.typeName())
 
 
-def _source(spark: SparkSession, schema: StructType, location: str) -> DataFrame:
-    return reader_named(spark, NAME).schema(schema).options(**_OPTIONS).parquet(location)
+def _source(spark: SparkSession, schema: StructType, files: ChunkFiles) -> DataFrame:
+    location = files.location if files.is_made() else files.pattern
+    name = f"{NAME}_{files.operator}" if files.operator else NAME
+    return reader_named(spark, name).schema(schema).options(**_OPTIONS).parquet(location)
 
 
 def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
@@ -187,7 +192,7 @@ def _check_checkpoint(
     stream: DataFrame,
     keys: tuple[str, ...],
     files: ChunkFiles,
-    operator: int | None,
+    operator: Which,
     *,
     creates: bool,
 ) -> None:

@@ -7,6 +7,7 @@ takes operator 0 unless told otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,14 @@ _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState
 PROCESSOR = "transformWithState"
 FUNCTION = "applyInPandasWithState"
 PAGES = "statemigrate_pages"
-"""The state variable that has the pages of a paged processor, and that tells one from others."""
+"""The state variable that has the pages of a paged processor, and that tells one from others.
+
+Where the operator has a name, that of the variable ends with it, after an underscore."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+Which = int | str | None
+"""The operator that is meant: Spark's number, or the name that ``paged`` gave its own. The empty
+name is that of pages without one; None is whichever could be meant."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +55,47 @@ class Operator:
     @property
     def is_paged(self) -> bool:
         """Whether its state is in pages."""
-        return self.is_processor and PAGES in self.variables
+        return self.is_processor and any(map(is_pages, self.variables))
+
+    @property
+    def paged_name(self) -> str | None:
+        """The name that ``paged`` gave it, empty if none; None without pages."""
+        return name_in(self.variables) if self.is_paged else None
 
     @property
     def is_function(self) -> bool:
         """Whether a function of ``applyInPandasWithState`` runs in it."""
         return self.name == FUNCTION
 
+    def is_meant(self, which: Which) -> bool:
+        """Whether it could be the one that is meant."""
+        return which is None or which == (self.paged_name if isinstance(which, str) else self.id)
+
     def __str__(self) -> str:
+        if self.paged_name:
+            return f"operator {self.id} ({self.name} with pages, named {self.paged_name})"
         variables = f" with {', '.join(sorted(self.variables))}" if self.variables else ""
         return f"operator {self.id} ({self.name}{variables})"
+
+
+def is_pages(variable: str) -> bool:
+    """Whether a state variable has pages."""
+    return variable == PAGES or is_name(_after(variable))
+
+
+def name_in(variables: Iterable[str]) -> str:
+    """The name of a paged operator that has these state variables, empty where it has none."""
+    return next(filter(is_name, map(_after, variables)), "")
+
+
+def _after(variable: str) -> str:
+    start = f"{PAGES}_"
+    return variable.removeprefix(start) if variable.startswith(start) else ""
+
+
+def is_name(text: str) -> bool:
+    """Whether an operator can be called so: its files are too."""
+    return _NAME.fullmatch(text) is not None
 
 
 def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
@@ -72,14 +111,14 @@ def only(
     path: str,
     operators: Sequence[Operator],
     fitting: Sequence[Operator],
-    chosen: int | None,
+    chosen: Which,
     kind: str = PROCESSOR,
 ) -> Operator:
     """The one of ``fitting`` that is meant: the chosen one, or the only one.
 
     Raises `CheckpointError`, which lists the ``operators`` that there are.
     """
-    meant = [each for each in fitting if chosen in (None, each.id)]
+    meant = [each for each in fitting if each.is_meant(chosen)]
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -88,11 +127,13 @@ def only(
         "SM-STATE-025",
         f"the state in {path} is not that of a {kind}"
         if chosen is None
+        else f"operator {chosen!r} of {path} is no {kind} with pages of that name"
+        if isinstance(chosen, str)
         else f"operator {chosen} of {path} is no {kind}",
         expected=f"a stateful operator {kind}",
         found="; ".join(map(str, operators)) or "no stateful operator",
         next_action="check the path"
-        + ("" if chosen is None else ", and the operator's number")
+        + ("" if chosen is None else ", and the operator's number or name")
         + "; a function of applyInPandasWithState needs store= of migrated, a StatefulProcessor "
         "none",
         path=path,
@@ -101,11 +142,11 @@ def only(
 
 def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
     """More than one operator could be meant."""
-    numbers = " or ".join(str(each.id) for each in meant)
+    numbers = " or ".join(each.paged_name or str(each.id) for each in meant)
     return CheckpointError(
         "SM-STATE-026",
         f"the query of {path} has {len(meant)} operators whose state could be meant",
-        expected="one, or the number of one of them",
+        expected="one, or the number or name of one of them",
         found="; ".join(map(str, meant)),
         next_action=f"say which: --operator {numbers} on the command line, operator= in Python",
         path=path,

@@ -27,6 +27,7 @@ from statemigrate.native.spark_state.operators import (
     FUNCTION,
     Operator,
     Variable,
+    Which,
     check_names,
     check_operator,
     only,
@@ -60,10 +61,10 @@ class SparkCheckpoint:
 
     ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
     unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
-    Spark's number of the stateful operator that is meant, where several could be; of several
-    processors the one on pages is, unless ``paged`` is False. ``files`` are
-    those of the checkpoint, where they were looked at before: one of these is for one moment.
-    Raises `CheckpointError` for what is not such a checkpoint.
+    Spark's number of the stateful operator that is meant, or the name of one on pages, where
+    several could be; of several processors the one on pages is, unless ``paged`` is False.
+    ``files`` are those of the checkpoint, where they were looked at before: one of these is for one
+    moment. Raises `CheckpointError` for what is not such a checkpoint.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class SparkCheckpoint:
         spark: SparkSession | None = None,
         *,
         batch: int | None = None,
-        operator: int | None = None,
+        operator: Which = None,
         paged: bool = True,
         files: Remembered | None = None,
     ) -> None:
@@ -120,7 +121,7 @@ class SparkCheckpoint:
     @property
     def is_paged(self) -> bool:
         """Whether the operator that is meant keeps pages."""
-        meant = [each for each in self.operators() if self._operator in (None, each.id)]
+        meant = [each for each in self.operators() if each.is_meant(self._operator)]
         return self._paged and any(each.is_paged for each in meant)
 
     def variables(self, batch: int | None = None) -> dict[str, Variable]:
@@ -170,7 +171,7 @@ class SparkCheckpoint:
         `CheckpointError` where it is not clear which operator is meant.
         """
         found = self.operators()
-        meant = [each for each in found if self._operator in (None, each.id)]
+        meant = [each for each in found if each.is_meant(self._operator)]
         held = [(each, self._held_by(each)) for each in meant if each.is_function]
         envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
         if not envelopes:

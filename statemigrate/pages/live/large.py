@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from statemigrate.pages.record import LARGE
+from statemigrate.pages.record import large_of
 from statemigrate.processor.variables.handle import struct_of
 
 
 class LargeValues:
     """`Outside` of the page that is visited: Spark has a map of its own for each."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, operator: str = "") -> None:
         key, value = struct_of("family STRING, key BINARY"), struct_of("value BINARY")
-        self._map = handle.getMapState(LARGE, key, value)
+        self._map = handle.getMapState(large_of(operator), key, value)
 
     def get(self, family: str, key: bytes) -> bytes | None:
         """See `Outside.get`."""

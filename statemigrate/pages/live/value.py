@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from statemigrate.errors import StorageError
-from statemigrate.pages.record import SCHEMA, VARIABLE
+from statemigrate.pages.record import SCHEMA, variable_of
 from statemigrate.processor.variables.handle import struct_of
 
 _NEEDED = ("_send_proto_message", "_receive_proto_message", "_deserialize_from_bytes")
@@ -20,8 +20,8 @@ _LENGTH = 4
 class PageValue:
     """A page's bytes in Spark's state, through the public value state."""
 
-    def __init__(self, handle: Any) -> None:
-        self._state = handle.getValueState(VARIABLE, struct_of(SCHEMA))
+    def __init__(self, handle: Any, operator: str = "") -> None:
+        self._state = handle.getValueState(variable_of(operator), struct_of(SCHEMA))
 
     def get(self) -> bytes | None:
         """The page; None where there is none."""
@@ -43,10 +43,10 @@ class PromptPageValue(PageValue):
     is; the request is made once.
     """
 
-    def __init__(self, handle: Any, client: Any) -> None:
-        super().__init__(handle)
+    def __init__(self, handle: Any, client: Any, operator: str = "") -> None:
+        super().__init__(handle, operator)
         self._client = client
-        self._request = _get_request()
+        self._request = _get_request(variable_of(operator))
         self._rows = _Rows(client)
 
     def get(self) -> bytes | None:
@@ -58,19 +58,21 @@ class PromptPageValue(PageValue):
         return self._rows.page(row) if row else None
 
 
-def page_value(handle: Any) -> PageValue:
+def page_value(handle: Any, operator: str = "") -> PageValue:
     """The page's variable of a task's handle; the plain one where PySpark's client is another."""
     client = getattr(handle, "_statefulProcessorApiClient", None)
     is_known = all(hasattr(client, name) for name in _NEEDED)
-    return PromptPageValue(handle, client) if is_known else PageValue(handle)
+    if is_known:
+        return PromptPageValue(handle, client, operator)
+    return PageValue(handle, operator)
 
 
-def _get_request() -> bytes:
+def _get_request(variable: str) -> bytes:
     from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
 
-    call = messages.ValueStateCall(stateName=VARIABLE, get=messages.Get())
-    variable = messages.StateVariableRequest(valueStateCall=call)
-    return bytes(messages.StateRequest(stateVariableRequest=variable).SerializeToString())
+    call = messages.ValueStateCall(stateName=variable, get=messages.Get())
+    asked = messages.StateVariableRequest(valueStateCall=call)
+    return bytes(messages.StateRequest(stateVariableRequest=asked).SerializeToString())
 
 
 class _Rows:

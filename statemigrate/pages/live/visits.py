@@ -19,6 +19,7 @@ from statemigrate.pages.live.deployed import PagedDeployment
 from statemigrate.pages.live.families import FINGERPRINT
 from statemigrate.pages.live.handle import PagedHandle
 from statemigrate.pages.live.large import LargeValues
+from statemigrate.pages.live.markers import declare
 from statemigrate.pages.live.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.live.stores import PageStores
 from statemigrate.pages.live.timers import PageTimers
@@ -63,8 +64,9 @@ class PagedProcessor(StatefulProcessor):
         self._task = ExitStack()
         self._task.enter_context(few_collections())
         self._spark = handle
-        self._value = page_value(handle)
-        self._large = LargeValues(handle)
+        self._value = page_value(handle, deployment.operator)
+        self._large = LargeValues(handle, deployment.operator)
+        declare(handle, deployment.operator)
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(

@@ -30,14 +30,23 @@ from statemigrate.logbook.code import Stamp
 from statemigrate.logbook.noting import Note
 from statemigrate.logbook.standing import Standing
 from statemigrate.migration import Lineage
+from statemigrate.native.backfill.meant import paged_names
 from statemigrate.native.live.counts import MigrationCounts
 from statemigrate.native.seen.seen import Seen
+from statemigrate.native.spark_state.operators import Which, is_pages, name_in
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.live.deployed import PagedDeployment
 from statemigrate.pages.live.families import fingerprint
 from statemigrate.pages.live.handle import PagedHandle, TimeMode
 from statemigrate.pages.live.visits import key_fingerprint
-from statemigrate.pages.record import RECORD, VARIABLE, LastReading, PagesRecord, read_record
+from statemigrate.pages.record import (
+    VARIABLE,
+    LastReading,
+    PagesRecord,
+    read_record,
+    record_name,
+    variable_of,
+)
 from statemigrate.pages.startup.held import held_in
 from statemigrate.pages.startup.sizing import tell_of_size, unsaid
 from statemigrate.processor.variables.handle import declared_variables
@@ -45,10 +54,10 @@ from statemigrate.processor.workers import check_scripts
 from statemigrate.shell import argument
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
-def checked(
+def checked(  # noqa: PLR0913 - all but one by name
     processor: Any,
     *,
     spark: SparkSession,
@@ -58,22 +67,27 @@ def checked(
     key_columns: tuple[int, ...],
     output: StructType,
     time_mode: TimeMode,
+    operator: str = "",
 ) -> PagedDeployment:
     """The deployment of a processor; without ``pages`` of as many as the checkpoint was begun with.
 
-    Raises `StartupError` where code, scripts and state differ.
+    ``operator`` is the name of the operator, empty where it has none. Raises `StartupError` where
+    code, scripts and state differ.
     """
     settings: Settings = getattr(processor, SETTINGS, Settings())
     files = Remembered(open_files(checkpoint, spark))
     seen = Seen.at(checkpoint, files, of="paged")
-    state = SparkCheckpoint(seen.checkpoint, spark, operator=settings.operator, files=files)
+    which = _which(operator, settings, files)
+    state = SparkCheckpoint(seen.checkpoint, spark, operator=which, files=files)
     state.check_provider()
     state.check_place()
     declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared, spark)
+    if seen.is_something:
+        _check_operator(state, operator, None if operator else settings.operator)
     left = record_of(state, pages) if seen.is_something else None
-    number = _number(pages, left, state)
+    number = _number(pages, left, state, operator)
     if left is not None:
         _check_place(left, number, key, state.path)
     checking = _Checking(state, seen, left, declared, lineages, settings)
@@ -91,10 +105,10 @@ def checked(
     counts = MigrationCounts.of_session()
     standings = {store: Standing.of_plan(plan) for store, plan in plans.items()}
     note = Note(Stamp.of(processor), standings)
-    there = left or read_record(files)
+    there = left or read_record(files, record_name(operator))
     before = None if there is None else there.deployment
     parts = key, key_columns, output, plans, settings, seen, record, note, before
-    return PagedDeployment(*parts, time_mode, counts)
+    return PagedDeployment(*parts, time_mode, counts, operator)
 
 
 @dataclass(frozen=True)
@@ -116,7 +130,7 @@ class _Checking:
         if known is not None:
             return known
         key = StructType.fromJson(dict(self.left.key))
-        held = held_in(self.state.frame(VARIABLE), self.left.pages, key_fingerprint(key))
+        held = held_in(pages_in(self.state), self.left.pages, key_fingerprint(key))
         tell_of_size(held, self.left.pages, self.state.path)
         plans = self._planned(self._stored(held.families))
         assert self.seen.query is not None, "something is committed"  # noqa: S101
@@ -170,11 +184,48 @@ def _with_targets(reading: LastReading, plans: Mapping[str, StorePlan]) -> LastR
     return replace(reading, families=reading.families | targets)
 
 
-def _number(pages: int | None, left: PagesRecord | None, state: SparkCheckpoint) -> int:
+def _which(operator: str, settings: Settings, files: Remembered) -> Which:
+    """The operator that code means: where the checkpoint has none on pages yet, any may be it."""
+    if operator or settings.operator is None:
+        return operator if paged_names(files) else None
+    return settings.operator
+
+
+def _check_operator(state: SparkCheckpoint, operator: str, number: int | None) -> None:
+    """Raise `StartupError` where the checkpoint has operators on pages, and none of this name.
+
+    ``number`` is Spark's, where the processor's `migrated` says it.
+    """
+    numbers = paged_names(state.files)
+    names = sorted(numbers.values())
+    if not names or (operator in names and number in (None, _number_of(operator, numbers))):
+        return
+    known = " or ".join(f"operator={name!r}" if name else "no operator=" for name in names)
+    raise StartupError(
+        "SM-PAGES-036",
+        f"the query of {state.path} has no operator on pages "
+        + (f"named {operator}" if operator else "without a name"),
+        expected=known,
+        found=f"operator={operator!r}" if operator else "no operator=",
+        next_action=f"give each `paged` the name that it was begun with, {known}: another one "
+        f"is a rewrite of the stopped query: `statemigrate rewrite {argument(state.path)} NEW "
+        "--pages N --paged-operator OLD=NAME --apply`, where OLD is the number or name of before",
+        path=state.path,
+        operators=names,
+    )
+
+
+def _number_of(operator: str, names: Mapping[int, str]) -> int | None:
+    return next((number for number, name in names.items() if name == operator), None)
+
+
+def _number(
+    pages: int | None, left: PagesRecord | None, state: SparkCheckpoint, operator: str
+) -> int:
     if pages is not None:
         return pages
     # There may have been a start, and no batch.
-    known = left or read_record(state.files)
+    known = left or read_record(state.files, record_name(operator))
     if known is None:
         raise unsaid(state.path)
     return known.pages
@@ -203,7 +254,7 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
     Raises `StartupError` for state of another kind, and `CorruptFileError` where it says nothing.
     """
     variables = state.variables()
-    if VARIABLE not in variables:
+    if not any(map(is_pages, variables)):
         state.check_operator([VARIABLE])
         raise StartupError(
             "SM-PAGES-029",
@@ -216,17 +267,23 @@ def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
             "checkpoint= of paged",
             path=state.path,
         )
-    record = read_record(state.files)
+    name = record_name(name_in(variables))
+    record = read_record(state.files, name)
     if record is None:
         raise CorruptFileError(
             "SM-PAGES-002",
             f"{state.path} has pages of state, and not the record of what is in them",
-            expected=RECORD,
+            expected=name,
             found="no such file",
             next_action=RESTORE_COPY,
             path=state.path,
         )
     return record
+
+
+def pages_in(state: SparkCheckpoint) -> DataFrame:
+    """The pages of the operator that is meant, as Spark's reader has them."""
+    return state.frame(variable_of(name_in(state.variables())))
 
 
 def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) -> None:
@@ -308,7 +365,7 @@ def _disagreeing(path: str, family: str, found: str) -> CorruptFileError:
     return CorruptFileError(
         "SM-PAGES-032",
         f"the pages in {path} and the record of them disagree about {family}",
-        expected=f"every family that a page has, with its format, in {RECORD}",
+        expected="every family that a page has, with its format, in the record",
         found=found,
         next_action=RESTORE_COPY,
         path=path,

@@ -16,8 +16,7 @@ from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.live.visits import key_fingerprint
 from statemigrate.pages.page.layout import read
-from statemigrate.pages.record import VARIABLE
-from statemigrate.pages.startup.checked import record_of, stored_in
+from statemigrate.pages.startup.checked import pages_in, record_of, stored_in
 from statemigrate.pages.startup.held import held_in
 from statemigrate.shell import argument
 
@@ -48,7 +47,7 @@ def older(
     lineages = scripts.every()
     scripts.sound(*targets)
     record = record_of(checkpoint)
-    frame = checkpoint.frame(VARIABLE)
+    frame = pages_in(checkpoint)
     held = held_in(frame, record.pages, key_fingerprint(StructType.fromJson(dict(record.key))))
     stores = [store for store in lineages if store in record.stores]
     if not stores:

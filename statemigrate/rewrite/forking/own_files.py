@@ -6,13 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from statemigrate.files import Files, parse_json
-from statemigrate.native.backfill.chunk_files import ADOPTIONS, CHUNKS, MADE
+from statemigrate.native.backfill.chunk_files import (
+    ADOPTIONS,
+    CONTROL,
+    MADE,
+    ChunkFiles,
+    chunks_of,
+    named_in,
+)
 from statemigrate.native.seen.record import RECORD, read_record, record_document
 from statemigrate.rewrite.forking.carried_log import of_later
 from statemigrate.rewrite.unfinished.claims import MAKING, MARK
 
 _OWN = "statemigrate"
-_CONTROL = f"{_OWN}/control/"
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,14 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
         return OwnFiles(tuple(names))
     later = {name for folder in _adoptions(old, names, batch) for name in _below(names, folder)}
     later |= of_later(old, names, batch)
-    control = {name for name in names if name.startswith(_CONTROL)}
+    control = {name for name in names if name.startswith(f"{CONTROL}/")}
     written, left = _record(old, batch) if RECORD in names else ({}, [])
     if control:
-        # The control source refuses to start without its directory.
-        written = {**written, f"{CHUNKS}/{MADE}": b""}
+        # The control sources refuse to start without their directories.
+        named = named_in(old)
+        operators = [*named, *([""] if not named or ChunkFiles(old).is_made() else [])]
+        made = {f"{chunks_of(operator)}/{MADE}": b"" for operator in operators}
+        written = {**written, **made}
         left = [*left, "the plan of a backfill: `statemigrate backfill` makes another"]
     kept = [name for name in names if name not in {RECORD, *later, *control}]
     return OwnFiles(tuple(kept), written, tuple(left))

@@ -17,12 +17,12 @@ from statemigrate.checkpoint.logs.offsets import Offsets, folders_in
 from statemigrate.checkpoint.logs.sources import file_offset
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Entry, Files, parse_json
-from statemigrate.native.backfill.chunk_files import CHUNKS
+from statemigrate.native.backfill.chunk_files import CONTROL, within_checkpoint
 from statemigrate.native.spark_state.view import uri_of
 
 _LOG_FILE = re.compile(r"(0|[1-9][0-9]{0,18})(\.compact)?")
 _LARGEST = 1 << 30
-_CHUNK = f"/{CHUNKS}/".encode()
+_CONTROL = f"/{CONTROL}/".encode()
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,20 @@ def _visible(old: Files, source: str) -> list[Entry]:
 
 def _moved(data: bytes, new: Files) -> bytes:
     """The log with the chunk files of a backfill in the new checkpoint."""
-    marker = f"/{CHUNKS}/".encode()
-    if marker not in data:
+    if _CONTROL not in data:
         return data
     return b"\n".join(
-        _moved_line(line, new) if marker in line else line for line in data.split(b"\n")
+        _moved_line(line, new) if _CONTROL in line else line for line in data.split(b"\n")
     )
 
 
 def _moved_line(line: bytes, new: Files) -> bytes:
     path = _entry_path(line)
-    if path is None:
+    chunk = None if path is None else within_checkpoint(path)
+    if chunk is None:
         return line
     entry = parse_json(line)
-    entry["path"] = quote(f"{_as_uri(new)}/{CHUNKS}/{path.rpartition(f'/{CHUNKS}/')[2]}", safe="/:")
+    entry["path"] = quote(f"{_as_uri(new)}/{chunk}", safe="/:")
     return json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode()
 
 

@@ -28,8 +28,10 @@ class RewriteOptions:
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
     number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.
     ``sources`` has the new source of an old one, None for one that goes; ``taken`` a path, by the
-    source that is new, with the files that it is not to take. ``pages`` is the number of pages that
-    variables go into, 0 for none: then Spark keeps each by itself.
+    source that is new, with the files that it is not to take. ``pages`` is the number of pages
+    that variables go into, 0 for none: then Spark keeps each by itself. ``paged`` is the operator
+    that is meant, by Spark's number or by its name, and ``paged_name`` the name that it gets;
+    without that it keeps its own, or has none.
     """
 
     partitions: int | None = None
@@ -39,6 +41,8 @@ class RewriteOptions:
     sources: Mapping[str, str | None] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
     pages: int | None = None
+    paged: int | str | None = None
+    paged_name: str | None = None
 
     @property
     def of_sources(self) -> AskedOfSources:

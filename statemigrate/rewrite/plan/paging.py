@@ -7,14 +7,30 @@ from dataclasses import dataclass, field, replace
 
 from statemigrate.checkpoint.operators.catalogue import is_derived, is_timers
 from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.pages.record import LARGE, VARIABLE, PagesRecord
+from statemigrate.native.spark_state.operators import is_pages
+from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.pairing.places import Place, all_places, is_unused, place_name
 
 WRITTEN = "statemigrate/pages-written.json"
-"""Below a checkpoint whose pages a rewrite has made: the record of them as it was then."""
+"""Below a checkpoint whose pages a rewrite has made: the record of them as it was then.
+
+That of an operator with a name is `written_name`."""
+_WRITTEN_NAMED = "-written.json"
 _BY_KEY = "_keyToTimestamp"
 """The end of the name of that family of timers which has them by key."""
+
+
+def written_name(operator: str) -> str:
+    """`WRITTEN` of an operator, by its name, which may be empty."""
+    if not operator:
+        return WRITTEN
+    return f"{record_name(operator).removesuffix('.json')}{_WRITTEN_NAMED}"
+
+
+def is_written_name(name: str) -> bool:
+    """Whether a file has what `written_name` says."""
+    return name == WRITTEN or (name.startswith(f"{RECORDS}/") and name.endswith(_WRITTEN_NAMED))
 
 
 @dataclass(frozen=True)
@@ -55,9 +71,9 @@ def paged_families(
             yield replace(plan, is_derived=True)
         elif is_unused(pages, place.family):
             yield plan
-        elif place.family.name == VARIABLE:
+        elif is_pages(place.family.name):
             yield replace(plan, way="pages", parts=tuple(p for p in kept if _is_in_pages(p)))
-        elif place.family.name == LARGE:
+        elif is_large(place.family.name):
             large = tuple(each for each in kept if not is_timers(each.new.family.name))
             yield replace(plan, way="large values", parts=large)
         elif is_timers(place.family.name):

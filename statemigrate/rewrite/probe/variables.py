@@ -15,8 +15,9 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.files.opening import open_files
 from statemigrate.formats.struct.words import quoted
 from statemigrate.pages.live.large import LargeValues
+from statemigrate.pages.live.markers import declare
 from statemigrate.pages.live.rows import BUCKET
-from statemigrate.pages.record import SCHEMA, VARIABLE, PagesRecord
+from statemigrate.pages.record import SCHEMA, PagesRecord, variable_of
 from statemigrate.rewrite.probe.run import run_probe
 
 if TYPE_CHECKING:
@@ -55,12 +56,16 @@ class Having(StatefulProcessor):
 
 
 class HavingPages(StatefulProcessor):
-    """Has what a paged query has in Spark's state."""
+    """Has what a paged query has in Spark's state, under the name of its operator."""
+
+    def __init__(self, operator: str) -> None:
+        self._operator = operator
 
     def init(self, handle: Any) -> None:
         """Declare it."""
-        handle.getValueState(VARIABLE, SCHEMA)
-        LargeValues(handle)
+        handle.getValueState(variable_of(self._operator), SCHEMA)
+        LargeValues(handle, self._operator)
+        declare(handle, self._operator)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002
         """Nothing comes of rows."""
@@ -92,12 +97,12 @@ def operator_with(
 
 
 def operator_with_pages(
-    like: OperatorShape, conf: Mapping[str, str], spark: SparkSession
+    operator: str, like: OperatorShape, conf: Mapping[str, str], spark: SparkSession
 ) -> OperatorShape:
-    """An operator that has pages."""
+    """An operator that has pages, by its name, which may be empty."""
     from pyspark.sql.types import StructType
 
-    return _probed(HavingPages(), StructType().add(BUCKET, "integer"), like, conf, spark)
+    return _probed(HavingPages(operator), StructType().add(BUCKET, "integer"), like, conf, spark)
 
 
 def _probed(

@@ -13,7 +13,7 @@ from statemigrate.native.seen.record import RECORD, read_record, record_document
 from statemigrate.rewrite.forking.carried_log import making
 from statemigrate.rewrite.forking.own_files import own_files
 from statemigrate.rewrite.plan.lineages import noted_stores
-from statemigrate.rewrite.plan.paging import WRITTEN
+from statemigrate.rewrite.plan.paging import is_written_name
 from statemigrate.rewrite.plan.plan import RewritePlan
 from statemigrate.rewrite.rows.paged.opening import reader_of
 from statemigrate.rewrite.rows.reading import RowReader, StateReader
@@ -156,4 +156,4 @@ class OldCheckpoint:
 
 def _is_of_a_rewrite(name: str) -> bool:
     """Whether a file says of the old checkpoint alone how it was made, and whether to the end."""
-    return name in (REPORT, WRITTEN, RESTORED)
+    return name in (REPORT, RESTORED) or is_written_name(name)

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.errors import StatemigrateError
-from statemigrate.pages.record import LARGE, VARIABLE, PagesRecord
+from statemigrate.pages.record import is_large
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
 from statemigrate.rewrite.plan.matching import plan_families
@@ -30,6 +29,7 @@ from statemigrate.rewrite.run.report import FamilyReport, RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
 from statemigrate.rewrite.verifying.functions import rows_by_functions
 from statemigrate.rewrite.verifying.loading import LoadedState
+from statemigrate.rewrite.verifying.pages import MadePages
 from statemigrate.rewrite.verifying.scripts import ScriptsAgain
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Derivation:
     """Makes the rows again that a ``report`` says were written, from the rows of ``reader``.
 
     ``state`` is where these rows are read.
-    ``pages`` is the record of those that the rewrite made, None where it made none.
+    ``pages`` are those that the rewrite made, None where it made none.
     """
 
     report: RewriteReport
@@ -52,7 +52,7 @@ class Derivation:
     reader: RowReader
     scripts: ScriptsAgain
     state: LoadedState
-    pages: PagesRecord | None = None
+    pages: MadePages | None = None
 
     def found(self) -> Iterator[Found]:
         """What comes out of each family that has old rows, beside what was written of it."""
@@ -82,8 +82,12 @@ class Derivation:
             ]
             if families:
                 # Whose rows are counted with the pages that they lie beside.
-                large = [each for each in self.report.families if each.name == LARGE]
-                beside = large if self.pages is not None and LARGE in names else []
+                is_made = self.pages is not None and self.pages.are_of(new)
+                beside = [
+                    each
+                    for each in (self.report.families if is_made else ())
+                    if is_large(each.name) and each.name in names
+                ]
                 yield old[next(iter(families[0].read_of))], new, [*families, *beside]
 
     def _of_operator(
@@ -107,11 +111,11 @@ class Derivation:
                 yield self._of_family(changes, plan, families[plan.name])
 
     def _plans(self, old: OperatorShape, new: OperatorShape, scripts: Scripts) -> list[FamilyPlan]:
-        if self.pages is None or VARIABLE not in user_stores(new):
+        if self.pages is None or not self.pages.are_of(new):
             paired = list(self._by_functions(old, new))
             return paired or list(plan_families(old, new, self.report.states, self._takes, scripts))
         kept = tuple(plan_families(old, old, {}, {}, Scripts()))
-        return list(paged_families(kept, new, self.pages))
+        return list(paged_families(kept, new, self.pages.record))
 
     def _by_functions(self, old: OperatorShape, new: OperatorShape) -> Iterator[FamilyPlan]:
         """The families whose functions the report has: only their keys are matched here."""

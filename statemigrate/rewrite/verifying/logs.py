@@ -20,7 +20,7 @@ from statemigrate.checkpoint.logs.sources import TakenFile, taken_until
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, parse_json
 from statemigrate.native.adoption.backup import before_adoptions
-from statemigrate.native.backfill.chunk_files import CHUNKS
+from statemigrate.native.backfill.chunk_files import within_checkpoint
 from statemigrate.rewrite.run.log_record import LogRecord, SourceRecord, TakenFiles
 from statemigrate.rewrite.run.report import RewriteReport
 from statemigrate.rewrite.verifying.finding import Found
@@ -305,10 +305,7 @@ def _short(value: Any) -> str:
 
 def _plain(taken: frozenset[TakenFile]) -> frozenset[TakenFile]:
     """What was taken, with the chunks of a backfill by their own names: each checkpoint has its."""
-    marker = f"/{CHUNKS}/"
     return frozenset(
-        TakenFile(each.offset, each.timestamp, each.path[each.path.rindex(marker) :])
-        if marker in each.path
-        else each
+        TakenFile(each.offset, each.timestamp, within_checkpoint(each.path) or each.path)
         for each in taken
     )

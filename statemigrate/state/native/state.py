@@ -67,6 +67,7 @@ class SparkState:
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one."""
 
     engine = "native"
+    operator = ""
 
     def __init__(
         self, checkpoint: str, batch: int, kept: Kept, operator_stores: Iterable[str] = ()

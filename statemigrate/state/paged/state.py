@@ -11,10 +11,11 @@ from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, applied_scripts
 from statemigrate.migration import Lineage
+from statemigrate.native.spark_state.operators import name_in
 from statemigrate.native.spark_state.reader import SparkCheckpoint
 from statemigrate.pages.live.rows import BUCKET
-from statemigrate.pages.record import LARGE, VARIABLE
-from statemigrate.pages.startup.checked import record_of
+from statemigrate.pages.record import large_of
+from statemigrate.pages.startup.checked import pages_in, record_of
 from statemigrate.state.logical import arranged, in_target
 from statemigrate.state.native.reading import Reading
 from statemigrate.state.native.rows import EnvelopeValues, Keys
@@ -47,6 +48,8 @@ class Pages:
     ) -> None:
         self._reader = reader
         self._lineages = lineages
+        self.operator = name_in(reader.variables())
+        """The name of the operator, empty where it has none."""
         # Spark's own state has nothing any more that had expired when its last batch began.
         begun = read_entry(reader.files, batch).timestamp
         self._stored = StoredPages(record_of(reader), reader.path, begun)
@@ -128,7 +131,7 @@ class Pages:
 
     @property
     def _pages(self) -> DataFrame:
-        frame = self._reader.frame(VARIABLE)
+        frame = pages_in(self._reader)
         pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", PAGES[-1])
         large = self._large
         if large is None:
@@ -140,9 +143,10 @@ class Pages:
     @cached_property
     def _large(self) -> DataFrame | None:
         """The values outside of each page, None where no page has any."""
-        if LARGE not in self._reader.variables():
+        name = large_of(self.operator)
+        if name not in self._reader.variables():
             return None
-        frame = self._reader.frame(LARGE)
+        frame = self._reader.frame(name)
         if frame.isEmpty():
             return None
         value = "struct(user_map_key.family, user_map_key.key, user_map_value.value) AS value"
@@ -180,6 +184,7 @@ class PagedState(SparkState):
     ) -> None:
         super().__init__(checkpoint, batch, kept, operator_stores)
         self._pages = pages
+        self.operator = pages.operator
 
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`: all families of pages are counted with the first."""

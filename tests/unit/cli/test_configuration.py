@@ -216,7 +216,7 @@ WRONG = {
     'checkpoints = {a = {code = ["x:y"]}}': "is a path, or a table with one",
     'checkpoints = {a = {path = "x", place = "y"}}': "has no place: it has path, code, targets",
     'checkpoints = {a = {path = "x", code = "x:y"}}': "is a list of MODULE:OBJECT",
-    'checkpoints = {a = {path = "x", operator = true}}': "is the number of a stateful operator",
+    'checkpoints = {a = {path = "x", operator = true}}': "is the number or name of",
     'checkpoints = {a = "x", b = "x"}': "checkpoints.a and b of [tool.statemigrate]",
     'checkpoints = {a = "x"}\ncheckpoints = {a = "y"}': "pyproject.toml cannot be read",
     "truncate_slug_length = true": "is a number",

@@ -1,4 +1,4 @@
-"""The number of an operator reaches the commands, the number 0 as well."""
+"""The number or name of an operator reaches the commands, the number 0 as well."""
 
 import click
 import pytest
@@ -18,14 +18,19 @@ def said(settings: Settings) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [([], "None"), (["--operator", "0"], "0"), (["--operator", "3"], "3")],
+    [
+        ([], "None"),
+        (["--operator", "0"], "0"),
+        (["--operator", "3"], "3"),
+        (["--operator", "tallies"], "tallies"),
+    ],
 )
 def test_it_is_remembered(arguments, expected):
     assert CliRunner().invoke(said, arguments).stdout == f"{expected}\n"
 
 
-def test_it_is_no_text_and_not_below_zero():
-    for wrong in ("-1", "first"):
+def test_it_is_a_number_or_a_name_that_an_operator_can_have():
+    for wrong in ("-1", "First", "a-b", "../x", ""):
         assert CliRunner().invoke(said, ["--operator", wrong]).exit_code == 2
 
 
@@ -33,4 +38,4 @@ def test_it_is_no_text_and_not_below_zero():
     "verb", ["status", "dry-run", "get", "export", "backfill", "new", "retire", "quarantine"]
 )
 def test_every_command_that_reads_spark_s_state_has_it(verb):
-    assert "--operator NUMBER" in CliRunner().invoke(main, [verb, "--help"]).stdout
+    assert "--operator NUMBER|NAME" in CliRunner().invoke(main, [verb, "--help"]).stdout

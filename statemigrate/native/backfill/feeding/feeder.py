@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Lock
 
 from statemigrate.native.backfill.blocks import Blocks, Cut, cuts_of
-from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles, PlanRecord
+from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
 from statemigrate.native.backfill.feeding.batches import Batch
 from statemigrate.native.backfill.feeding.tuning import ChunkTuner
 
@@ -19,7 +19,7 @@ the source's log, which Spark makes compact as often."""
 
 
 class Feeder:
-    """Of one checkpoint: told of each batch, it makes the chunk that a later one takes.
+    """Of one control source: told of each batch, it makes the chunk that a later one takes.
 
     Of every plan it removes the chunks whose batches are committed: Spark would list them for good.
 
@@ -97,7 +97,8 @@ class Feeder:
         while len(self._ahead) < _AHEAD and self._make_one():
             self.files.remove_committed()
         if self._is_withdrawn(plan):
-            names = (f"{CHUNKS}/{plan.id}/{cut.name}" for cut in self._ahead if cut is not None)
+            place = f"{self.files.chunks}/{plan.id}"
+            names = (f"{place}/{cut.name}" for cut in self._ahead if cut is not None)
             self.files.files.delete(names)
 
     def _make_one(self) -> bool:

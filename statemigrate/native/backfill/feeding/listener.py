@@ -69,20 +69,21 @@ class Feeding(StreamingQueryListener):
         """``work_of`` is asked for what a query's batch has told of its tasks."""
         self._work_of = work_of
         self._feeders: dict[str, Feeder] = {}
-        self._runs: dict[str, Feeder] = {}
+        self._runs: dict[str, tuple[Feeder, ...]] = {}
 
     def add(self, files: ChunkFiles) -> None:
-        """Feed the query of a checkpoint; one feeder cuts its chunks, however often it starts."""
+        """Feed a control source; one feeder cuts its chunks, however often its query starts."""
         self._feeders.setdefault(files.location, Feeder(files))
 
     def onQueryStarted(self, event: Any) -> None:
         """Make the first chunks; Spark waits for this before the first batch."""
         query = str(event.id)
-        feeder = next((each for each in list(self._feeders.values()) if _is_of(each, query)), None)
-        if feeder is not None:
+        # A query with several operators on pages has a control source for each.
+        feeders = tuple(each for each in list(self._feeders.values()) if _is_of(each, query))
+        if feeders:
             # What is still to be told of an earlier run says nothing of this one.
-            others = {run: each for run, each in self._runs.items() if each is not feeder}
-            self._runs = {**others, str(event.runId): feeder}
+            others = {run: of for run, of in self._runs.items() if not {*of} & {*feeders}}
+            self._runs = {**others, str(event.runId): feeders}
             self._safely(event, Feeder.begin)
 
     def onQueryProgress(self, event: Any) -> None:
@@ -100,13 +101,11 @@ class Feeding(StreamingQueryListener):
         self._runs.pop(str(event.runId), None)
 
     def _safely(self, event: Any, tell: Callable[[Feeder], None]) -> None:
-        feeder = self._runs.get(str(event.runId))
-        if feeder is None:
-            return
-        try:
-            tell(feeder)
-        except Exception:
-            _LOG.exception("the backfill of query %s makes no further chunk now", event.id)
+        for feeder in self._runs.get(str(event.runId), ()):
+            try:
+                tell(feeder)
+            except Exception:
+                _LOG.exception("the backfill of query %s makes no further chunk now", event.id)
 
 
 def _is_of(feeder: Feeder, query: str) -> bool:

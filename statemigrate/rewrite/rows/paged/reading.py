@@ -14,6 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.partitions import partition_of as hashed
 from statemigrate.families import Span
+from statemigrate.native.spark_state.operators import is_pages
 from statemigrate.pages.live.families import fingerprint
 from statemigrate.pages.live.rows import BUCKET
 from statemigrate.pages.live.timers import FAMILY, FORMAT, read_timer
@@ -21,7 +22,7 @@ from statemigrate.pages.page.columns import NEVER
 from statemigrate.pages.page.elements import elements_of
 from statemigrate.pages.page.page import Page
 from statemigrate.pages.page.section import Section
-from statemigrate.pages.record import LARGE, VARIABLE
+from statemigrate.pages.record import VARIABLE, is_large
 from statemigrate.rewrite.plan.pairing.places import Place, all_places
 from statemigrate.rewrite.rows.arrow.structs import (
     arrow_row,
@@ -69,7 +70,7 @@ class PagesReader:
 
         if operator.number != self.operator.number:
             return self.states.rows(operator, place)
-        held = next(each for each in all_places(self.operator) if each.family.name == VARIABLE)
+        held = next(each for each in all_places(self.operator) if is_pages(each.family.name))
         found = self.states.rows(self.operator, held)
         expected = partition_of(self.operator, held).alias("expected")
         pages = self._with_large(found.select("key.*", "value.*", "partition", expected))
@@ -88,7 +89,7 @@ class PagesReader:
         """The pages, each with its large values, which lie beside it."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        places = (each for each in all_places(self.operator) if each.family.name == LARGE)
+        places = (each for each in all_places(self.operator) if is_large(each.family.name))
         place = next(places, None)
         if place is None:
             return pages.withColumn("large", F.lit(None).cast(LARGE_VALUES))
