@@ -198,7 +198,11 @@ class CodeError(StatemigrateError):
 
 
 class RewriteError(StatemigrateError):
-    """A rewrite that cannot be made as it was asked for. Nothing was published."""
+    """A rewrite or fork that cannot be made as it was asked for. Nothing was published.
+
+    Data where the new directory is in use: ``contents``, which is ``checkpoint`` for one that is
+    whole, ``unfinished`` for what an ended fork has left, and ``other``.
+    """
 
 
 class CheckpointError(StatemigrateError):

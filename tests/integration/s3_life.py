@@ -1,7 +1,7 @@
-"""One life of a query whose checkpoint is in a bucket: ``s3_life.py JSON``.
+"""One life of a query, a rewrite or a fork of a checkpoint in a bucket: ``s3_life.py JSON``.
 
 It writes a file ``ready`` as soon as Spark runs, what the sink gets to ``out``, a file a batch, and
-at its end all of the state to ``state.json``.
+at its end all of the state to ``state.json``; of a command what it answered to ``answer.json``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 # The shared modules' folders are on PYTHONPATH.
 from control_pipeline import ControlPipeline
+from native_pipeline import NativePipeline
 from paged_pipeline import TallyPages
 from pipelines import Pipeline
 from systems.sessions import session, settings
 from tally import AmountsTally, CentsTally
 
-from statemigrate import backfill, migrated
+from statemigrate import RewriteOptions, backfill, fork, migrated, rewrite, verify
+from statemigrate.errors import RewriteError
 from statemigrate.files.hadoop import reaching
 from statemigrate.files.opening import open_files
 
@@ -28,14 +30,49 @@ PIPELINES = {"embedded": Pipeline, "native": ControlPipeline, "paged": TallyPage
 KEYS_PER_CHUNK = 12
 
 
+COMMANDS = ("rewrite", "fork")
+
+
 def main(told: dict[str, Any]) -> None:
-    """Do what is told, until there is nothing left to do."""
+    """Start Spark, and do what is told."""
     # A machine that is busy with other tests loads the connector's classes for a while.
     reaching.PATIENCE = 120.0
     root = Path(told["root"])
     spark = session(settings(root / "warehouse", map(Path, told["jars"]), told["conf"]))
     (root / "ready").touch()
-    _write(root / "state.json", _query(spark, root, told))
+    live(spark, told)
+
+
+def live(spark: Any, told: dict[str, Any]) -> None:
+    """Do what is told, until there is nothing left to do."""
+    root = Path(told["root"])
+    work = _command if told["revision"] in COMMANDS else _query
+    _write(root / "state.json", work(spark, root, told))
+
+
+def _command(spark: Any, root: Path, told: dict[str, Any]) -> Any:
+    """The state of the new checkpoint; None where the directory is to be removed first."""
+    verb, old, new = told["revision"], told["checkpoint"], told["target"]
+    answer = "made"
+    try:
+        if verb == "fork":
+            fork(old, new)
+        else:
+            scripts = told["migrations"] if told["with_scripts"] else None
+            options = RewriteOptions(partitions=told["partitions"])
+            rewrite(old, new, options=options, migrations=scripts, apply=True, spark=spark)
+    except RewriteError as error:
+        answer = error.data.get("contents", "other")
+        if answer == "other":
+            raise
+    if verb == "rewrite":
+        problems = verify(old, new, migrations=told["migrations"], spark=spark).problems
+        assert problems == (), problems
+    _write(root / "answer.json", answer)
+    _mend(told)
+    if answer == "unfinished":
+        return None
+    return NativePipeline(spark, root, checkpoint_directory=new).all_state()
 
 
 def _query(spark: Any, root: Path, told: dict[str, Any]) -> Any:

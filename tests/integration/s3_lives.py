@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from s3_life import live
 from systems.s3_proxy import Faults, S3Proxy
 from tally import AMOUNTS, CENTS, FAMILIES, Expected, Scripts, batch
 
@@ -45,7 +46,7 @@ _CONF = {
     "spark.task.maxFailures": "4",
 }
 # Requests of a life: after more of them nothing would be left to kill.
-_MOST = {("native", AMOUNTS): 1_600}
+_MOST = {("native", AMOUNTS): 1_600, ("native", "rewrite"): 600, ("native", "fork"): 250}
 _PATIENCE = 900  # seconds
 _NAMED = re.compile(r"^(statemigrate\.errors|statemigrate\.files|pyspark\.errors|py4j\.protocol)\.")
 
@@ -63,7 +64,10 @@ class Figures:
 
 @dataclass
 class S3Lives:
-    """One checkpoint's. ``system`` has the connector's ``jars`` and ``conf``."""
+    """One checkpoint's; ``jars`` and ``conf`` are the connector's.
+
+    Lives that nobody is to kill run in the ``session`` where there is one, else in processes.
+    """
 
     engine: str
     folder: Path
@@ -73,6 +77,11 @@ class S3Lives:
     conf: dict[str, str]
     chance: random.Random
     figures: Figures = field(default_factory=Figures)
+    session: Any = None
+    revisions: dict[str, str] = field(
+        default_factory=lambda: {name: revision for revision, name in FAMILIES.items()}
+    )
+    """Of the values by their family."""
     _batches: dict[str, list[tuple[str, int, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,14 +128,29 @@ class S3Lives:
     def to_the_end(self, revision: str) -> None:
         """Lives until one comes to its end, and has written what is in the state."""
         for _ in range(8):
-            self._faulty()
-            life = self._started(revision)
-            self._wait(life, lambda: False)
-            code = life.exit_code()
-            self._ended(life)
-            if code == 0:
+            if self.came_to_its_end(revision):
                 return
-        raise AssertionError(f"no life came to its end:\n{self._log()[-3000:]}")
+        raise AssertionError(f"no life came to its end:\n{self.figures.said[-8:]}")
+
+    def came_to_its_end(self, revision: str) -> bool:
+        """Whether a life that nobody kills did, for all faults."""
+        self._faulty()
+        if self.session is not None:
+            return self._lived_here(revision)
+        life = self._started(revision)
+        self._wait(life, lambda: False)
+        code = life.exit_code()
+        self._ended(life)
+        return code == 0
+
+    def _lived_here(self, revision: str) -> bool:
+        self.figures.lives += 1
+        try:
+            live(self.session, self.told(revision))
+        except Exception as error:  # which are named, is what is looked at
+            self._failed(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+            return False
+        return True
 
     def compare(self) -> None:
         """State and output are what the model says; each key is in one family, and whole."""
@@ -135,11 +159,11 @@ class S3Lives:
         keys = [key for values in found.values() for key in values]
         assert sorted(keys) == sorted(expected.values), "a key is lost, or in two families"
         for family, values in found.items():
-            revision = next(each for each, name in FAMILIES.items() if name == family)
+            revision = self.revisions[family]
             model = expected.copy()
             for key in values:
                 model.move(key, revision)
-            wanted = model.stored(CENTS, AMOUNTS)[family]
+            wanted = model.stored(CENTS, AMOUNTS)[FAMILIES[revision]]
             plain = json.loads(json.dumps(wanted, default=str))
             assert values == {key: plain[key] for key in values}, family
         self.figures.values += len(keys)
@@ -169,13 +193,9 @@ class S3Lives:
             n: json.loads(path.read_text(encoding="utf-8")) for n, path in sorted(paths.items())
         }
 
-    def _faulty(self) -> None:
-        self.proxy.switch(replace(FAULTS, seed=self.chance.randrange(2**32)))
-
-    def _started(self, revision: str) -> ProcessSession:
-        self.figures.lives += 1
-        (self.folder / "ready").unlink(missing_ok=True)
-        told = {
+    def told(self, revision: str) -> dict[str, Any]:
+        """What a life is told."""
+        return {
             "engine": self.engine,
             "revision": revision,
             "root": str(self.folder),
@@ -184,8 +204,15 @@ class S3Lives:
             "jars": [*map(str, self.jars)],
             "conf": {**self.conf, **_CONF},
         }
+
+    def _faulty(self) -> None:
+        self.proxy.switch(replace(FAULTS, seed=self.chance.randrange(2**32)))
+
+    def _started(self, revision: str) -> ProcessSession:
+        self.figures.lives += 1
+        (self.folder / "ready").unlink(missing_ok=True)
         life = ProcessSession(
-            [sys.executable, str(LIFE), json.dumps(told)],
+            [sys.executable, str(LIFE), json.dumps(self.told(revision))],
             directory=self.folder,
             environment={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
             log=self.folder / f"life-{self.figures.lives}.log",
@@ -205,10 +232,12 @@ class S3Lives:
         code = life.exit_code()
         life.kill()
         if code not in (None, 0):
-            self.figures.errors += 1
-            said = _last_error(self._log())
-            assert _NAMED.match(said), f"an error without a name:\n{self._log()[-3000:]}"
-            self.figures.said.append(said)
+            self._failed(_last_error(self._log()), self._log())
+
+    def _failed(self, said: str, log: str = "") -> None:
+        self.figures.errors += 1
+        assert _NAMED.match(said), f"an error without a name:\n{said}\n{log[-3000:]}"
+        self.figures.said.append(said)
 
     def _log(self) -> str:
         path = self.folder / f"life-{self.figures.lives}.log"

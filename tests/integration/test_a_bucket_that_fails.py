@@ -5,6 +5,7 @@ import json
 import os
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from support.files_contract import CONTENT, FilesContract
 from systems.s3_proxy import Faults, S3Proxy
 from tally import AmountsTally, CentsTally, batch
 
-from statemigrate import get, migrated, status
+from statemigrate import RewriteOptions, get, migrated, rewrite, status, verify
 from statemigrate.errors import StorageError
 from statemigrate.files.hadoop import reaching
 from statemigrate.files.opening import open_files
@@ -179,6 +180,33 @@ def test_a_look_reads_again_what_breaks_off_whoever_reads_it(proxy, kept, look):
         proxy.wait("cut", "get", passed=number)
         assert kept[look]()
         assert proxy.injected == {"cut": 1}
+
+
+def test_a_verification_takes_no_failure_of_the_bucket_for_one_of_the_state(
+    spark, proxy, tmp_path, scripts
+):
+    proxy.switch()
+    old, new = (f"s3a://failing/{tmp_path.name}-{name}" for name in ("old", "new"))
+    pipeline = NativePipeline(spark, tmp_path / "pipeline", checkpoint_directory=old)
+    pipeline.feed(batch("first", range(20)))
+    pipeline.deploy_natively(CentsTally())
+    options = RewriteOptions(partitions=1)
+    rewrite(old, new, options=options, migrations=scripts.write(), apply=True, spark=spark)
+
+    def problems():
+        return verify(old, new, migrations=scripts.directory, spark=spark).problems
+
+    # Now and then all attempts break off; the state is sound all the same.
+    proxy.requests.clear()
+    proxy.switch(Faults(seed=1, cut=0.05))
+    with suppress(StorageError):
+        assert problems() == ()
+    assert proxy.injected["cut"]
+    proxy.wait("expired", "get", passed=20, goes_on=Faults(expired=True))
+    with pytest.raises(StorageError) as raised:
+        problems()
+    assert "have not expired" in str(raised.value.expected)
+    proxy.switch()
 
 
 @pytest.mark.parametrize("look", ["check at the start", "status", "get"])

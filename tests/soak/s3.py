@@ -1,4 +1,4 @@
-"""Histories of queries through a bucket that fails, killed at any request."""
+"""Histories of queries, rewrites and forks through a bucket that fails, killed at any request."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ class S3Soak:
 
     def history(self, seed: int) -> Outcome:
         """See `soak.runner.Engine`."""
+        from s3_commands import S3Command, command_history
         from s3_lives import ENGINES, S3Lives, history
 
         chance, system = random.Random(seed), self._system
-        kind = ENGINES[seed % len(ENGINES)]
-        lives = S3Lives(
-            kind,
+        # Every other history is one of commands.
+        kind = ENGINES[seed // 2 % len(ENGINES)] if seed % 2 else "commands"
+        lives = (S3Lives if seed % 2 else S3Command)(
+            kind if seed % 2 else "native",
             self._folder / "lives",
             system.proxy,
             f"{system.uri}/{seed}",
@@ -42,7 +44,12 @@ class S3Soak:
         )
         failure = None
         try:
-            history(lives, chance.randrange(2, 6))
+            if isinstance(lives, S3Command):
+                lives.partitions = chance.randrange(1, 4)
+                lives.with_scripts = chance.random() < 0.6
+                command_history(lives, chance.randrange(1, 4))
+            else:
+                history(lives, chance.randrange(2, 6))
         except Exception:
             failure = f"{kind}: {traceback.format_exc()}"
         shutil.rmtree(self._folder / "lives", ignore_errors=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, requires
 from typing import TYPE_CHECKING
 
 from statemigrate.commands.health.report import Examined
@@ -13,7 +15,6 @@ from statemigrate.files.java import find_java, require_java
 from statemigrate.files.served import socket_parent
 from statemigrate.processor.workers import (
     EMBEDDED,
-    EXTRA,
     PROCESSORS,
     Workers,
     asked,
@@ -101,9 +102,27 @@ def _packages(*, has_spark: bool) -> Examined:
     versions = ", ".join(f"{name} {version or '-'}" for name, version in here.packages.items())
     data = {"python": here.python, "executable": here.executable, "packages": dict(here.packages)}
     if here.missing and has_spark:
-        wanted = EXTRA.replace("workers", "spark")
-        return Examined("packages", "problem", here.described, f"pip install '{wanted}'", data)
+        return Examined("packages", "problem", here.described, _brought(here.missing), data)
     return Examined("packages", "ok", f"Python {here.python}, {versions}", None, data)
+
+
+def _brought(missing: Iterable[str]) -> str:
+    """How to install what is missing beside the PySpark that is there.
+
+    By its own name: the package may have come from a file, and no index need have its extras.
+    """
+    try:
+        required = requires("statemigrate") or []
+    except PackageNotFoundError:  # a folder on the path
+        required = []
+    wanted = [each.partition(";")[0].strip() for each in required]
+    found = {name: each for each in wanted for name in missing if _is_of(each, name)}
+    return " ".join(["pip install", *(f"'{found.get(name, name)}'" for name in missing)])
+
+
+def _is_of(requirement: str, package: str) -> bool:
+    named = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return named is not None and named[0].lower() == package
 
 
 def _java(*, has_spark: bool) -> Examined:

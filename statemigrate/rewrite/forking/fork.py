@@ -20,8 +20,8 @@ from statemigrate.rewrite.forking.carried_log import making as making_event
 from statemigrate.rewrite.forking.copying import copy_files
 from statemigrate.rewrite.forking.files import Needed, needed_files
 from statemigrate.rewrite.forking.lost_state import check_state
-from statemigrate.rewrite.unfinished.claims import check_unclaimed
-from statemigrate.rewrite.unfinished.making import making
+from statemigrate.rewrite.unfinished.claims import check_unclaimed, claimed_folders
+from statemigrate.rewrite.unfinished.making import METADATA, making
 from statemigrate.rewrite.unfinished.separation import check_apart
 
 OWN = "statemigrate"
@@ -70,7 +70,7 @@ def fork(
     source, target = open_files(old), open_files(new)
     check_apart(source, target)
     check_unclaimed(target)
-    _check_unused(target)
+    _check_unused(target, claimed_folders(target))
     directory = CheckpointDirectory(source)
     _refuse_embedded(directory)
     directory.require_query()
@@ -117,19 +117,30 @@ def _check_unused(target: Files, own: Iterable[str] = ()) -> None:
     found = {each.base_name for each in target.list()} - {"lost+found", *own}
     kind = target.find()
     if found or (kind is not None and kind.kind != "folder"):
-        is_unfinished = bool(found) and CheckpointDirectory(target).is_unfinished
-        raise RewriteError(
-            "SM-FORK-002",
-            f"{target.location} is in use",
-            expected="a directory that is not there, or is empty",
-            found="a checkpoint that is not finished"
-            if is_unfinished
-            else ", ".join(sorted(found)[:8]) or "a file",
-            next_action="its command has ended: remove the directory, or name another one"
-            if is_unfinished
-            else "name another directory",
-            path=target.location,
-        )
+        raise _in_use(target, found)
+
+
+def _in_use(target: Files, found: set[str]) -> RewriteError:
+    directory = CheckpointDirectory(target)
+    is_unfinished = bool(found) and directory.is_unfinished
+    if is_unfinished:
+        contents, next_action = "unfinished", "its command has ended: remove the directory, or "
+        next_action += "name another one"
+    elif {METADATA, "commits"} <= found:
+        contents = "checkpoint"
+        next_action = "if this command made it before, it is whole; else name another directory"
+    else:
+        contents, next_action = "other", "name another directory"
+    listed = ", ".join(sorted(found)[:8]) or "a file"
+    return RewriteError(
+        "SM-FORK-002",
+        f"{target.location} is in use",
+        expected="a directory that is not there, or is empty",
+        found="a checkpoint that is not finished" if is_unfinished else listed,
+        next_action=next_action,
+        path=target.location,
+        contents=contents,
+    )
 
 
 def _refuse_embedded(directory: CheckpointDirectory) -> None:

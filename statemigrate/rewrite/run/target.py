@@ -19,7 +19,13 @@ from statemigrate.files.documents.sealed import sealed, understood, unsealed
 from statemigrate.files.documents.shapes import check_shape
 from statemigrate.native.spark_state.paths import check_readable
 from statemigrate.rewrite.run.report import FamilyReport, family_json, read_family
-from statemigrate.rewrite.unfinished.claims import MAKING, MARK, check_unclaimed, is_claim
+from statemigrate.rewrite.unfinished.claims import (
+    MAKING,
+    MARK,
+    check_unclaimed,
+    claimed_folders,
+    is_claim,
+)
 from statemigrate.rewrite.unfinished.making import METADATA, Making, making
 from statemigrate.rewrite.unfinished.separation import check_apart
 
@@ -90,10 +96,12 @@ class Target:
                 f"{self.files.location} is a checkpoint already",
                 expected="a directory that is not there yet",
                 found="the file metadata, which makes it a checkpoint",
-                next_action="name another directory; `statemigrate verify` tells what is in it",
+                next_action="if this command made it before, it is whole: `statemigrate verify` "
+                "compares it with the old one; else name another directory",
                 path=self.files.location,
+                contents="checkpoint",
             )
-        ours = {_OWN, *_FOLDERS} if self._mark() is not None else self._claimed()
+        ours = {_OWN, *_FOLDERS} if self._mark() is not None else claimed_folders(self.files)
         foreign = sorted(
             name for name in names - ours - {METADATA, "lost+found"} if not name.startswith(".")
         )
@@ -105,16 +113,8 @@ class Target:
                 found=", ".join(foreign)[:200],
                 next_action="name another directory",
                 path=self.files.location,
+                contents="other",
             )
-
-    def _claimed(self) -> set[str]:
-        """The folder of statemigrate's own where it has claims of the directory and no more.
-
-        A command that was killed leaves the file that it was writing, under a hidden name.
-        """
-        own = self.files.list(_OWN, recursive=True)
-        is_begun = all(is_claim(each.name) or each.base_name.startswith(".") for each in own)
-        return {_OWN} if is_begun else set()
 
     def _mark(self) -> dict[str, str] | None:
         place = f"{self.files.location}/{MARK}"

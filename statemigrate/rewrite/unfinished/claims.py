@@ -26,6 +26,7 @@ MAKING = "statemigrate/rewriting"
 MARK = f"{MAKING}.json"
 """Says that the directory is one plan's, and not yet a checkpoint."""
 OWNERS = f"{MAKING}/owners"
+_OWN = "statemigrate"
 _SHAPE = {
     "verb": str,
     "host": str,
@@ -139,6 +140,16 @@ def claim(files: Files, verb: str) -> Claim:
 def is_claim(name: str) -> bool:
     """Whether a file is one by which a command has claimed a directory."""
     return name.startswith(f"{OWNERS}/")
+
+
+def claimed_folders(files: Files) -> set[str]:
+    """The folder of statemigrate's own where it has claims of the directory and no more.
+
+    A command that was killed leaves the file that it was writing, under a hidden name.
+    """
+    own = files.list(_OWN, recursive=True)
+    is_begun = all(is_claim(each.name) or each.base_name.startswith(".") for each in own)
+    return {_OWN} if is_begun else set()
 
 
 def _name(number: int) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.errors import StatemigrateError
+from statemigrate.errors import StatemigrateError, StorageError
 from statemigrate.pages.record import is_large
 from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
 from statemigrate.rewrite.plan.families import FamilyPlan
@@ -136,10 +137,14 @@ class Derivation:
         rows = self.reader.rows(changes.old, plan.old)
         return rows_by_functions(rows, plan, document, self.report.answers)
 
+    def _sums(self, changes: Changes, plan: FamilyPlan) -> dict[int, Checksum]:
+        return _summed(self._made(changes, plan), changes.new, plan)
+
     def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
         try:
-            with self.state.loading(changes.old):
-                made = _summed(self._made(changes, plan), changes.new, plan)
+            made = self.state.whole(changes.old, partial(self._sums, changes, plan))
+        except StorageError:
+            raise
         except StatemigrateError as error:
             return self._failed(family.name, error)
         written = {number: each for number, each in family.written.items() if each.count}

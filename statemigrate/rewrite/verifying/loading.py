@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions
@@ -18,7 +20,11 @@ from statemigrate.checkpoint.stores.versions import (
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
+from statemigrate.native.spark_state.retrying import ATTEMPTS
 from statemigrate.state.telling import told
+
+Result = TypeVar("Result")
+_PAUSE = 0.25
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,36 @@ class LoadedState:
     files: Files
     shape: CheckpointShape
 
+    def whole(self, operator: OperatorShape, read: Callable[[], Result]) -> Result:
+        """What ``read`` returns, which is called again where the store broke off what Spark read.
+
+        Raises as `loading`.
+        """
+        from statemigrate.files.hadoop.failures import CutOffError
+
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with self.loading(operator):
+                    return read()
+            except CutOffError:
+                if attempt == ATTEMPTS:
+                    raise
+                time.sleep(_PAUSE)
+        raise AssertionError("unreachable")
+
     @contextmanager
     def loading(self, operator: OperatorShape) -> Iterator[None]:
         """Raise `CorruptFileError`, or else `CheckpointError`, for what Spark cannot read of it.
 
-        The error is the first of `damage`, or what Spark says itself.
+        The error is the first of `damage`, or what Spark says itself. Where the files are sound and
+        the store has failed it is a `StorageError`, which says nothing of the state.
         """
-        from statemigrate.files.hadoop.failures import JAVA_ERRORS, chain, thrown_by
+        from statemigrate.files.hadoop.failures import (
+            JAVA_ERRORS,
+            chain,
+            failure_of_store,
+            thrown_by,
+        )
 
         try:
             with told():
@@ -43,6 +72,10 @@ class LoadedState:
             damage = next(self.damage(operator.number), None)
             if damage is not None:
                 raise damage from error
+            path = f"{self.files.location}/state/{operator.number}"
+            failure = failure_of_store("reading", path, error)
+            if failure is not None:
+                raise failure from error
             causes = [each for each in chain(thrown_by(error)) if each[1]]
             raise CheckpointError(
                 "SM-VERIFY-002",
@@ -51,7 +84,7 @@ class LoadedState:
                 found=(causes[-1][1] if causes else str(error)).splitlines()[0][:300],
                 next_action="look at what was found; restore the state from a copy of the "
                 "checkpoint",
-                path=f"{self.files.location}/state/{operator.number}",
+                path=path,
             ) from error
 
     def damage(self, number: int) -> Iterator[CorruptFileError]:

@@ -17,7 +17,7 @@ from typing import Any
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET, batches_in, names_in
 from statemigrate.checkpoint.logs.sources import TakenFile, taken_until
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files import Files, parse_json
 from statemigrate.native.adoption.backup import before_adoptions
 from statemigrate.native.backfill.chunk_files import within_checkpoint
@@ -114,6 +114,8 @@ class _Recorded:
     def _taken(self, source: str, noted: TakenFiles) -> Found:
         try:
             now = TakenFiles.of(noted.offset, taken_until(self.new, source, noted.offset))
+        except StorageError:
+            raise
         except CheckpointError as error:
             return Found(f"new source {source}: {error.headline}: {error.found}", "problem")
         if now == noted:
@@ -194,6 +196,8 @@ class _Derived:
         try:
             before = _plain(taken_until(self.old, source.old, noted.offset))
             after = _plain(taken_until(self.new, source.name, noted.offset))
+        except StorageError:
+            raise
         except CheckpointError as error:
             return Found(f"source {source.name}: {error.headline}: {error.found}", "problem")
         if before == after:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.errors import CheckpointError, RewriteError
+from statemigrate.errors import CheckpointError, RewriteError, StorageError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.seen.record import read_record
@@ -154,8 +155,9 @@ def _other_origin(old: Files | None, report: RewriteReport) -> RewriteError:
 def _of_joins(state: LoadedState, reader: StateReader) -> Iterator[Found]:
     for operator in state.shape.operators:
         try:
-            with state.loading(operator):
-                found = list(join_problems(operator, reader))
+            found = state.whole(operator, partial(_join_problems, operator, reader))
+        except StorageError:
+            raise
         except CheckpointError as error:
             yield Found(f"join-{operator.number}: {error.headline}: {error.found}", "problem")
             continue
@@ -198,8 +200,10 @@ def _compared(
                 yield Found(f"{which} {name}: the rewrite noted nothing of it", "problem")
                 continue
             try:
-                with state.loading(operator):
-                    found = _survey(reader, operator, place, name).total
+                survey_it = partial(_survey, reader, operator, place, name)
+                found = state.whole(operator, survey_it).total
+            except StorageError:
+                raise
             except (RewriteError, CheckpointError) as error:
                 yield Found(f"{which} {name}: {error.headline}: {error.found}", "problem")
                 continue
@@ -207,6 +211,10 @@ def _compared(
             said = f"{noted.count:,} rows, checksum {noted.text}"
             other = "" if is_same else f"; found {found.count:,} rows, checksum {found.text}"
             yield Found.of(f"{which} {name}: {said}{other}", is_fine=is_same)
+
+
+def _join_problems(operator: OperatorShape, reader: StateReader) -> list[tuple[str, bool]]:
+    return list(join_problems(operator, reader))
 
 
 def _survey(reader: RowReader, operator: OperatorShape, place: Place, name: str) -> Survey:

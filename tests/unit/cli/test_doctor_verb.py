@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 
@@ -40,6 +43,22 @@ def test_this_machine_is_looked_at_without_a_session(monkeypatch):
     assert found.of("workers").verdict == "warning"
     assert "spark=" in found.of("workers").next_action
     assert found.verdict == "warning"
+
+
+def test_what_is_missing_beside_pyspark_is_installed_by_its_own_name():
+    script = (
+        "import sys; sys.modules['pandas'] = sys.modules['google'] = None\n"
+        "from statemigrate import doctor\n"
+        "found = doctor().of('packages')\n"
+        "print(found.verdict, found.next_action)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    # Neither another PySpark nor a package that no index has.
+    verdict, _, action = done.stdout.strip().partition(" ")
+    assert verdict == "problem"
+    assert re.fullmatch(r"pip install 'pandas[^']+' 'protobuf[^']+'", action), action
 
 
 def test_a_checkpoint_is_left_as_it_was(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from support.new_checkpoints import is_shut
@@ -9,10 +11,12 @@ from support.offset_logs import tree
 from support.spark_checkpoints import aggregation, put, taken, variables
 
 from statemigrate import fork
+from statemigrate.checkpoint.directory import UNFINISHED
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import LocalFiles
 from statemigrate.logbook.folder import LOG
+from statemigrate.rewrite.unfinished.claims import OWNERS
 
 FORMATS = ("aggregation", "flatMapGroupsWithState")
 
@@ -157,6 +161,50 @@ def test_a_place_in_use_is_refused(old, new, name):
     with pytest.raises(RewriteError, match="is in use"):
         fork(old, new)
     assert names(new) == {name}
+
+
+def test_the_same_command_again_says_that_the_fork_is_whole(old, new):
+    fork(old, new)
+    with pytest.raises(RewriteError) as caught:
+        fork(old, new)
+    assert caught.value.data["contents"] == "checkpoint"
+    assert "it is whole" in caught.value.next_action
+
+
+@pytest.mark.parametrize(
+    ("files", "contents"),
+    [
+        ({"metadata": UNFINISHED + b"\n", "commits/0": b"v1"}, "unfinished"),
+        ({"metadata": b'{"id":"x"}'}, "other"),
+        ({"commits/0": b"v1"}, "other"),
+        ({"statemigrate/control/plan.json": b"{}"}, "other"),
+    ],
+)
+def test_what_is_in_a_place_in_use_is_data_of_the_error(old, new, files, contents):
+    for name, data in files.items():
+        put(new, name, data)
+    with pytest.raises(RewriteError) as caught:
+        fork(old, new)
+    assert caught.value.data["contents"] == contents
+
+
+def test_a_fork_that_was_killed_with_no_more_than_its_claim_is_made_by_the_next(old, new):
+    script = (
+        "import os, sys; from pathlib import Path; "
+        "from statemigrate.files import LocalFiles; "
+        "from statemigrate.rewrite.unfinished.claims import claim; "
+        "claim(LocalFiles(Path(sys.argv[1])), 'fork'); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(new)], check=False)
+    assert names(new) == {f"{OWNERS}/1.json"}
+    assert is_shut(new)
+    fork(old, new)
+    assert names(new) == names(fork_of(old, new.with_name("twin")))
+
+
+def fork_of(old, place):
+    fork(old, place)
+    return place
 
 
 def test_a_place_within_the_old_one_is_refused(old):

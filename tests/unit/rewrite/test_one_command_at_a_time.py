@@ -83,8 +83,9 @@ def test_a_rewrite_into_a_place_that_another_rewrite_fills_removes_nothing(files
         new.publish(METADATA)
     assert files.get("metadata") == METADATA
     assert [each.name for each in files.list("statemigrate", recursive=True)] == []
-    with pytest.raises(RewriteError, match="is a checkpoint already"):
+    with pytest.raises(RewriteError, match="is a checkpoint already") as complete:
         second.check()
+    assert complete.value.data["contents"] == "checkpoint"
 
 
 def test_of_two_that_claim_at_one_moment_one_is_refused() -> None:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from support.spark_checkpoints import aggregation, variables
 
 from statemigrate.checkpoint.shape import describe
-from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError
+from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, StorageError
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.verifying.loading import LoadedState
 
@@ -90,3 +90,69 @@ def test_an_error_of_this_package_is_passed_on_as_it_is(tmp_path: Path) -> None:
     (operator,) = state.shape.operators
     with pytest.raises(RewriteError, match="as it is"), state.loading(operator):
         raise RewriteError("SM-REWRITE-002", "as it is")
+
+
+class Thrown:
+    """What Java throws where an answer of a bucket ends before it is whole."""
+
+    def getClass(self) -> "Thrown":
+        return self
+
+    def getName(self) -> str:
+        return "org.apache.http.ConnectionClosedException"
+
+    def getMessage(self) -> str:
+        return "Premature end of Content-Length delimited message body"
+
+    def getCause(self) -> None:
+        return None
+
+
+def broken_off() -> PySparkException:
+    error = PySparkException("Job aborted")
+    error._origin = Thrown()  # type: ignore[attr-defined]
+    return error
+
+
+def test_what_a_store_broke_off_is_read_again(tmp_path: Path) -> None:
+    state = loaded(aggregation(tmp_path / "checkpoint"))
+    (operator,) = state.shape.operators
+    failures = [broken_off(), broken_off()]
+
+    def read() -> str:
+        if failures:
+            raise failures.pop()
+        return "whole"
+
+    assert state.whole(operator, read) == "whole"
+
+
+def test_what_a_store_breaks_off_each_time_is_no_problem_of_the_state(tmp_path: Path) -> None:
+    state = loaded(aggregation(tmp_path / "checkpoint"))
+    (operator,) = state.shape.operators
+    attempts = []
+
+    def read() -> None:
+        attempts.append(None)
+        raise broken_off()
+
+    with pytest.raises(StorageError) as caught:
+        state.whole(operator, read)
+    assert len(attempts) == 4
+    assert "Premature end" in str(caught.value.found)
+
+
+def test_damage_is_named_also_where_reading_it_broke_off(tmp_path: Path) -> None:
+    root = aggregation(tmp_path / "checkpoint")
+    state = loaded(root)
+    cut(root / "state/0/1/3.delta")
+    (operator,) = state.shape.operators
+    attempts = []
+
+    def read() -> None:
+        attempts.append(None)
+        raise broken_off()
+
+    with pytest.raises(CorruptFileError):
+        state.whole(operator, read)
+    assert len(attempts) == 1
