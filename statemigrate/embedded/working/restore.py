@@ -23,7 +23,6 @@ from statemigrate.embedded.versions.manifest import (
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.working.last_writes import LastWrites
 from statemigrate.embedded.working.proof import (
     duplicate,
     keep,
@@ -116,23 +115,6 @@ def restored(
             return _open_held(source, working)
         except CheckpointInUseError:
             return source.open(_private(working))
-
-
-def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Database:
-    """A new copy in which what changelogs have written has its keys alone, to be counted.
-
-    Every byte is checked as for `open_at`; a key that changelogs write again and again is written
-    once.
-    """
-    with unwritable(scratch.parent):
-        database = _rebuilt(Chain("snapshot", wanted.snapshot, ()), directory, scratch)
-        with _closed_on_failure(database), translated(database.path):
-            writes = LastWrites(database)
-            for changelog in wanted.changelogs:
-                for block in read_blocks(changelog.file.within(directory), changelog.file):
-                    writes.add(block)
-            writes.write()
-        return database
 
 
 def is_private(path: Path) -> bool:

@@ -191,8 +191,8 @@ def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
         revision,
         FORMATS[revision],
         column=column,
-        write=lambda _key, _value: None,
-        write_many=lambda _keys, _values: None,
+        write=lambda _key, _before, _value: None,
+        write_many=lambda _keys, _before, _values: None,
     )
     found = []
     for data, value in opened.scan(Span()):
