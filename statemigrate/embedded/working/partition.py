@@ -174,7 +174,8 @@ class Partition:
         self._meta.put(STATE, after.state.encode())
         has_changed = after.changelogs or not after.base.is_counted
         if self._is_damaged or prove or (snapshot and has_changed):
-            after = self._stored(after, prove=prove)
+            # What stands in for what is damaged is read at once.
+            after = self._stored(after, prove=prove or self._is_damaged)
             self._is_damaged = self._alone = False
         return self._described(after)
 

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from statemigrate.embedded.storage.content_hash import Contents, contents_of
+from statemigrate.embedded.storage.content_hash import Contents
 from statemigrate.embedded.storage.database import Database
 from statemigrate.embedded.versions.contents import differences
 from statemigrate.embedded.versions.manifest import CountedBase, PartitionState, SnapshotReference
-from statemigrate.embedded.working.records import records
+from statemigrate.embedded.working.records import contents_in
 from statemigrate.embedded.working.restore import open_at
 from statemigrate.errors import CheckpointError
-from statemigrate.families import Span
 
 _CHANGELOGS = 64
 _LONGEST = 256
@@ -71,7 +70,7 @@ def proven(
     """
     scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
     try:
-        stored = PartitionState(snapshot.state, snapshot)
+        stored = _alone(snapshot)
         found = _read(open_at(stored, directory, scratch / "found"))
         if found != snapshot.contents:
             replaced = PartitionState(snapshot.state, base.snapshot, base.changelogs)
@@ -101,7 +100,7 @@ def compared(
     scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
     scratch.mkdir()
     try:
-        stored = PartitionState(snapshot.state, snapshot)
+        stored = _alone(snapshot)
         found = _read(open_at(stored, directory, scratch / "found"))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -111,14 +110,9 @@ def compared(
     return with_proof(snapshot, found)
 
 
-def contents_in(database: Database) -> dict[str, Contents]:
-    """By family that holds anything, what it holds: every record is read."""
-    read = {
-        name: contents_of(records(database.column(name), Span()))
-        for name in sorted(database.families)
-    }
-    # Opening a family creates it, also where nothing is ever written to it.
-    return {name: each for name, each in read.items() if each.records}
+def _alone(snapshot: SnapshotReference) -> PartitionState:
+    """A state of which nothing is known but its snapshot, which is read as it is."""
+    return PartitionState(snapshot.state, replace(snapshot, contents=None))
 
 
 def _read(database: Database) -> dict[str, Contents]:

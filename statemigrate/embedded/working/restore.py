@@ -17,6 +17,7 @@ from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.embedded.storage.snapshots import restore_snapshot
 from statemigrate.embedded.versions.chains import Chain, chains_of, without_damage
+from statemigrate.embedded.versions.contents import Pair, differences
 from statemigrate.embedded.versions.manifest import (
     EMPTY_STATE,
     ChangelogReference,
@@ -31,7 +32,7 @@ from statemigrate.embedded.working.proof import (
     remove,
     withdraw,
 )
-from statemigrate.embedded.working.records import count
+from statemigrate.embedded.working.records import contents_in, count
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
@@ -240,6 +241,10 @@ def _require_equal(
     database: Database, chain: Chain, wanted: PartitionState, directory: Path
 ) -> None:
     """Raise `CorruptFileError` unless what a chain has made is what ``wanted`` says of itself."""
+    if wanted.contents is not None:
+        different = differences(contents_in(database), wanted.contents)
+        if different:
+            raise other_contents(different, directory)
     counts = {
         name: count(database.column(name)) if name in database.families else 0
         for name, noted in wanted.entries.items()
@@ -290,11 +295,13 @@ def _rebuilt(chain: Chain, directory: Path, working: Path) -> Database:
             raise
     database = Database(working)
     if snapshot is not None:
-        _compare(database, snapshot, directory)
+        require_state(database, snapshot, directory)
+        with _closed_on_failure(database):
+            _require_contents(database, snapshot, directory)
     return _replayed(database, chain.changelogs, directory)
 
 
-def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+def require_state(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
     """Raise `CorruptFileError` unless the restored snapshot says that it holds its state."""
     with translated(database.path):
         found = database.column(META).get(STATE)
@@ -308,6 +315,27 @@ def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -
         found=(found or b"none").decode(errors="replace"),
         next_action=RESTORE_COPY,
         path=str(path),
+    )
+
+
+def _require_contents(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+    """Raise `CorruptFileError` unless a snapshot that nobody has read back holds its contents."""
+    if snapshot.records is not None or snapshot.contents is None:
+        return
+    different = differences(contents_in(database), snapshot.contents)
+    if different:
+        raise other_contents(different, snapshot.file.within(directory))
+
+
+def other_contents(different: dict[str, Pair], path: Path) -> CorruptFileError:
+    """The error of files that are what was written, and hold other records than they should."""
+    return CorruptFileError(
+        f"{path} does not hold the records that the manifest says: {', '.join(different)}",
+        expected="; ".join(f"{name}: {pair[1]}" for name, pair in different.items()),
+        found="; ".join(f"{name}: {pair[0]}" for name, pair in different.items()),
+        next_action=RESTORE_COPY,
+        path=str(path),
+        families=list(different),
     )
 
 
