@@ -2,14 +2,17 @@
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from support.partitions import as_first_release, batch, batches
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.storage.content_hash import contents_of
+from statemigrate.embedded.versions.contents import same_contents
 from statemigrate.embedded.versions.manifest import PartitionState
 from statemigrate.embedded.working.families import RocksFamily
 from statemigrate.embedded.working.partition import Partition, PartitionPlace
@@ -200,3 +203,44 @@ TestHistories.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_two_versions_are_compared_by_their_manifests_alone(place):
+    first = batch(place, PartitionState(), 0, {b"a": 1, b"b": 2}, snapshot=True)
+    second = batch(place, first, 1, {b"a": 5, b"c": 3})
+    third = batch(place, second, 2, {b"a": 1, b"c": 2})
+    shutil.rmtree(place.directory)
+    assert same_contents([first], [second]) is False
+    assert same_contents([second], [third]) is False
+    assert same_contents([first], [first]) is True
+
+
+def test_versions_with_other_numbers_of_partitions_are_compared_too(tmp_path):
+    def state(name, entries):
+        place = PartitionPlace(0, tmp_path / name, tmp_path / f"{name}-working")
+        return batch(place, PartitionState(), 0, entries)
+
+    whole = state("whole", {b"a": 1, b"b": 2, b"c": 3})
+    parts = [state("one", {b"b": 2}), state("two", {b"a": 1, b"c": 3}), PartitionState()]
+    assert same_contents([whole], parts) is True
+    assert same_contents([whole], parts[:1]) is False
+
+
+def test_of_what_an_older_release_wrote_nothing_is_said_until_it_was_read_whole(place):
+    states = batches(place, [{b"a": 1}, {b"b": 2}], snapshots=[1])
+    before = as_first_release(states[-1])
+    assert same_contents([before], [states[-1]]) is None
+    unread = batch(place, before, 2, {b"c": 3})
+    assert unread.contents is None
+    after = batch(place, unread, 3, {b"d": 4}, snapshot=True)
+    assert after.contents == in_files(place, after)
+    later = batch(place, after, 4, {b"d": 5})
+    assert later.contents == in_files(place, later)
+
+
+def test_a_hash_that_was_wrong_is_corrected_where_snapshot_and_files_agree(place, caplog):
+    first = batch(place, PartitionState(), 0, {b"a": 1, b"b": 2})
+    wrong = replace(first, contents={"counts": contents_of([(b"a", b"")])})
+    second = batch(place, wrong, 1, {b"c": 3}, snapshot=True)
+    assert second.contents == in_files(place, second)
+    assert "another hash of counts" in caplog.text
