@@ -89,8 +89,11 @@ def change(
 
 
 def _present(keys: Sequence[bytes], values: Sequence[bytes | None]) -> Contents:
-    if None not in values:
+    try:
         return _sum(keys, values)  # type: ignore[arg-type]
+    except TypeError:
+        # Looking for None first would take a tenth of the time.
+        pass
     there = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
     return contents_of(there)
 
