@@ -5,10 +5,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
-from support.partitions import as_first_release, batch, batches
+from support.partitions import COUNTS, as_first_release, batch, batches
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.storage.content_hash import contents_of
@@ -244,3 +245,47 @@ def test_a_hash_that_was_wrong_is_corrected_where_snapshot_and_files_agree(place
     second = batch(place, wrong, 1, {b"c": 3}, snapshot=True)
     assert second.contents == in_files(place, second)
     assert "another hash of counts" in caplog.text
+
+
+def overtaken_by_a_write(family):
+    scan = family.scan(Span())
+    next(scan)
+    family.put(b"9", value(100))
+    family.flush()
+    assert len(list(scan)) == 9
+    family.delete_many([b"9"])
+
+
+def deleted_twice(family):
+    assert len(list(family.scan(Span()))) == 10
+    family.delete_many([b"3"])
+    family.delete_many([b"3"])
+
+
+def absent_once(family):
+    many = [b"x", b"y"]
+    assert not family.holds_any(many)
+    family.put_many(many, [value(1), value(2)])
+    family.put_many(many, [value(3), value(4)])
+
+
+def never_read(family):
+    family.put(b"3", value(7))
+    family.delete(b"4")
+
+
+@pytest.mark.parametrize("write", [overtaken_by_a_write, deleted_twice, absent_once, never_read])
+def test_what_was_read_before_is_believed_no_longer_than_it_is_true(place, write):
+    state = batch(place, PartitionState(), 0, {b"%d" % number: number for number in range(10)})
+    partition = Partition(place, state, 1)
+    write(partition.target(COUNTS, "value"))
+    after = partition.commit(snapshot=False)
+    assert after.contents == in_files(place, after)
+
+
+def test_a_family_that_is_dropped_has_no_contents(place):
+    state = batch(place, PartitionState(), 0, {b"a": 1})
+    partition = Partition(place, state, 1)
+    partition.drop(COUNTS.name, only_if_empty=False)
+    after = partition.commit(snapshot=False)
+    assert after.contents == in_files(place, after) == {}
