@@ -142,7 +142,9 @@ class Proving:
         self._end(number)
 
     def _end(self, number: int) -> None:
-        self._readings.pop(number).close()
+        reading = self._readings.pop(number, None)
+        if reading is not None:
+            reading.close()
 
 
 @dataclass

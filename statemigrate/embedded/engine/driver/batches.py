@@ -228,10 +228,10 @@ class Batches:
 
     def _read_back(self, manifest: Manifest, progress: BatchProgress) -> Restorable:
         """Read some durable files back; what keeps them from being read ends no batch."""
-        self._proving.committed(manifest)
-        self._proving.read(0.0 if progress.rows else IDLE_MS)
         self._readback.committed(manifest)
         try:
+            self._proving.committed(manifest)
+            self._proving.read(0.0 if progress.rows else IDLE_MS)
             if manifest.version % self._engine.options.snapshot_every == 0:
                 self._readback.tidy()
             self._readback.read(IDLE_MS if not progress.rows else SHARE * progress.batch_ms)
