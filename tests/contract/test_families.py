@@ -56,10 +56,12 @@ def emptied(database: Database, make: Any, **options: Any) -> Any:
     for key, _ in list(records(column, Span())):
         column.delete(key)
 
-    def write(key: bytes, value: bytes | None) -> None:
+    def write(key: bytes, before: bytes | None, value: bytes | None) -> None:
+        assert column.get(key) == before
         column.delete(key) if value is None else column.put(key, value)
 
-    def write_many(keys: list[bytes], values: list[bytes | None]) -> None:
+    def write_many(keys: Any, before: Any, values: Any) -> None:
+        assert list(map(column.get, keys)) == list(before)
         database.write([("notes", keys, values)])
 
     return make(

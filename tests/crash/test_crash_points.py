@@ -17,6 +17,9 @@ from support.crash.power import Rule
 from support.histories.scenes import STAGES, Scene
 from support.histories.story import Power, Story, WrongError
 
+from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.versions.last import require_committed
+
 pytestmark = pytest.mark.kill
 POINTS = 2
 """Points of each scene in each form: few enough for every run of the suite."""
@@ -24,6 +27,7 @@ STORES = {
     "first_batches": ("notes",),
     "commit": ("lists", "maps", "notes"),
     "snapshot_and_retention": ("notes", "lists"),
+    "proving": ("lists", "notes"),
     "restore": ("maps", "notes"),
     "retire": ("lists", "more", "notes"),
     "rollback": ("lists", "maps", "more", "notes"),
@@ -77,6 +81,20 @@ def test_a_query_that_ends_anywhere_goes_on_as_if_it_had_not(staged, places, end
         story = staged.story.copied(places / "run")
         story.ends(verb, deployment, story.point(number, form, error=error), Power(rule, number))
         story.goes_on(verb, deployment)
+
+
+def test_the_scene_of_proving_has_a_base_that_was_read_beside_its_batches(nurseries, places):
+    story = Story(places / "proven", nurseries[:1])
+    scene = STAGES["proving"](story, STORES["proving"])
+    layout = Layout.of(story.root / "checkpoint")
+    (before,) = require_committed(layout).partitions
+    assert before.snapshot is not None
+    assert before.snapshot.records is None
+    story.goes_on(scene.verb, scene.deployment)
+    (after,) = require_committed(layout).partitions
+    assert after.base.snapshot is not None
+    assert after.base.snapshot.records is not None
+    assert after.base.changelogs
 
 
 def test_the_harness_finds_an_engine_that_believes_any_working_copy(nurseries, places):

@@ -1,10 +1,10 @@
 """A family's noted count is believed only as far as something stands behind it."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.partitions import COUNTS, batch, contents
+from support.partitions import COUNTS, as_first_release, batch, contents
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.engine.driver.batches import Batches, Engine
@@ -26,12 +26,6 @@ def noted(place, count):
     return partition.commit(snapshot=True)
 
 
-def as_of_the_first_release(state):
-    document = asdict(state)
-    del document["base"], document["snapshot"]["records"]
-    return PartitionState.from_json(document)
-
-
 def seen_by_a_batch(place, state):
     with opened(place, state, 1) as partition:
         return partition.source(COUNTS, "value").entries
@@ -44,7 +38,7 @@ def test_a_note_that_nothing_is_left_is_compared_with_what_is_there(place, count
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3])
 def test_what_the_first_release_noted_is_counted_again(place, count):
-    state = as_of_the_first_release(noted(place, count))
+    state = as_first_release(noted(place, count))
     assert seen_by_a_batch(place, state) == 2
 
 
@@ -61,7 +55,7 @@ def test_a_family_with_values_is_never_described_as_empty(place):
 
 
 def test_nothing_is_retired_by_what_the_first_release_noted(place):
-    state = as_of_the_first_release(batch(place, PartitionState(), 0, {b"a": 1}, snapshot=True))
+    state = as_first_release(batch(place, PartitionState(), 0, {b"a": 1}, snapshot=True))
     empty = replace(state, entries={"counts": 0})
     before = Manifest(0, {}, (empty,), {}, {})
     assert not before.is_counted

@@ -1,10 +1,10 @@
 """A snapshot stands for other files only once it was read back and its records counted."""
 
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
-from support.partitions import COUNTS, batch, batches, contents
+from support.partitions import COUNTS, as_first_release, batch, batches, contents
 
 from statemigrate.embedded.storage.layout import Layout
 from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
@@ -40,7 +40,8 @@ def test_a_wrong_working_copy_never_becomes_a_snapshot(place, wrong):
     del column
     with pytest.raises(CheckpointError, match="does not hold what the files") as raised:
         partition.commit(snapshot=True)
-    assert "'counts': 11" in raised.value.expected
+    assert "counts: 11 records" in raised.value.expected
+    assert raised.value.data["families"] == ["counts"]
     partition.abandon()
     assert contents(place, first) == TEN
     again = batch(place, first, 1, {b"x": 1}, snapshot=True)
@@ -90,15 +91,6 @@ def test_retention_keeps_what_restores_a_version_without_an_uncounted_snapshot(l
     for each in (state, from_base(state)):
         shutil.rmtree(place.working)
         assert contents(place, each) == {**TEN, b"new": 4}
-
-
-def as_first_release(state):
-    """What the first release wrote of a state: no counts, and no base."""
-    document = asdict(state)
-    del document["base"]
-    if document["snapshot"]:
-        del document["snapshot"]["records"]
-    return PartitionState.from_json(document)
 
 
 def test_what_the_first_release_stored_is_replaced_once_it_was_counted(layout, tmp_path):

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-from dataclasses import asdict
 
 import pytest
-from support.partitions import batch, contents, files
+from support.partitions import as_first_release, batch, contents, files
 
 from statemigrate.embedded.engine.driver.batches import Batches, Engine
 from statemigrate.embedded.options import EmbeddedOptions
@@ -179,26 +178,19 @@ def test_a_damaged_manifest_that_nobody_needs_is_removed_unread(layout):
     assert contents(place(layout, 0), states[8][0]) == expected(8, 0)
 
 
-def uncounted(state):
-    """A state as the first release left it: its snapshots were never read back."""
-    document = asdict(state)
-    del document["base"]
-    if document["snapshot"]:
-        del document["snapshot"]["records"]
-    return PartitionState.from_json(document)
-
-
 def test_nothing_goes_before_all_that_stands_for_it_was_read_back(layout):
     states = run(layout, range(9))
     for version in range(9):
-        old = tuple(uncounted(state) for state in states[version])
+        old = tuple(as_first_release(state) for state in states[version])
         publish_manifest(layout, Manifest(version, {}, old, {}, {}, epoch=2))
     remove_old_versions(layout, 8, retain=2)
     assert len(list(layout.versions.glob("*-2.json"))) == 9
     shutil.rmtree(place(layout, 1).working)
     assert contents(place(layout, 1), states[1][1]) == expected(1, 1)
     for version in range(9, 14):
-        states = {8: tuple(uncounted(state) for state in states[8])} if version == 9 else states
+        states = (
+            {8: tuple(as_first_release(state) for state in states[8])} if version == 9 else states
+        )
         states[version] = tuple(
             batch(place(layout, number), states[version - 1][number], version,
                   {b"last": version}, snapshot=(version + number) % 3 == 0)

@@ -98,5 +98,5 @@ def _entries(column: Any, store: StoredStore, family: Any, manifest: Manifest) -
     return entries
 
 
-def _refuse(key: object, value: object) -> None:
+def _refuse(key: object, before: object, value: object) -> None:
     raise AssertionError("reading wrote")

@@ -54,6 +54,16 @@ def contents(
         partition.abandon()
 
 
+def as_first_release(state: PartitionState) -> PartitionState:
+    """What the first release wrote of a state: no counts, no hashes, and no base."""
+    document = state.to_json()
+    document.pop("base")
+    document.pop("contents", None)
+    for part in ("records", "contents"):
+        (document["snapshot"] or {}).pop(part, None)
+    return PartitionState.from_json(document)
+
+
 def files(directory: Path) -> list[str]:
     """The files below a directory, by relative path."""
     return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())

@@ -13,7 +13,7 @@ import hashlib
 import shutil
 import uuid
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,14 @@ def store_snapshot(
 
 def restore_snapshot(reference: FileReference, directory: Path, contents: Path, into: Path) -> None:
     """Lay out a snapshot's files in the empty directory ``into``, each verified."""
+    for _ in laid_out(reference, directory, contents, into):
+        pass
+
+
+def laid_out(
+    reference: FileReference, directory: Path, contents: Path, into: Path
+) -> Iterator[None]:
+    """`restore_snapshot`, a file with each step."""
     into.mkdir(parents=True)
     for each in snapshot_files(reference, directory):
         target = FileReference(each.name, "", 0).within(into)
@@ -122,6 +130,7 @@ def restore_snapshot(reference: FileReference, directory: Path, contents: Path, 
         source = each.stored.within(contents)
         verify(source, each.stored)
         _link_or_copy(source, target)
+        yield
 
 
 def _shareable(listing: FileReference, directory: Path) -> list[FileReference]:

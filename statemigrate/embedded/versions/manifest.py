@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.deployment import Holds, StoredStore
+from statemigrate.embedded.storage.content_hash import Contents
 from statemigrate.embedded.storage.durable import FILE, FileReference
 from statemigrate.files.documents.shapes import OBJECT, Maybe, OneOf, Table, check_shape
 
@@ -20,9 +21,11 @@ EMPTY_STATE = "empty"
 
 _PACK = {"name": str, "offset": int}
 _CHANGELOG = {"file": FILE, "state": str, "pack": Maybe(_PACK, missing=True)}
+_CONTENTS = Maybe(Table({"records": int, "hash": str}), missing=True)
 _SNAPSHOT = {
     "file": FILE,
     "state": str,
+    "contents": _CONTENTS,
     "records": Maybe(Table(int), missing=True),
     "step": Maybe(_CHANGELOG, missing=True),
 }
@@ -30,6 +33,7 @@ _CHAIN = {"snapshot": Maybe(_SNAPSHOT), "changelogs": [_CHANGELOG]}
 _STATE = {
     **_CHAIN,
     "state": str,
+    "contents": _CONTENTS,
     "entries": Table(Maybe(int)),
     "quarantined": Table(int),
     "base": Maybe({**_CHAIN, "written": int}, missing=True),
@@ -82,8 +86,9 @@ class ChangelogReference:
 class SnapshotReference:
     """A snapshot's listing, and the identity of the state it holds.
 
-    ``records`` are those of each family, counted in the stored files; None for a snapshot that was
-    never read back, as those of the first release. ``step`` is the changelog of the batch that the
+    ``records`` are those of each family, read whole in the stored files; None for a snapshot that
+    was never read back, as those of the first release. ``contents`` is what it should hold, by
+    family; None where that is not known. ``step`` is the changelog of the batch that the
     snapshot was stored in, where nothing else names it: with it the same state can be made from
     the version before.
     """
@@ -92,10 +97,12 @@ class SnapshotReference:
     state: str
     records: dict[str, int] | None = None
     step: ChangelogReference | None = None
+    contents: dict[str, Contents] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The form that a manifest has."""
         found = {"file": vars(self.file), "state": self.state, "records": self.records}
+        found |= _stored_contents(self.contents)
         return found if self.step is None else {**found, "step": self.step.to_json()}
 
 
@@ -123,7 +130,9 @@ class PartitionState:
 
     ``state`` identifies the content by its whole history of changelogs. ``entries`` has, for each
     family, the exact number of its records where it is known, else None for "some" and 0 for none.
-    ``base`` gives the same state, and is kept as long as this one is.
+    ``base`` gives the same state, and is kept as long as this one is. ``contents`` has the number
+    and the hash of the records of each family that has any; None of what a release without them
+    has written, until it is read whole.
     """
 
     state: str = EMPTY_STATE
@@ -132,6 +141,12 @@ class PartitionState:
     entries: dict[str, int | None] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
     base: CountedBase = CountedBase()
+    contents: dict[str, Contents] | None = None
+
+    @property
+    def known_contents(self) -> dict[str, Contents] | None:
+        """``contents``, which of the empty state are known."""
+        return {} if self.state == EMPTY_STATE else self.contents
 
     def followed_by(self, file: FileReference, records: int) -> PartitionState:
         """The state once the changelog ``file``, of so many records, is applied; not described."""
@@ -149,6 +164,7 @@ class PartitionState:
             **_chain(self.snapshot, self.changelogs),
             "entries": self.entries,
             "quarantined": self.quarantined,
+            **_stored_contents(self.contents),
             "base": {
                 **_chain(self.base.snapshot, self.base.changelogs),
                 "written": self.base.written,
@@ -160,6 +176,8 @@ class PartitionState:
         found = self.entries.get(family, 0)
         if found is not None:
             return found
+        if self.contents is not None:
+            return self.contents[family].records if family in self.contents else 0
         counted = self.base.snapshot.records if self.base.snapshot else None
         return (counted or {}).get(family, 0) + self.base.written
 
@@ -221,6 +239,7 @@ class PartitionState:
             CountedBase(
                 _snapshot(base["snapshot"]), _changelogs(base["changelogs"]), base["written"]
             ),
+            _contents(document.get("contents")),
         )
 
 
@@ -316,6 +335,7 @@ def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:
         document["state"],
         document.get("records"),
         None if step is None else _changelogs([step])[0],
+        _contents(document.get("contents")),
     )
 
 
@@ -324,6 +344,18 @@ def _changelogs(documents: list[dict[str, Any]]) -> tuple[ChangelogReference, ..
         ChangelogReference(_file(each["file"]), each["state"], _pack(each.get("pack")))
         for each in documents
     )
+
+
+def _stored_contents(contents: dict[str, Contents] | None) -> dict[str, Any]:
+    if contents is None:
+        return {}
+    return {"contents": {name: each.to_json() for name, each in contents.items()}}
+
+
+def _contents(document: dict[str, Any] | None) -> dict[str, Contents] | None:
+    if document is None:
+        return None
+    return {name: Contents.from_json(each) for name, each in document.items()}
 
 
 def _pack(document: dict[str, Any] | None) -> Pack | None:

@@ -209,5 +209,5 @@ def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:
     )
 
 
-def _refuse(key: object, value: object) -> None:
+def _refuse(key: object, _before: object, value: object) -> None:
     raise AssertionError(f"a reader writes nothing, yet {key!r} was to become {value!r}")

@@ -6,7 +6,7 @@ an eight-byte position, so that an append costs the same however long the list i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from statemigrate.deployment import Kind
 from statemigrate.embedded.storage.database import named
 from statemigrate.embedded.working.lookup import Lookup
 from statemigrate.embedded.working.records import is_empty, records
+from statemigrate.embedded.working.replaced import Replaced
+from statemigrate.embedded.working.tally import WriteBefore
 from statemigrate.embedded.working.unwritten import MOST, Unwritten, WriteMany
 from statemigrate.families import Span
 from statemigrate.formats import Format, Value
 
-Write = Callable[[bytes, bytes | None], None]
 _POSITION = 8
 _BLOCK = 256
 _FIRST_AHEAD = 64
@@ -31,9 +32,10 @@ class RocksFamily:
     """Values of one revision in a column family.
 
     ``write`` and ``write_many`` are the partition's ways of writing this family: to the database
-    and the changelog together, None for a delete. Up to ``block`` writes wait for each other, and
-    `flush` ends that. ``entries`` is the exact number of records while the family is a source, and
-    None while it is a target, whose size nothing depends on.
+    and the changelog together, None for a delete; each is told what the write replaces. Up to
+    ``block`` writes wait for each other, and `flush` ends that. ``entries`` is the exact number of
+    records while the family is a source, and None while it is a target, whose size nothing depends
+    on.
     """
 
     def __init__(
@@ -43,7 +45,7 @@ class RocksFamily:
         fmt: Format,
         *,
         column: Any,
-        write: Write,
+        write: WriteBefore,
         write_many: WriteMany,
         entries: int | None = None,
         block: int = MOST,
@@ -58,7 +60,8 @@ class RocksFamily:
         self._holds = named(column.__contains__, Path(column.path()))
         self._write = write
         self._write_many = write_many
-        self._unwritten = Unwritten(write_many, block)
+        self._replaced = Replaced(column)
+        self._unwritten = Unwritten(self._write_block, block)
         # As it is: it is called for every key. See `statemigrate.families.EncodedFamily`.
         self.put_encoded = self._unwritten.write
         self._waiting, self._ahead = self._unwritten.waiting, self._unwritten.read
@@ -99,7 +102,7 @@ class RocksFamily:
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
         del self._column, self._read, self._holds, self._write, self._write_many
-        del self._lookup, self._unwritten, self.put_encoded, self.flush
+        del self._lookup, self._replaced, self._unwritten, self.put_encoded, self.flush
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -140,19 +143,24 @@ class RocksFamily:
         self.flush()
         # Mostly there is nothing at all between the first and the last.
         first = next(records(self._column, Span(lower=keys[0])), None)
-        return first is not None and first[0] <= keys[-1] and any(map(self._holds, keys))
+        found = first is not None and first[0] <= keys[-1] and any(map(self._holds, keys))
+        if not found:
+            self._replaced.absent(keys)
+        return found
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
         """See `statemigrate.families.BlockFamily.put_many`."""
         encoded = self._encode_many(values)
         self.flush()
-        self._write_many(keys, encoded)
+        before = self._replaced.by_put(keys)
+        self._write_many(keys, before, encoded)
         self._ahead.clear()
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """See `statemigrate.families.BlockFamily.delete_many`."""
         self.flush()
-        self._write_many(keys, [None] * len(keys))
+        before = self._replaced.by_delete(keys)
+        self._write_many(keys, before, [None] * len(keys))
         self._ahead.clear()
         if self.entries is not None:
             self.entries -= len(keys)
@@ -160,9 +168,16 @@ class RocksFamily:
     def scan(self, span: Span) -> Iterator[tuple[bytes, Value]]:
         """See `statemigrate.families.Family.scan`."""
         self.flush()
-        return self._decoded(records(self._column, span))
+        return self._decoded(records(self._column, span), self._replaced.scan())
 
-    def _decoded(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, Value]]:
+    def _write_block(
+        self, keys: Sequence[bytes], before: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> None:
+        self._write_many(keys, self._replaced.by_block(keys, before), values)
+
+    def _decoded(
+        self, entries: Iterator[tuple[bytes, bytes]], scan: int
+    ) -> Iterator[tuple[bytes, Value]]:
         # Decoding many in a row is faster; starting with one keeps a look at the first one cheap.
         size, is_end = 1, False
         while not is_end:
@@ -170,6 +185,7 @@ class RocksFamily:
             if block:
                 keys, values = zip(*block, strict=True)
                 self.scanned_bytes += sum(map(len, values))
+                self._replaced.scanned(scan, keys, values)
                 yield from zip(keys, self._decode_many(values), strict=True)
             size = min(2 * size, _BLOCK)
 
@@ -205,14 +221,14 @@ class RocksListFamily(RocksFamily):
         encoded = [self._encode(value) for value in values]
         self._remove(key)
         for position, data in enumerate(encoded):
-            self._write(_element(key, position), data)
+            self._write(_element(key, position), None, data)
 
     def append(self, key: bytes, values: Iterable[Value]) -> None:
         """See `statemigrate.families.ListFamily.append`."""
         encoded = [self._encode(value) for value in values]
         start = self._next_position(key)
         for position, data in enumerate(encoded, start):
-            self._write(_element(key, position), data)
+            self._write(_element(key, position), None, data)
 
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
@@ -230,7 +246,7 @@ class RocksListFamily(RocksFamily):
         for key, elements in zip(keys, encoded, strict=True):
             self._remove(key)
             places = [_element(key, position) for position in range(len(elements))]
-            self._write_many(places, elements)
+            self._write_many(places, [None] * len(places), elements)
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """See `statemigrate.families.BlockFamily.delete_many`."""
@@ -257,10 +273,10 @@ class RocksListFamily(RocksFamily):
         return 0 if last is None else int.from_bytes(last[0][-_POSITION:], "big") + 1
 
     def _remove(self, key: bytes) -> int:
-        keys = [record for record, _ in records(self._column, Span.prefix(key))]
-        for record in keys:
-            self._write(record, None)
-        return len(keys)
+        elements = list(records(self._column, Span.prefix(key)))
+        for place, data in elements:
+            self._write(place, data, None)
+        return len(elements)
 
 
 def list_key(element: bytes) -> bytes:

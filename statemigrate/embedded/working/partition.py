@@ -25,7 +25,7 @@ from statemigrate.embedded.versions.manifest import (
 from statemigrate.embedded.working.families import RocksFamily, family_class
 from statemigrate.embedded.working.proof import drop_kept, prove
 from statemigrate.embedded.working.records import count, is_empty, quarantine_prefix, records
-from statemigrate.embedded.working.recount import compared, is_due, recounted
+from statemigrate.embedded.working.recount import compared, is_due, proven
 from statemigrate.embedded.working.restore import (
     STATE,
     UNCOMMITTED,
@@ -33,6 +33,7 @@ from statemigrate.embedded.working.restore import (
     is_private,
     restored,
 )
+from statemigrate.embedded.working.tally import Tally, WriteBefore
 from statemigrate.errors import CorruptFileError, StatemigrateError
 from statemigrate.families import Span
 
@@ -78,6 +79,7 @@ class Partition:
         self._database, self._before, self.damages = found.database, found.state, found.damages
         self._alone, self._is_damaged = found.alone, bool(found.damages or lost)
         self._log = ChangelogWriter(place.directory, version)
+        self._tally = Tally(self._before.known_contents or {})
         self._opened: list[RocksFamily] = []
         self._counted: dict[str, RocksFamily] = {}
         self._closed = False
@@ -117,6 +119,7 @@ class Partition:
                 return False
             self._database.drop(name)
             self._log.add("", name.encode(), None)
+            self._tally.drop(name)
         self._counted.pop(name, None)
         self._forget(name)
         return True
@@ -139,10 +142,13 @@ class Partition:
         if next(records(self._meta, Span.prefix(quarantine_prefix(family))), None) is not None:
             self._forget_marks(family)
 
-    def commit(self, *, snapshot: bool) -> PartitionState:
-        """Publish the batch's changes and close; the state the next batch starts from."""
+    def commit(self, *, snapshot: bool, prove: bool = False) -> PartitionState:
+        """Publish the batch's changes and close; the state the next batch starts from.
+
+        With ``prove`` a snapshot is stored and read back whole, whatever that takes.
+        """
         with unwritable(self._place.directory):
-            after = self._published(snapshot=snapshot)
+            after = self._published(snapshot=snapshot or prove, prove=prove)
             self._database.flush()
             self._close(partial(_proven, state=after.state))
             return after
@@ -150,11 +156,11 @@ class Partition:
     def publish(self, *, snapshot: bool) -> PartitionState:
         """Publish the changes so far and stay open, for more of them in a file of their own."""
         with unwritable(self._place.directory):
-            self._before = self._published(snapshot=snapshot)
+            self._before = self._published(snapshot=snapshot, prove=False)
             self._meta.put(STATE, UNCOMMITTED)
             return self._before
 
-    def _published(self, *, snapshot: bool) -> PartitionState:
+    def _published(self, *, snapshot: bool, prove: bool) -> PartitionState:
         self._write_waiting()
         for family in self._counted.values():
             self._settle(family)
@@ -163,35 +169,50 @@ class Partition:
         if file is not None:
             self.changelog_bytes = file.size
             after = after.followed_by(file, self._log.records)
+        if self._before.known_contents is not None:
+            after = replace(after, contents=self._tally.contents())
         self._meta.put(STATE, after.state.encode())
-        if self._is_damaged or (snapshot and (after.changelogs or not after.base.is_counted)):
-            after = self._stored(after)
+        has_changed = after.changelogs or not after.base.is_counted
+        if self._is_damaged or prove or (snapshot and has_changed):
+            # What stands in for what is damaged is read at once.
+            after = self._stored(after, prove=prove or self._is_damaged)
             self._is_damaged = self._alone = False
         return self._described(after)
 
-    def _stored(self, after: PartitionState) -> PartitionState:
+    def _stored(self, after: PartitionState, *, prove: bool) -> PartitionState:
         last = after.changelogs[-1] if after.changelogs else None
         if self._alone:
             return self._stored_alone(after, last)
-        snapshot = SnapshotReference(self._store(after.all_snapshots), after.state)
-        if not is_due(after.base):
-            return PartitionState(after.state, snapshot, base=after.base)
+        snapshot = SnapshotReference(
+            self._store(after.all_snapshots), after.state, contents=after.contents
+        )
+        if not (prove or is_due(after)):
+            return PartitionState(after.state, snapshot, base=after.base, contents=after.contents)
         try:
-            counted = recounted(snapshot, after.base, self._place.directory, self._place.working)
+            found = proven(snapshot, after.base, self._place.directory, self._place.working)
         except CorruptFileError as error:
             # Of the files that it was to replace, or of content that it shares with them.
             instead = "a snapshot of the proven working copy takes its place"
             self.damages = (*self.damages, Damage.of(error, instead))
             return self._stored_alone(after, last)
-        return _based_on(replace(counted, step=last))
+        return self._based_on(replace(found, step=last))
 
     def _stored_alone(
         self, after: PartitionState, last: ChangelogReference | None
     ) -> PartitionState:
         """A snapshot that needs no file from before it, compared with the copy key by key."""
-        snapshot = SnapshotReference(self._store(()), after.state, step=last)
-        return _based_on(
+        snapshot = SnapshotReference(
+            self._store(()), after.state, step=last, contents=after.contents
+        )
+        return self._based_on(
             compared(snapshot, self._database, self._place.directory, self._place.working)
+        )
+
+    def _based_on(self, snapshot: SnapshotReference) -> PartitionState:
+        # What was read is what counts from here on, also where it was not known before.
+        self._tally.begin(snapshot.contents or {})
+        return PartitionState(
+            snapshot.state, snapshot, base=CountedBase(snapshot), contents=snapshot.contents
         )
 
     def _store(self, before: Iterable[SnapshotReference]) -> FileReference:
@@ -229,7 +250,7 @@ class Partition:
 
     def _family(self, family: StoredFamily, kind: Kind, entries: int | None) -> RocksFamily:
         column = self._database.column(family.name)
-        write = self._writer(family.name, column)
+        write = self._noting(family.name, self._writer(family.name, column))
         opened = family_class(kind)(
             family.name,
             family.revision,
@@ -255,14 +276,28 @@ class Partition:
 
         return write
 
+    def _noting(self, family: str, write: Callable[[bytes, bytes | None], None]) -> WriteBefore:
+        note = self._tally.adding(family)
+
+        def noting(key: bytes, before: bytes | None, value: bytes | None) -> None:
+            write(key, value)
+            note(key, before, value)
+
+        return noting
+
     def _write_waiting(self) -> None:
         for family in self._opened:
             family.flush()
 
     def _write_many(
-        self, family: str, keys: Sequence[bytes], values: Sequence[bytes | None]
+        self,
+        family: str,
+        keys: Sequence[bytes],
+        before: Sequence[bytes | None],
+        values: Sequence[bytes | None],
     ) -> None:
         self._database.write([(family, keys, values)])
+        self._tally.add_many(family, keys, before, values)
         self._log.add_many(family, keys, values)
 
     def _write_meta(self, key: bytes, value: bytes | None) -> None:
@@ -313,10 +348,6 @@ class Partition:
             if marks:
                 quarantined[name] = marks
         return replace(state, entries=entries, quarantined=quarantined)
-
-
-def _based_on(snapshot: SnapshotReference) -> PartitionState:
-    return PartitionState(snapshot.state, snapshot, base=CountedBase(snapshot))
 
 
 def _proven(copy: Path, state: str) -> None:

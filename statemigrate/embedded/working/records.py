@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from statemigrate.embedded.storage.database import translated
+from statemigrate.embedded.storage.content_hash import Contents, contents_of
+from statemigrate.embedded.storage.database import Database, translated
 from statemigrate.families import Span
 
 _QUARANTINE = b"quarantine/"
@@ -55,6 +56,16 @@ def count(column: Any) -> int:
     with translated(Path(column.path())):
         cursor.status()
     return counted
+
+
+def contents_in(database: Database) -> dict[str, Contents]:
+    """By family that holds anything, what it holds: every record is read."""
+    read = {
+        name: contents_of(records(database.column(name), Span()))
+        for name in sorted(database.families)
+    }
+    # Opening a family creates it, also where nothing is ever written to it.
+    return {name: each for name, each in read.items() if each.records}
 
 
 def is_empty(column: Any) -> bool:

@@ -17,13 +17,13 @@ from statemigrate.embedded.storage.durable import unwritable
 from statemigrate.embedded.storage.lock import DirectoryLock
 from statemigrate.embedded.storage.snapshots import restore_snapshot
 from statemigrate.embedded.versions.chains import Chain, chains_of, without_damage
+from statemigrate.embedded.versions.contents import Pair, differences
 from statemigrate.embedded.versions.manifest import (
     EMPTY_STATE,
     ChangelogReference,
     PartitionState,
     SnapshotReference,
 )
-from statemigrate.embedded.working.last_writes import LastWrites
 from statemigrate.embedded.working.proof import (
     duplicate,
     keep,
@@ -32,7 +32,7 @@ from statemigrate.embedded.working.proof import (
     remove,
     withdraw,
 )
-from statemigrate.embedded.working.records import count
+from statemigrate.embedded.working.records import contents_in, count
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents.sealed import RESTORE_COPY
 
@@ -116,23 +116,6 @@ def restored(
             return _open_held(source, working)
         except CheckpointInUseError:
             return source.open(_private(working))
-
-
-def open_keys_at(wanted: PartitionState, directory: Path, scratch: Path) -> Database:
-    """A new copy in which what changelogs have written has its keys alone, to be counted.
-
-    Every byte is checked as for `open_at`; a key that changelogs write again and again is written
-    once.
-    """
-    with unwritable(scratch.parent):
-        database = _rebuilt(Chain("snapshot", wanted.snapshot, ()), directory, scratch)
-        with _closed_on_failure(database), translated(database.path):
-            writes = LastWrites(database)
-            for changelog in wanted.changelogs:
-                for block in read_blocks(changelog.file.within(directory), changelog.file):
-                    writes.add(block)
-            writes.write()
-        return database
 
 
 def is_private(path: Path) -> bool:
@@ -258,6 +241,10 @@ def _require_equal(
     database: Database, chain: Chain, wanted: PartitionState, directory: Path
 ) -> None:
     """Raise `CorruptFileError` unless what a chain has made is what ``wanted`` says of itself."""
+    if wanted.contents is not None:
+        different = differences(contents_in(database), wanted.contents)
+        if different:
+            raise other_contents(different, directory)
     counts = {
         name: count(database.column(name)) if name in database.families else 0
         for name, noted in wanted.entries.items()
@@ -309,11 +296,13 @@ def _rebuilt(chain: Chain, directory: Path, working: Path) -> Database:
             raise
     database = Database(working)
     if snapshot is not None:
-        _compare(database, snapshot, directory)
+        require_state(database, snapshot, directory)
+        with _closed_on_failure(database):
+            _require_contents(database, snapshot, directory)
     return _replayed(database, chain.changelogs, directory)
 
 
-def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+def require_state(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
     """Raise `CorruptFileError` unless the restored snapshot says that it holds its state."""
     with translated(database.path):
         found = database.column(META).get(STATE)
@@ -328,6 +317,28 @@ def _compare(database: Database, snapshot: SnapshotReference, directory: Path) -
         found=(found or b"none").decode(errors="replace"),
         next_action=RESTORE_COPY,
         path=str(path),
+    )
+
+
+def _require_contents(database: Database, snapshot: SnapshotReference, directory: Path) -> None:
+    """Raise `CorruptFileError` unless a snapshot that nobody has read back holds its contents."""
+    if snapshot.records is not None or snapshot.contents is None:
+        return
+    different = differences(contents_in(database), snapshot.contents)
+    if different:
+        raise other_contents(different, snapshot.file.within(directory))
+
+
+def other_contents(different: dict[str, Pair], path: Path) -> CorruptFileError:
+    """The error of files that are what was written, and hold other records than they should."""
+    return CorruptFileError(
+        "SM-EMBEDDED-031",
+        f"{path} does not hold the records that the manifest says: {', '.join(different)}",
+        expected="; ".join(f"{name}: {pair[1]}" for name, pair in different.items()),
+        found="; ".join(f"{name}: {pair[0]}" for name, pair in different.items()),
+        next_action=RESTORE_COPY,
+        path=str(path),
+        families=list(different),
     )
 
 

@@ -62,6 +62,15 @@ def snapshot_and_retention(story: Story, stores: tuple[str, ...]) -> Scene:
     return Scene("run", replace(old, revision="r1", snapshot_every=1, retain=2))
 
 
+def proving(story: Story, stores: tuple[str, ...]) -> Scene:
+    """A snapshot that is read back while batches go on, and becomes the base."""
+    old = Deployment(stores, "base", snapshot_every=2, retain=2)
+    story.feed(first_values(stores), changes(stores))
+    story.goes_on("run_proving", old)
+    story.feed(changes(stores), {}, changes(stores), {}, changes(stores))
+    return Scene("run_proving", replace(old, revision="r1"))
+
+
 def restore(story: Story, stores: tuple[str, ...]) -> Scene:
     old = _started(story, stores, snapshot_every=2)
     story.feed(changes(stores), changes(stores))
@@ -109,7 +118,8 @@ def replay(story: Story, stores: tuple[str, ...]) -> Scene:
 STAGES: Mapping[str, Stage] = {
     stage.__name__: stage
     for stage in (
-        first_batches, commit, snapshot_and_retention, restore, retire, rollback, backfill, replay
+        first_batches, commit, snapshot_and_retention, proving, restore, retire, rollback, backfill,
+        replay,
     )
 }  # fmt: skip
 

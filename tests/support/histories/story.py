@@ -17,7 +17,7 @@ from support.histories.commands import Batch, from_json, to_json
 from support.histories.lives import Deployment
 from support.histories.model import Model
 
-Verb = Literal["run", "backfill", "run_believing", "repair"]
+Verb = Literal["run", "backfill", "run_believing", "run_proving", "repair"]
 _LIVES = "support.histories.lives"
 _FOLDERS = (
     "checkpoint/commits", "checkpoint/offsets", "checkpoint/statemigrate", "working", "input",

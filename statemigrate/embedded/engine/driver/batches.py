@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
@@ -32,6 +33,7 @@ from statemigrate.embedded.versions.needs import Needs
 from statemigrate.embedded.versions.readback import IDLE_MS, SHARE, Readback, Restorable
 from statemigrate.embedded.versions.retention import remove_old_versions
 from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.working.proving import Proving
 from statemigrate.logbook.code import Stamp
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Batches:
         self._needs: dict[tuple[int, int], Needs] = {}
         self._mirror = Mirror(engine.layout, reads_back=engine.options.shared_path)
         self._readback = Readback(engine.layout, engine.options.retain)
+        self._proving = Proving(engine.layout.here, Path(engine.working))
         self._first = True
         self._lately = Lately()
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
@@ -109,6 +112,10 @@ class Batches:
         self._lately = self._lately.after(elapsed, reports, cores)
         self._after(before, manifest, plan, reports, elapsed)
 
+    def close(self) -> None:
+        """Leave what was being read; no batch comes after it."""
+        self._proving.close()
+
     def _continued(self, batch: int) -> Manifest | None:
         """The version before ``batch``: this writer's own, or else the one that is found."""
         if self._held is not None and self._held.version == batch - 1:
@@ -142,6 +149,8 @@ class Batches:
             processing_time=batch_time(self._engine.layout, batch),
             batch_ms=self._lately.batch_ms,
             after_rows=self._lately.had_rows,
+            proving=self._proving.under_way,
+            doubtful=self._proving.doubtful,
             lost=self._readback.lost_of(before),
         )
 
@@ -169,7 +178,8 @@ class Batches:
 
     def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
         stores = {name: store.stored() for name, store in plan.stores.items()}
-        states = [PartitionState.from_json(report["state"]) for report in reports]
+        reported = [PartitionState.from_json(report["state"]) for report in reports]
+        states = self._proving.applied(reported)
         self._engine.epoch.require_own()
         manifest = Manifest(
             plan.version,
@@ -220,6 +230,8 @@ class Batches:
         """Read some durable files back; what keeps them from being read ends no batch."""
         self._readback.committed(manifest)
         try:
+            self._proving.committed(manifest)
+            self._proving.read(0.0 if progress.rows else IDLE_MS)
             if manifest.version % self._engine.options.snapshot_every == 0:
                 self._readback.tidy()
             self._readback.read(IDLE_MS if not progress.rows else SHARE * progress.batch_ms)

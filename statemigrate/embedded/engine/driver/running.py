@@ -148,6 +148,7 @@ class RunningQuery:
         holds_nothing(self)
         # A file that two threads close at once raises in one of them.
         with self._releasing:
+            self._batches.close()
             for lock in self._locks:
                 lock.release()
 

@@ -24,6 +24,7 @@ from statemigrate.embedded.engine.tasks.plan import BatchPlan
 from statemigrate.embedded.storage.layout import PARTITIONS, Layout
 from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
 from statemigrate.embedded.versions.chains import Chain, chains_of, older_chains
+from statemigrate.embedded.versions.contents import differences, same_contents
 from statemigrate.embedded.versions.epochs import claim
 from statemigrate.embedded.versions.last import last_committed
 from statemigrate.embedded.versions.manifest import Manifest, PartitionState
@@ -41,7 +42,7 @@ from statemigrate.embedded.working.directory import (
     remove_leftovers,
 )
 from statemigrate.embedded.working.proof import kept_copy, proven_state
-from statemigrate.embedded.working.restore import missing_changelogs
+from statemigrate.embedded.working.restore import missing_changelogs, other_contents
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import whole_number
 
@@ -158,6 +159,7 @@ class StoppedRepair:
                 after = partition.commit(snapshot=True)
             # The same content: what is known of it stays known.
             noted = manifest.partitions[number]
+            _require_same_contents(noted, after, self._layout.partition(number))
             states[number] = replace(after, entries=noted.entries, quarantined=noted.quarantined)
             records = after.snapshot.records if after.snapshot else None
             remade.append(Remade(number, origin, records or {}))
@@ -312,6 +314,12 @@ def held_for_repair(
     finally:
         for lock in reversed(locks):
             lock.release()
+
+
+def _require_same_contents(noted: PartitionState, after: PartitionState, directory: Path) -> None:
+    if same_contents([noted], [after]) is False:
+        pairs = differences(after.contents or {}, noted.contents or {})
+        raise other_contents(pairs, directory)
 
 
 def _committed(layout: Layout) -> int:

@@ -33,6 +33,10 @@ class BatchPlan:
     """A partition's part of what the last batch with rows took without backfill; 0 before one."""
     after_rows: bool = False
     """Whether the batch before had live rows, so that those of this one are probably elsewhere."""
+    proving: frozenset[int] = frozenset()
+    """Partitions whose newest snapshot is being read back: they store no other one meanwhile."""
+    doubtful: frozenset[int] = frozenset()
+    """Partitions whose newest snapshot is not what it should be: they prove one in this batch."""
     lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """By partition, the names of durable files that were found missing or altered."""
 

@@ -74,7 +74,10 @@ def processed(
         of_backfill = 1 - live / partition.written if partition.written else 0.0
         report.touched = sum(access.counts.touched for access in stores.accesses)
         retire_families(partition, plan, number)
-        report.state = partition.commit(snapshot=_snapshot_due(plan, number)).to_json()
+        committed = partition.commit(
+            snapshot=_snapshot_due(plan, number), prove=number in plan.doubtful
+        )
+        report.state = committed.to_json()
         report.changelog_bytes = partition.changelog_bytes
         report.damages = [asdict(each) for each in partition.damages]
         report.commit_ms = watch.lap()
@@ -82,6 +85,8 @@ def processed(
 
 
 def _snapshot_due(plan: BatchPlan, number: int) -> bool:
+    if number in plan.proving:
+        return False
     # Spread over the batches, so that not all partitions store a snapshot in the same one.
     return (plan.version + 1 + number) % plan.snapshot_every == 0
 
