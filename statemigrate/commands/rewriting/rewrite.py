@@ -195,6 +195,7 @@ def _plan(
     scripts = Scripts(told.of_old(), told.of_new(take))
     before = probed_before(wanted, shape, reading.spark, old.location)
     if found is None:
+        told.check_undeployed()
         return make_plan(shape, None, options, answers, scripts)
     plan = partial(
         make_plan,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from statemigrate.checkpoint.operators.catalogue import user_stores
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
 from statemigrate.checkpoint.operators.labels import labelled
 from statemigrate.checkpoint.operators.shapes import GROUP_STATE, CheckpointShape, StructJson
 from statemigrate.checkpoint.operators.shown_keys import shown_key
 from statemigrate.deployment.names import family_name
+from statemigrate.errors import RewriteError
 from statemigrate.formats import Format
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
@@ -47,6 +48,32 @@ class StoreScripts:
                 noted = self.record.get(lineage.store, StoreRecord())
                 found[known] = self._from_state(lineage, key, values, noted)
         return found
+
+    def check_undeployed(self) -> None:
+        """Raise `RewriteError` for a script of a variable that `migrated` code has written to.
+
+        Such code keeps the values of a later revision in a variable of another name, and nothing
+        but the code itself says that the variables of a new checkpoint get these names.
+        """
+        variables = {
+            name
+            for operator in self.shape.operators
+            if kind_of(operator.name) is VARIABLES
+            for name in user_stores(operator)
+        }
+        for known, script in self.of_old().items():
+            noted = self.record.get(script.store, StoreRecord())
+            if script.is_open and noted.deployment and known in variables:
+                raise RewriteError(
+                    "SM-REWRITE-062",
+                    f"the values of store {script.store} migrate under its query",
+                    expected="no script that is still to run, since `migrated` code wrote the state",
+                    found=f"a script that leads to {script.path.target}",
+                    next_action="start the code that is written for that revision, run "
+                    "`statemigrate backfill` until nothing is left, and rewrite then; or leave the "
+                    f"store at its revision now: --target {script.store}={script.path.source}",
+                    store=script.store,
+                )
 
     def of_new(self, take: Mapping[str, str]) -> dict[str, Scripted]:
         """What is to be run on new stores that go on with others, as ``take`` says.
