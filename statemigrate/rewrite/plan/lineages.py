@@ -67,7 +67,7 @@ class StoreScripts:
                 raise RewriteError(
                     "SM-REWRITE-062",
                     f"the values of store {script.store} migrate under its query",
-                    expected="no script that is still to run, since `migrated` code wrote the state",
+                    expected="no script that is still to run: `migrated` code wrote the state",
                     found=f"a script that leads to {script.path.target}",
                     next_action="start the code that is written for that revision, run "
                     "`statemigrate backfill` until nothing is left, and rewrite then; or leave the "
