@@ -81,7 +81,8 @@ def test_what_ended_the_batch_is_raised_and_not_what_failed_after_it(place, monk
         with pytest.raises(ZeroDivisionError, match="own") as raised:
             ends()
     assert raised.value.__notes__ == [
-        "giving the batch up failed too: RocksDB failed: No space left on device"
+        "giving the batch up failed too: RocksDB failed: No space left on device "
+        "[SM-CHECKPOINT-003]"
     ]
     assert contents(place, state) == MANY
 

@@ -82,7 +82,7 @@ def held(stopped: Stopped, *, left: int = 3, plan: Any = PLAN) -> Any:
 
 def started(stopped: Stopped, lock: Lock, **given: Any) -> RunningQuery:
     drain = Drain(lambda: held(stopped, **given), options())
-    batches = SimpleNamespace(error=None)
+    batches = SimpleNamespace(error=None, close=lambda: None)
     return RunningQuery(Query(), batches, [lock], drain)  # type: ignore[arg-type, list-item]
 
 

@@ -26,7 +26,7 @@ def test_two_that_notice_the_end_at_once_release_one_after_the_other() -> None:
     ends = threading.Event()
     lock = Lock()
     query = SimpleNamespace(awaitTermination=lambda: ends.wait(60))
-    running = RunningQuery(query, SimpleNamespace(), [lock])
+    running = RunningQuery(query, SimpleNamespace(close=lambda: None), [lock])
     ends.set()
     assert lock.entered.wait(60)
     second = threading.Thread(target=running.release)
