@@ -15,12 +15,11 @@ from benchmarks.measuring import Result, in_turn, median_ratio, seconds
 from benchmarks.states import LINEAGE, NEW, NEW_FAMILY, OLD, OLD_FAMILY, filled, place, upgrade
 from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, run_chunk
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.families import Span
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.families import Source, Span
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
-from statemigrate.sources import Source
 
 _CHUNK = 50_000
 

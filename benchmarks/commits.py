@@ -7,8 +7,8 @@ import statistics
 
 from benchmarks.measuring import Result, in_turn, seconds
 from benchmarks.states import NEW_FAMILY, filled, key_of, old_item, place, upgrade
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
 
 _UPDATES = 1_000
 

@@ -18,10 +18,10 @@ from benchmarks.measuring import Result, median_ratio, seconds
 from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, place
 from statemigrate import dry_run
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.versions import publish_manifest
 
 _PARTITIONS = 4
 _WANTED = 100_000
@@ -180,13 +180,11 @@ def _peak(records: int) -> int:
 
 def _try_in_this_process(folder: Path) -> None:
     """What the tasks of a dry run do, one partition after the other."""
-    from statemigrate.inspect.trial.course import courses
-    from statemigrate.inspect.trial.findings import added
-    from statemigrate.inspect.trial.task import Trying
+    from statemigrate.inspect.trial import added
+    from statemigrate.inspect.trial_path import Trying, courses
     from statemigrate.scripts import ScriptFolder
     from statemigrate.state.embedded import EmbeddedState
-    from statemigrate.state.protocol import planned
-    from statemigrate.state.ticks import Ticks
+    from statemigrate.state.protocol import Ticks, planned
 
     state = EmbeddedState(str(folder / "checkpoint"))
     lineages = ScriptFolder(folder / "migrations").lineages()

@@ -19,10 +19,10 @@ from benchmarks.states import (
 )
 from statemigrate.access import DualAccess
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.families import Source
 from statemigrate.formats import Value
-from statemigrate.sources import Source
 
 
 def measure(keys: int = 100_000, rounds: int = 5) -> list[Result]:

@@ -16,14 +16,11 @@ from benchmarks.backfilling import peak_of_this_process
 from benchmarks.measuring import Result
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.rows.arrow.tasks import change_task
-from statemigrate.rewrite.rows.columns import partitions_of
-from statemigrate.rewrite.rows.placing import Placing
-from statemigrate.rewrite.stored.opening import stored_operator
-from statemigrate.rewrite.stored.rewriting import StoredFlow
-from statemigrate.rewrite.writing.partition import PartitionTask, Written
-from statemigrate.rewrite.writing.store_files import StoreFiles, StorePlace
+from statemigrate.rewrite.entries import change_task
+from statemigrate.rewrite.file_reading import StoredFlow, stored_operator
+from statemigrate.rewrite.partitioning import Placing, partitions_of
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.writing import PartitionTask, StoreFiles, StorePlace, Written
 
 _MANY = 50_000
 

@@ -21,10 +21,10 @@ from benchmarks.measuring import Result, median_ratio, processor_seconds, second
 from benchmarks.rewrite_memory import memory
 from benchmarks.seeding import seeded
 from statemigrate import fork
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import rewrite_checkpoint
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
 
 _CORES = 2
 _OF_LONGER = ("aggregation-0.max", "aggregation-0:functions")

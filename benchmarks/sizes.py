@@ -15,7 +15,7 @@ from benchmarks.backfilling import backfill_all, peak_of_this_process
 from benchmarks.measuring import Result
 from benchmarks.peers.counting import run_batch, stores_of
 from benchmarks.states import OLD_FAMILY, filled, place
-from statemigrate.embedded.versions.manifest import PartitionState
+from statemigrate.embedded.manifest import PartitionState
 
 _ROWS_A_BATCH = 10_000
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from benchmarks.measuring import Result
 from statemigrate.checkpoint.operators.shapes import NoPrefix
+from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.wrapping import RowLayout
 
 BATCH = 50_000
 WANTED = 800_000

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.formats import Avro, Value
 from statemigrate.migration import Lineage, Migration
 

@@ -19,11 +19,11 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from statemigrate.cli.views.demo import DemoView
+from statemigrate.cli.demo import DemoView
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.run import run_demo
-from statemigrate.demo.stage.options import DemoOptions
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.steps import ActBegun, Step
+from statemigrate.demo.story import ActBegun, Step
 
 PICTURE = Path(__file__).parents[1] / "docs" / "demo.svg"
 COMMAND = "statemigrate demo"

@@ -27,7 +27,7 @@ from typing import Any
 import pyspark
 
 from statemigrate.cli.session import local_session
-from statemigrate.files.java import find_java
+from statemigrate.files.hadoop_jvm import find_java
 
 _PATIENCE = 300  # seconds
 

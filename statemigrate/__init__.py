@@ -13,51 +13,49 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
-    from statemigrate.commands.adopt import adopt, undo_adoption
-    from statemigrate.commands.applied import record_applied
+    from statemigrate.commands.adopt import adopt, record_applied, undo_adoption
+    from statemigrate.commands.backfill import backfill_status, pause_backfill
     from statemigrate.commands.check import check
-    from statemigrate.commands.chunked_backfill import backfill_status, pause_backfill
-    from statemigrate.commands.dry_run import dry_run_file
-    from statemigrate.commands.dry_run_all import Trial, Trials, dry_run_all
-    from statemigrate.commands.explain import Explanation, explain
-    from statemigrate.commands.following.current import (
+    from statemigrate.commands.current import (
         Current,
         CurrentOf,
         CurrentStore,
+        Log,
+        LogEntry,
+        LogOf,
         current_of_all,
     )
-    from statemigrate.commands.following.deployed import Behind
-    from statemigrate.commands.following.fleet import Fleet, Look, status_of_all
-    from statemigrate.commands.following.log import Log, LogEntry, LogOf
-    from statemigrate.commands.following.page import status_page
-    from statemigrate.commands.following.status import Status
-    from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
-    from statemigrate.commands.health.doctor import doctor
-    from statemigrate.commands.health.report import Diagnosis, Examined
+    from statemigrate.commands.deployed import Behind
+    from statemigrate.commands.doctor import doctor
+    from statemigrate.commands.dry_run import Trial, Trials, dry_run_all
+    from statemigrate.commands.examination import Diagnosis, Examined
+    from statemigrate.commands.explain import Explanation, explain
+    from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.new_code import NewCode
+    from statemigrate.commands.new_script import (
+        NewScript,
+        autogenerate,
+        autogenerate_like,
+        baseline,
+    )
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.rebase import Rebase, rebase
     from statemigrate.commands.repair import Repair, RepairFinding, repair
     from statemigrate.commands.retire import Retirement, retire
-    from statemigrate.commands.rewriting.fork import Fork, fork
-    from statemigrate.commands.rewriting.new_code import NewCode
-    from statemigrate.commands.rewriting.rewrite import Rewriting, rewrite, rewrite_checkpoint
-    from statemigrate.commands.rewriting.seed import Seeding, seed
-    from statemigrate.commands.rewriting.verify import verify
+    from statemigrate.commands.rewrite import Rewriting, rewrite, rewrite_checkpoint, verify
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.scripts import edit, heads, history, init, show
+    from statemigrate.commands.seed import Seeding, seed
+    from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
+    from statemigrate.commands.status_page import status_page
     from statemigrate.commands.verbs import backfill, current, dry_run, log, new, status
     from statemigrate.commands.view import Exported, ExportError, export, get
-    from statemigrate.commands.writing.autogenerate import autogenerate
-    from statemigrate.commands.writing.baseline import baseline
-    from statemigrate.commands.writing.likeness import autogenerate_like
-    from statemigrate.commands.writing.new import NewScript
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.demo.run import demo
-    from statemigrate.embedded.engine.driver.query import EmbeddedQuery
-    from statemigrate.embedded.engine.driver.running import RunningQuery
-    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
+    from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.embedded.options import EmbeddedOptions
     from statemigrate.embedded.progress import BatchProgress
+    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
     from statemigrate.errors import (
         CheckpointError,
         CheckpointInUseError,
@@ -79,106 +77,99 @@ if TYPE_CHECKING:
         ValueMismatchError,
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
-    from statemigrate.inspect.checking.report import CheckReport, Finding
-    from statemigrate.inspect.report.dry_run import DryRunReport
-    from statemigrate.inspect.trial.estimate import Pace
+    from statemigrate.inspect.check_report import CheckReport, Finding
+    from statemigrate.inspect.dry_run_file import dry_run_file
+    from statemigrate.inspect.estimate import Pace
+    from statemigrate.inspect.report import DryRunReport
     from statemigrate.metrics.batches import EmbeddedMetrics
-    from statemigrate.metrics.listener import NativeMetrics
+    from statemigrate.metrics.listeners import NativeMetrics
     from statemigrate.metrics.sources import SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Adoption
-    from statemigrate.native.backfill.plan import BackfillPlan
-    from statemigrate.native.backfill.progress import (
+    from statemigrate.native.backfill import BackfillPlan
+    from statemigrate.native.backfill_progress import (
         BackfillFigures,
         BackfillListener,
         BackfillStatus,
     )
-    from statemigrate.native.backfill.source import with_backfill
-    from statemigrate.native.decorator import migrated
-    from statemigrate.native.fenced import fenced
-    from statemigrate.native.live.deployed import migration_counts
-    from statemigrate.native.live.envelope import ENVELOPE
+    from statemigrate.native.control_source import with_backfill
+    from statemigrate.native.decorator import fenced, migrated
+    from statemigrate.native.deployed import migration_counts
+    from statemigrate.native.envelope import ENVELOPE
     from statemigrate.pages.query import paged
-    from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-    from statemigrate.rewrite.plan.options import RewriteOptions
-    from statemigrate.rewrite.plan.plan import RewritePlan
-    from statemigrate.rewrite.run.report import RewriteReport
-    from statemigrate.rewrite.verifying.verify import Verified
+    from statemigrate.rewrite.fork import Fork, fork
+    from statemigrate.rewrite.plan import RewritePlan
+    from statemigrate.rewrite.questions import RewriteAnswers
+    from statemigrate.rewrite.report import RewriteReport
+    from statemigrate.rewrite.sources import RewriteOptions
+    from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
 
+
 _NAMES = {
     "statemigrate.budget": "BackfillOptions",
-    "statemigrate.commands.adopt": "adopt undo_adoption",
-    "statemigrate.commands.applied": "record_applied",
-    "statemigrate.commands.writing.autogenerate": "autogenerate",
-    "statemigrate.commands.chunked_backfill": "backfill_status pause_backfill",
-    "statemigrate.commands.writing.baseline": "baseline",
-    "statemigrate.commands.writing.likeness": "autogenerate_like",
+    "statemigrate.commands.adopt": "adopt record_applied undo_adoption",
+    "statemigrate.commands.backfill": "backfill_status pause_backfill",
     "statemigrate.commands.check": "check",
-    "statemigrate.commands.dry_run": "dry_run_file",
-    "statemigrate.commands.dry_run_all": "Trial Trials dry_run_all",
-    "statemigrate.commands.explain": "Explanation explain",
-    "statemigrate.commands.writing.new": "NewScript",
-    "statemigrate.commands.quarantine": "Quarantined quarantine",
-    "statemigrate.commands.health.doctor": "doctor",
-    "statemigrate.commands.health.report": "Diagnosis Examined",
+    "statemigrate.commands.current": (
+        "Current current_of_all CurrentOf CurrentStore Log LogEntry LogOf"
+    ),
+    "statemigrate.commands.deployed": "Behind",
+    "statemigrate.commands.doctor": "doctor",
+    "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
+    "statemigrate.commands.examination": "Diagnosis Examined",
+    "statemigrate.commands.explain": "explain Explanation",
+    "statemigrate.commands.fleet": "Fleet Look status_of_all",
+    "statemigrate.commands.new_code": "NewCode",
+    "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
+    "statemigrate.commands.quarantine": "quarantine Quarantined",
     "statemigrate.commands.rebase": "Rebase rebase",
-    "statemigrate.commands.rollback": "Rollback RollbackStore rollback",
-    "statemigrate.commands.repair": "Repair RepairFinding repair",
-    "statemigrate.commands.retire": "Retirement retire",
-    "statemigrate.commands.rewriting.fork": "Fork fork",
-    "statemigrate.commands.rewriting.new_code": "NewCode",
-    "statemigrate.commands.rewriting.rewrite": "Rewriting rewrite rewrite_checkpoint",
-    "statemigrate.commands.rewriting.seed": "Seeding seed",
-    "statemigrate.commands.rewriting.verify": "verify",
+    "statemigrate.commands.repair": "Repair repair RepairFinding",
+    "statemigrate.commands.retire": "retire Retirement",
+    "statemigrate.commands.rewrite": "Fork fork rewrite rewrite_checkpoint Rewriting verify",
+    "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
     "statemigrate.commands.scripts": "edit heads history init show",
-    "statemigrate.commands.following.current": ("Current CurrentOf CurrentStore current_of_all"),
-    "statemigrate.commands.following.log": "Log LogEntry LogOf",
-    "statemigrate.commands.following.fleet": "Fleet Look status_of_all",
-    "statemigrate.commands.following.page": "status_page",
-    "statemigrate.commands.following.deployed": "Behind",
-    "statemigrate.metrics.status": "StatusMetrics",
-    "statemigrate.commands.following.status": "Status",
-    "statemigrate.commands.following.store_status": "FamilyStatus StoreStatus",
+    "statemigrate.commands.seed": "seed Seeding",
+    "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
+    "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill current dry_run log new status",
+    "statemigrate.commands.view": "export Exported ExportError get",
     "statemigrate.configuration": "NamedCheckpoint",
     "statemigrate.demo.run": "demo",
-    "statemigrate.commands.view": "ExportError Exported export get",
-    "statemigrate.embedded.engine.stopped.offline": "StoppedBackfill",
-    "statemigrate.embedded.engine.driver.query": "EmbeddedQuery",
-    "statemigrate.embedded.engine.driver.running": "RunningQuery",
+    "statemigrate.embedded.offline": "StoppedBackfill",
     "statemigrate.embedded.options": "EmbeddedOptions",
     "statemigrate.embedded.progress": "BatchProgress",
+    "statemigrate.embedded.query": "EmbeddedQuery RunningQuery",
     "statemigrate.errors": (
         "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
-        "FormatError LineageError MissingPackageError PageError ProcessorError RewriteError "
-        "ScriptError StartupError StatemigrateError StorageError TransformError UnsupportedError "
-        "ValueMismatchError"
+        "FormatError LineageError MissingPackageError PageError ProcessorError "
+        "RewriteError ScriptError StartupError StatemigrateError StorageError "
+        "TransformError UnsupportedError ValueMismatchError"
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
-    "statemigrate.inspect.checking.report": "CheckReport Finding",
-    "statemigrate.inspect.report.dry_run": "DryRunReport",
-    "statemigrate.inspect.trial.estimate": "Pace",
+    "statemigrate.inspect.check_report": "CheckReport Finding",
+    "statemigrate.inspect.estimate": "Pace",
+    "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
-    "statemigrate.metrics.listener": "NativeMetrics",
+    "statemigrate.metrics.listeners": "NativeMetrics",
     "statemigrate.metrics.sources": "SourceMetrics",
+    "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Adoption",
-    "statemigrate.native.backfill.plan": "BackfillPlan",
-    "statemigrate.native.backfill.progress": "BackfillFigures BackfillListener BackfillStatus",
-    "statemigrate.native.backfill.source": "with_backfill",
-    "statemigrate.native.decorator": "migrated",
-    "statemigrate.native.fenced": "fenced",
-    "statemigrate.native.live.deployed": "migration_counts",
-    "statemigrate.native.live.envelope": "ENVELOPE",
+    "statemigrate.native.backfill": "BackfillPlan",
+    "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
+    "statemigrate.native.control_source": "with_backfill",
+    "statemigrate.native.decorator": "fenced migrated",
+    "statemigrate.native.deployed": "migration_counts",
+    "statemigrate.native.envelope": "ENVELOPE",
     "statemigrate.pages.query": "paged",
-    "statemigrate.rewrite.plan.options": "RewriteOptions",
-    "statemigrate.rewrite.plan.plan": "RewritePlan",
-    "statemigrate.rewrite.plan.asking.questions": "RewriteAnswers",
-    "statemigrate.rewrite.run.report": "RewriteReport",
-    "statemigrate.rewrite.verifying.verify": "Verified",
+    "statemigrate.rewrite.plan": "RewritePlan",
+    "statemigrate.rewrite.questions": "RewriteAnswers",
+    "statemigrate.rewrite.report": "RewriteReport",
+    "statemigrate.rewrite.sources": "RewriteOptions",
+    "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
 }

@@ -12,10 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.families import BlockFamily, Family, Key, ListFamily, Span
+from statemigrate.families import (
+    BlockFamily,
+    Counts,
+    Family,
+    Key,
+    ListFamily,
+    Source,
+    Span,
+    entries_of,
+    first_of_each_key,
+)
 from statemigrate.formats import Value
 from statemigrate.migration import Path
-from statemigrate.sources import Counts, Source, entries_of, first_of_each_key
 
 V = TypeVar("V")
 _NO_KEY: Any = object()

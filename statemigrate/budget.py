@@ -17,8 +17,7 @@ from typing import Any, Literal, Protocol
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK
 from statemigrate.errors import TransformError
-from statemigrate.families import Key, MeasuredFamily, Span
-from statemigrate.sources import Source
+from statemigrate.families import Key, MeasuredFamily, Source, Span
 
 OnError = Literal["raise", "quarantine"]
 _BLOCK, _SECONDS = 1_024, 0.02

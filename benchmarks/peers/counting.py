@@ -10,13 +10,12 @@ from typing import Any
 from benchmarks.processor import OUTPUT, STATE, Totals
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, Settings, plan_store
-from statemigrate.embedded.engine.tasks.output import OutputRows
-from statemigrate.embedded.engine.tasks.plan import BatchPlan, BatchSchema
-from statemigrate.embedded.engine.tasks.report import PartitionReport
-from statemigrate.embedded.engine.tasks.task import processed
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.processor.variables.handle import struct_of
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.task import processed
+from statemigrate.embedded.task_io import OutputRows
+from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, PartitionReport
+from statemigrate.processor.handle import struct_of
 
 _KEY, _ROWS = "key STRING", "key STRING, amount BIGINT, name STRING"
 _ROWS_A_BATCH = 10_000

@@ -19,7 +19,7 @@ from typing import Any
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files import Files, whole_number
-from statemigrate.files.documents.sealed import sealed, unsealed
+from statemigrate.files.documents import sealed, unsealed
 
 EPOCHS = "statemigrate/epochs"
 """A file for each start of a writer, below the checkpoint."""

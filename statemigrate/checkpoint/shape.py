@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.commits import CommitEntry, read_commit
-from statemigrate.checkpoint.logs.entries import OffsetEntry, read_entry
+from statemigrate.checkpoint.logs.entries import (
+    CommitEntry,
+    OffsetEntry,
+    codec_of,
+    is_avro,
+    is_rocksdb,
+    read_commit,
+    read_entry,
+)
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.pinned import codec_of, is_avro, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import read_operator
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import textwrap
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,17 +14,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
-from statemigrate.escapes import printable, printable_json, visible
+from statemigrate.quoting import printable, printable_json, visible
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
     from rich.table import Table
-    from rich.text import Text
 
-    from statemigrate.cli.screen import Screen
 
 _FEW = 12
 """Partitions whose numbers fit beside each other."""
@@ -33,7 +35,7 @@ def console(*, stderr: bool = False, soft_wrap: bool = True) -> Screen:
 
     With ``soft_wrap`` a line that is longer than the screen is the screen's to fold.
     """
-    from statemigrate.cli.screen import Screen
+    pass  # gone
 
     stream = sys.stderr if stderr else sys.stdout
     # What is read by another program is not folded to the width of a screen.
@@ -209,3 +211,95 @@ def _head(error: Exception, summary: str) -> dict[str, Any]:
         "code": getattr(error, "code", None),
         "summary": summary,
     }
+
+
+# Progress bars, on stderr, for people only.
+
+
+@contextmanager
+def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar for the length of a block; the function moves it to ``done`` of ``total``.
+
+    Without a terminal, or with ``shown`` false, nothing is printed.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _done, _total: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(visible(what), total=None)
+
+        def move(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield move
+
+
+# What is shown again and again: in one place of a terminal, elsewhere line below line.
+
+
+Draw = Callable[[RenderableType], None]
+
+
+@contextmanager
+def redrawn() -> Iterator[Draw | None]:
+    """A function that draws over what it drew before; None where there is no place for that.
+
+    What is higher than the terminal is cut at its end while it is drawn again, and whole at last.
+    """
+    screen = console(soft_wrap=False)
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        yield None
+        return
+    with Live(
+        console=screen,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="ellipsis",
+    ) as live:
+
+        def draw(frame: RenderableType) -> None:
+            with _whole():
+                live.update(frame, refresh=True)
+
+        yield draw
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the block: half a frame cannot be drawn over."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+# The console of all commands. Loaded with the first output that it draws: rich takes a while.
+
+
+class Screen(Console):
+    """A console on which no text can act: an escape stands for each character nobody sees.
+
+    Names, values and the texts of exceptions come from state and from scripts. Colours are the
+    commands' own, and given as styles.
+    """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """The text that is drawn for a string."""
+        return super().render_str(printable(text), **options)

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.inspect.trial.course import Course, courses
-from statemigrate.inspect.trial.run import read_lineages
-from statemigrate.inspect.trial.trial import cause_of
-from statemigrate.state.opening import open_state, require_store
+from statemigrate.inspect.dry_run import read_lineages
+from statemigrate.inspect.trial import cause_of
+from statemigrate.inspect.trial_path import Course, courses
+from statemigrate.state.open import open_state, require_store
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.spark_state.session import Spark
+    from statemigrate.native.session import Spark
+
 
 _NO_WAY = "no way leads from its family to the target's"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
-from statemigrate.files.documents.whole import replacing
+from statemigrate.files.documents import replacing
 from statemigrate.migration import Migration
-from statemigrate.migration.chain import Fork, first_fork
+from statemigrate.migration.lineage import Fork, first_fork
+from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import read_applied
-from statemigrate.scripts.rebasing import RebasedScript, rebased
+from statemigrate.scripts.rebase import RebasedScript, rebased
 from statemigrate.scripts.survey import Survey
-from statemigrate.shell import argument
-from statemigrate.state.applied import applied_by
+from statemigrate.state.open import applied_by
 
 
 @dataclass(frozen=True)

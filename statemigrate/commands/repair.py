@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.commands.rewriting.forgotten import Restoring, restore_forgotten
-from statemigrate.embedded.engine.stopped.repairing import (
+from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.repair import (
     SET_ASIDE,
     DamagedFile,
     Inspection,
@@ -16,18 +17,16 @@ from statemigrate.embedded.engine.stopped.repairing import (
     StoppedRepair,
     held_for_repair,
 )
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.events import STEP
-from statemigrate.logbook.folder import require_writable
-from statemigrate.logbook.noting import Note
-from statemigrate.native.adoption.activity import WATCHED
-from statemigrate.rewrite.forgotten.rows import FamilyRows
-from statemigrate.shell import argument
-from statemigrate.state.opening import engine_of
+from statemigrate.event_log.events import STEP, Stamp
+from statemigrate.event_log.log import Note, require_writable
+from statemigrate.native.adoption import WATCHED
+from statemigrate.quoting import argument
+from statemigrate.rewrite.forgotten_rows import FamilyRows
+from statemigrate.state.open import engine_of
 
 if TYPE_CHECKING:
-    from statemigrate.native.spark_state.session import Spark
+    from statemigrate.native.session import Spark
+
 
 __all__ = ["Repair", "RepairFinding", "repair"]
 

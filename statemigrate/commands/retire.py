@@ -8,22 +8,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.commands.planning import offline_plans
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.engine.driver.facts import standings
-from statemigrate.embedded.engine.stopped.offline import stopped
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.folder import require_writable
-from statemigrate.logbook.noting import Note
-from statemigrate.native.spark_state.retrying import looks_again
+from statemigrate.embedded.batches import standings
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.offline import stopped
+from statemigrate.event_log.events import Stamp
+from statemigrate.event_log.log import Note, require_writable
+from statemigrate.native.retrying import looks_again
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.opening import engine_of, open_state
+from statemigrate.state.open import engine_of, open_state, require_scripted
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.spark_state.session import Spark
+    from statemigrate.native.session import Spark
+
+
+# What a stopped query of the embedded engine would do with each of its stores.
+
+
+def offline_plans(
+    layout: Layout,
+    migrations: str | Path,
+    targets: Mapping[str, str],
+    accept_edited: Sequence[str] = (),
+) -> dict[str, StorePlan]:
+    """By store, how code written for the targets would access it.
+
+    Raises `LineageError` for a target of a store without scripts.
+    """
+    lineages = ScriptFolder(migrations).lineages()
+    require_scripted(targets, lineages)
+    with closing(EmbeddedState(layout.files.location)) as state:
+        return {
+            store: planned(state, store, lineages, targets, accept_edited) for store in state.stores
+        }
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.commands.following.deployed import scripted_revision
+from statemigrate.commands.deployed import scripted_revision
 from statemigrate.deployment import live_path, store_of
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
-from statemigrate.files.opening import open_files
+from statemigrate.files.open import open_files
 from statemigrate.migration import BASE, Lineage
-from statemigrate.native.adoption.activity import WATCHED
-from statemigrate.native.spark_state.retrying import retried
+from statemigrate.native.adoption import WATCHED
+from statemigrate.native.retrying import retried
+from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
-from statemigrate.shell import argument
-from statemigrate.state.opening import open_state, require_scripted
+from statemigrate.state.open import open_state, require_scripted
 from statemigrate.state.protocol import State, planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.spark_state.session import Spark
+    from statemigrate.native.session import Spark
+
 
 __all__ = ["Rollback", "RollbackStep", "RollbackStore", "rollback"]
 
@@ -254,8 +255,8 @@ class _WayBack:
     def _next_with_values(
         self, found: Rollback, again: str, *, is_deployed: bool
     ) -> tuple[RollbackStep, str]:
-        from statemigrate.native.backfill.meant import chunk_files
-        from statemigrate.native.backfill.presence import lacks_control_source
+        from statemigrate.native.control_source import lacks_control_source
+        from statemigrate.native.paged_operators import chunk_files
 
         if lacks_control_source(chunk_files(found.checkpoint, self._options["operator"])):
             return "adopt", (
@@ -277,7 +278,7 @@ class _WayBack:
         return "deploy", f"{text}; or start {self._code(found, backfill=False)} on it, and wait"
 
     def _next_chunks(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
-        from statemigrate.commands.chunked_backfill import backfill_status
+        from statemigrate.commands.backfill import backfill_status
 
         status = backfill_status(found.checkpoint, targets=self._targets, **self._options)
         newer = [store_of(name) for name in status.unplanned]
@@ -307,9 +308,9 @@ class _WayBack:
         )
 
     def _is_undone(self, found: Rollback) -> bool:
-        from statemigrate.native.adoption.backup import last_backup
-        from statemigrate.native.adoption.refusals import has_named_sources, native_log
-        from statemigrate.native.seen.record import read_record
+        from statemigrate.native.adoption_checks import has_named_sources, native_log
+        from statemigrate.native.adoption_files import last_backup
+        from statemigrate.native.deployment_check import read_record
 
         log = native_log(found.checkpoint)
         if has_named_sources(log):
@@ -324,7 +325,7 @@ class _WayBack:
 
     def _plan(self) -> str:
         from statemigrate.commands.backfill import backfill
-        from statemigrate.native.backfill.plan import BackfillPlan
+        from statemigrate.native.backfill import BackfillPlan
 
         plan = backfill(
             self._checkpoint,
@@ -448,7 +449,7 @@ def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
         # One that no script has is an unknown revision, which the way from it says.
         return scripted_revision(lineage, found) or found
     from statemigrate.deployment import revision_in
-    from statemigrate.native.seen.record import StoreRecord, read_record
+    from statemigrate.native.deployment_check import StoreRecord, read_record
 
     noted = read_record(open_files(state.checkpoint)).get(store, StoreRecord()).target
     return None if noted is None else revision_in(noted) or lineage.oldest

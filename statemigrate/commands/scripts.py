@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from statemigrate.errors import ScriptError
+from statemigrate.quoting import argument
 from statemigrate.scripts import Details, Entry, ScriptFolder
-from statemigrate.shell import argument
-from statemigrate.state.applied import applied_by
+from statemigrate.state.open import applied_by
 
 
 def init(*, migrations: str | Path = "migrations") -> Path:

@@ -6,27 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from statemigrate.commands.following.progress import Progress, unseen
+from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statemigrate.budget import OnError
-    from statemigrate.commands.dry_run_all import Trials
-    from statemigrate.commands.following.current import Current, CurrentOf
-    from statemigrate.commands.following.fleet import Fleet
-    from statemigrate.commands.following.log import Log, LogOf
-    from statemigrate.commands.following.named import Named
-    from statemigrate.commands.following.status import Status
-    from statemigrate.commands.writing.new import NewScript
-    from statemigrate.embedded.engine.stopped.offline import StoppedBackfill
+    from statemigrate.commands.current import Current, CurrentOf, Log, LogOf
+    from statemigrate.commands.dry_run import Trials
+    from statemigrate.commands.fleet import Fleet, Named
+    from statemigrate.commands.new_script import NewScript
+    from statemigrate.commands.status import Status
+    from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.formats import Format
-    from statemigrate.inspect.report.dry_run import DryRunReport
-    from statemigrate.inspect.trial.estimate import Pace
-    from statemigrate.native.backfill.plan import BackfillPlan
-    from statemigrate.native.backfill.progress import BackfillStatus
-    from statemigrate.native.spark_state.session import Spark
+    from statemigrate.inspect.estimate import Pace
+    from statemigrate.inspect.report import DryRunReport
+    from statemigrate.native.backfill import BackfillPlan
+    from statemigrate.native.backfill_progress import BackfillStatus
+    from statemigrate.native.session import Spark
+
 
 __all__ = ["backfill", "current", "dry_run", "log", "new", "status"]
 
@@ -89,11 +88,10 @@ def status(
     }
     if checkpoints is not None:
         _require_alone("status", checkpoint=checkpoint, operator=operator)
-        from statemigrate.commands.following.fleet import status_of_all
-        from statemigrate.commands.following.named import named_checkpoints
+        from statemigrate.commands.fleet import named_checkpoints, status_of_all
 
         return status_of_all(named_checkpoints(checkpoints), **shared)
-    from statemigrate.commands.following.status import status as status_of_one
+    from statemigrate.commands.status import status as status_of_one
 
     return status_of_one(_required("status", checkpoint), operator=operator, **shared)
 
@@ -144,11 +142,11 @@ def current(
     }
     if checkpoints is not None:
         _require_alone("current", checkpoint=checkpoint, operator=operator)
-        from statemigrate.commands.following.current import current_of_all
-        from statemigrate.commands.following.named import named_checkpoints
+        from statemigrate.commands.current import current_of_all
+        from statemigrate.commands.fleet import named_checkpoints
 
         return current_of_all(named_checkpoints(checkpoints), **shared)
-    from statemigrate.commands.following.current import current as current_of_one
+    from statemigrate.commands.current import current as current_of_one
 
     return current_of_one(_required("current", checkpoint), operator=operator, **shared)
 
@@ -181,11 +179,11 @@ def log(
     """
     if checkpoints is not None:
         _require_alone("log", checkpoint=checkpoint)
-        from statemigrate.commands.following.log import log_of_all
-        from statemigrate.commands.following.named import named_checkpoints
+        from statemigrate.commands.current import log_of_all
+        from statemigrate.commands.fleet import named_checkpoints
 
         return log_of_all(named_checkpoints(checkpoints), limit=limit, spark=spark)
-    from statemigrate.commands.following.log import log as log_of_one
+    from statemigrate.commands.current import log as log_of_one
 
     return log_of_one(_required("log", checkpoint), limit=limit, spark=spark)
 
@@ -272,14 +270,14 @@ def dry_run(  # noqa: PLR0913 - all but two by name
         _require_alone(
             "dry_run", store=store, checkpoint=checkpoint, from_file=from_file, operator=operator
         )
-        from statemigrate.commands.dry_run_all import dry_run_all
-        from statemigrate.commands.following.named import named_checkpoints
+        from statemigrate.commands.dry_run import dry_run_all
+        from statemigrate.commands.fleet import named_checkpoints
 
         return dry_run_all(named_checkpoints(checkpoints), **shared, **place)
     tried = _required("dry_run", store, "a store")
     if from_file is not None:
         _require_alone("dry_run", "from_file", checkpoint=checkpoint)
-        from statemigrate.commands.dry_run import dry_run_file
+        from statemigrate.inspect.dry_run_file import dry_run_file
 
         return dry_run_file(tried, from_file, revision=from_revision, **shared)
     where = _required("dry_run", checkpoint)
@@ -371,7 +369,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     """
     if pause:
         _require_alone("backfill", "pause", status=status or None)
-        from statemigrate.commands.chunked_backfill import pause_backfill
+        from statemigrate.commands.backfill import pause_backfill
 
         return pause_backfill(checkpoint, operator=operator)
     named: dict[str, Any] = {
@@ -381,7 +379,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         "spark": spark,
     }
     if status:
-        from statemigrate.commands.chunked_backfill import backfill_status
+        from statemigrate.commands.backfill import backfill_status
 
         return backfill_status(checkpoint, **named)
     from statemigrate.commands.backfill import backfill as backfill_all
@@ -480,11 +478,11 @@ def new(  # noqa: PLR0913 - all but two by name
         shared: dict[str, Any] = {"store": store, "migrations": migrations, "stores": stores}
         if like is not None:
             wanted = _required("new", message, "a message")
-            from statemigrate.commands.writing.likeness import autogenerate_like
+            from statemigrate.commands.new_script import autogenerate_like
 
             return autogenerate_like(from_checkpoint, like, wanted, **shared)
-        from statemigrate.commands.writing.baseline import MESSAGE
-        from statemigrate.commands.writing.baseline import baseline as record_formats
+        from statemigrate.commands.new_script import MESSAGE
+        from statemigrate.commands.new_script import baseline as record_formats
 
         return record_formats(
             from_checkpoint, message or MESSAGE, operator=operator, spark=spark, **shared
@@ -492,11 +490,11 @@ def new(  # noqa: PLR0913 - all but two by name
     said = _required("new", message, "a message")
     if autogenerate is not None:
         _require_alone("new", "autogenerate", **formats)
-        from statemigrate.commands.writing.autogenerate import autogenerate as autogenerated
+        from statemigrate.commands.new_script import autogenerate as autogenerated
 
         return autogenerated(autogenerate, said, store=store, migrations=migrations)
     named = _required("new", store, "a store")
-    from statemigrate.commands.writing.new import new as new_script
+    from statemigrate.commands.new_script import new as new_script
 
     return new_script(named, said, old=old, new=new, baseline=baseline, migrations=migrations)
 

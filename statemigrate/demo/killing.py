@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.crash import Crash, MidBatchKill
-from statemigrate.demo.stage.deployment import Deployment
-from statemigrate.demo.stage.options import DemoOptions
-from statemigrate.demo.stage.places import DemoFolder
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.stage import Batch, Crash, Deployment, MidBatchKill
 from statemigrate.errors import StatemigrateError
 
 FILES = 12
@@ -49,3 +48,24 @@ def _never_half_done(options: DemoOptions) -> StatemigrateError:
         found=f"{FIRST_FILES} batches of {options.events // FILES} events",
         next_action=f"run it again, or with larger batches: --events {2 * options.events}",
     )
+
+
+# How long each act of a demonstration takes.
+
+
+class ActTimes:
+    """Seconds by the names of acts, rounded to tenths."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        began = time.monotonic()
+        yield
+        self._seconds[name] = round(time.monotonic() - began, 1)
+
+    def to_json(self) -> dict[str, float]:
+        """Each act, and all of them together."""
+        return {**self._seconds, "all": round(sum(self._seconds.values()), 1)}

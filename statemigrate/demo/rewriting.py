@@ -6,15 +6,13 @@ from collections.abc import Generator, Iterator
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.demo import story
+from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs.rewriting import partitions_written
-from statemigrate.demo.killing import FILES, FIRST_FILES, until_killed
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.crash import Crash
-from statemigrate.demo.stage.deployment import Deployment, run_job
-from statemigrate.demo.stage.events import make_events, write_files
-from statemigrate.demo.stage.options import DemoOptions
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.steps import (
+from statemigrate.demo.killing import FILES, FIRST_FILES, ActTimes, until_killed
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.stage import Batch, Crash, Deployment, run_job
+from statemigrate.demo.story import (
     ActBegun,
     Finished,
     Killed,
@@ -23,16 +21,15 @@ from statemigrate.demo.steps import (
     Rewritten,
     Step,
 )
-from statemigrate.demo.timing import ActTimes
-from statemigrate.demo.verdict.comparison import Comparison
-from statemigrate.demo.verdict.figures import BatchTimes
-from statemigrate.demo.verdict.rewritten import (
+from statemigrate.demo.verdict import (
+    BatchTimes,
+    Comparison,
     RewriteFigures,
     RewritingFigures,
     compare_rewritten,
 )
 from statemigrate.errors import CheckpointError
-from statemigrate.files.opening import open_files
+from statemigrate.files.open import open_files
 
 
 class RewriteDemo:

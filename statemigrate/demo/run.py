@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from statemigrate.demo import story
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from statemigrate.demo import jobs, story
+from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs import native as native_job
 from statemigrate.demo.jobs.embedded import changelogs_written
-from statemigrate.demo.killing import FILES, FIRST_FILES, until_killed
+from statemigrate.demo.killing import FILES, FIRST_FILES, ActTimes, until_killed
+from statemigrate.demo.options import DemoOptions, Engine
+from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.rewriting import RewriteDemo
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.crash import Crash
-from statemigrate.demo.stage.deployment import Deployment, run_job
-from statemigrate.demo.stage.events import make_events, write_files
-from statemigrate.demo.stage.options import DemoOptions, Engine
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.steps import ActBegun, BatchDone, Finished, Killed, Step
-from statemigrate.demo.timing import ActTimes
-from statemigrate.demo.verdict.comparison import Comparison, compare_summaries
-from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
-from statemigrate.demo.verdict.outcome import in_events, in_output, in_state
-from statemigrate.demo.verdict.rewritten import RewriteFigures
+from statemigrate.demo.stage import Batch, Crash, Deployment, run_job
+from statemigrate.demo.story import ActBegun, BatchDone, Finished, Killed, Step
+from statemigrate.demo.verdict import (
+    BatchTimes,
+    Comparison,
+    Figures,
+    MigrationFigures,
+    RewriteFigures,
+    compare_summaries,
+    in_events,
+    in_output,
+    in_state,
+)
 from statemigrate.errors import CheckpointInUseError
-from statemigrate.files.java import require_java
+from statemigrate.files.hadoop_jvm import require_java
 from statemigrate.native.adoption import adopt
 
 _PATIENCE = 60.0  # seconds
@@ -170,3 +178,64 @@ def _adopted(checkpoint: str) -> None:
                 raise
         else:
             return
+
+
+# What a kept demonstration leaves to look at, and what to type in its folder.
+#
+# The folder is a project like a user's own: scripts, a checkpoint that the project's file names,
+# and the code of its deployments.
+
+
+_LIVE = ("before.py", "after.py")
+_JOBS: dict[Engine, tuple[str, ...]] = {
+    "embedded": (*_LIVE, "embedded.py"),
+    "native": (*_LIVE, "native.py"),
+    "paged": (*_LIVE, "paged.py"),
+    "rewrite": ("rewriting.py",),
+}
+_CHECKPOINT = '[tool.statemigrate]\ncheckpoint = "checkpoint"\n'
+_CHECKPOINTS = """[tool.statemigrate]
+checkpoint = "new"
+
+[tool.statemigrate.checkpoints]
+old = "checkpoint"
+new = "checkpoint-2"
+"""
+
+
+def keep(folder: DemoFolder) -> None:
+    """Put scripts, code and a project's file beside what the demonstration wrote."""
+    is_rewrite = folder.options.engine == "rewrite"
+    if not is_rewrite:
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(example_migrations(), folder.migrations, ignore=unwanted)
+    folder.project.write_text(_CHECKPOINTS if is_rewrite else _CHECKPOINT)
+    folder.jobs.mkdir()
+    for name in _JOBS[folder.options.engine]:
+        shutil.copy(Path(jobs.__file__).with_name(name), folder.jobs)
+    for passing in (folder.working, folder.temporary, folder.generated):
+        shutil.rmtree(passing, ignore_errors=True)
+    if not any(folder.new_output.iterdir()):
+        folder.new_output.rmdir()
+
+
+def next_commands(folder: DemoFolder) -> tuple[str, ...]:
+    """What is worth typing in the folder, each a whole command."""
+    key = _some_auction(folder)
+    if folder.options.engine == "rewrite":
+        return (
+            "statemigrate history",
+            f"statemigrate get aggregation-0 {key}",
+            "statemigrate verify old new",
+        )
+    return (
+        "statemigrate status",
+        f"statemigrate get auctions {key}",
+        "statemigrate history auctions",
+    )
+
+
+def _some_auction(folder: DemoFolder) -> str:
+    entities = pq.read_table(folder.expected, columns=["entity"])["entity"]
+    auctions = pc.filter(entities, pc.starts_with(entities, "auction"))
+    return str(pc.min(auctions).as_py())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from statemigrate.demo.stage.options import DemoOptions
+from dataclasses import dataclass
+
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.verdict import Figures, RewriteFigures, RewritingFigures
+from statemigrate.errors import StatemigrateError
 
 Text = tuple[str, str]
 
@@ -116,3 +121,60 @@ def new_aggregation() -> Text:
         "It goes on with the next batch and the files that are left, as if it had always been "
         "there. The old checkpoint is as it was.",
     )
+
+
+# What a running demonstration yields, for someone to draw.
+
+
+@dataclass(frozen=True)
+class ActBegun:
+    """A part of the story starts: its title, and what happens in it and why it matters."""
+
+    title: str
+    explanation: str
+
+
+@dataclass(frozen=True)
+class BatchDone:
+    """A batch of one of the deployments is done; ``migrating`` after the first one."""
+
+    batch: Batch
+    migrating: bool
+
+
+@dataclass(frozen=True)
+class Killed:
+    """The first deployment was killed."""
+
+    crash: Crash
+
+
+@dataclass(frozen=True)
+class PlainBatchDone:
+    """A batch of a query that has nothing to do with migrating is done."""
+
+    batch: Batch
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A rewrite was refused, with an error that says why and what to do."""
+
+    error: StatemigrateError
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A new checkpoint was made."""
+
+    figures: RewritingFigures
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end, with all figures."""
+
+    figures: Figures | RewriteFigures
+
+
+Step = ActBegun | BatchDone | PlainBatchDone | Killed | Refused | Rewritten | Finished

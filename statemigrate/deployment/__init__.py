@@ -6,23 +6,31 @@ Engine-free: both engines say what they were given and what they store, and get 
 from __future__ import annotations
 
 from statemigrate.deployment.checks import check_expiry, check_scripted, check_targets
-from statemigrate.deployment.declared import SETTINGS, Declared, Kind, Settings
-from statemigrate.deployment.facts import StoreFacts
-from statemigrate.deployment.guard import GuardedFamily, no_way
-from statemigrate.deployment.live import live_path, only_by_rewriting
-from statemigrate.deployment.names import family_name, is_family_of, revision_in, store_of
 from statemigrate.deployment.plan import (
+    GuardedFamily,
     StorePlan,
     access_for,
     dual_access,
+    live_path,
     migrates_unasked,
+    no_way,
+    only_by_rewriting,
     plan_store,
 )
 from statemigrate.deployment.stored import (
+    SETTINGS,
+    Declared,
     Holds,
+    Kind,
+    Settings,
     StoredFamily,
     StoredStore,
+    StoreFacts,
     applied_scripts,
+    family_name,
+    is_family_of,
+    revision_in,
+    store_of,
 )
 
 __all__ = [

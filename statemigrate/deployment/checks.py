@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from statemigrate.deployment.declared import Declared, Settings
-from statemigrate.deployment.facts import StoreFacts
-from statemigrate.deployment.names import is_family_of, revision_in
-from statemigrate.deployment.stored import StoredFamily, StoredStore
+from statemigrate.deployment.stored import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    StoreFacts,
+    is_family_of,
+    revision_in,
+)
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.formats.comparison import differences
-from statemigrate.formats.struct.shape import shape_of
+from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage
-from statemigrate.shell import argument
+from statemigrate.quoting import argument
 
 
 def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:

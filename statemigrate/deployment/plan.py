@@ -6,23 +6,128 @@ families to read and write, or with an error, before anything is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
 from statemigrate.access import Adopt, DualAccess, DualList
 from statemigrate.deployment import checks
-from statemigrate.deployment.declared import Declared, Kind, Settings
-from statemigrate.deployment.guard import GuardedFamily, no_way
-from statemigrate.deployment.live import live_path
-from statemigrate.deployment.names import family_name
-from statemigrate.deployment.stored import StoredFamily, StoredStore
-from statemigrate.families import Family, Key
+from statemigrate.deployment.stored import (
+    Declared,
+    Kind,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    family_name,
+)
+from statemigrate.errors import StartupError
+from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.struct.shape import shape_of
-from statemigrate.migration import BASE, Lineage, Path
-from statemigrate.sources import Source
+from statemigrate.formats.struct.rules import shape_of
+from statemigrate.migration import BASE, Lineage, Path, Step
+
+# What a running query can do of a store's scripts, and the error for what it cannot.
+
+
+def live_path(lineage: Lineage, source: str, target: str) -> Path:
+    """The way from one revision to another that values are taken while a query runs.
+
+    Raises LineageError where there is none, and `StartupError` where only a rewrite of the whole
+    checkpoint can go it, since keys change or meet.
+    """
+    path = lineage.path(source, target)
+    step = path.only_by_rewriting
+    if step is not None:
+        raise only_by_rewriting(step)
+    return path
+
+
+def only_by_rewriting(step: Step) -> StartupError:
+    """A script that has what no running query can do."""
+    names = " and ".join(f"`{name}`" for name in step.only_by_rewriting)
+    return StartupError(
+        "SM-START-010",
+        f"store {step.store}: {step.script or step.revision} has {names}, which a running query "
+        "cannot do",
+        expected="`upgrade(value)` alone: a value is migrated when it is touched, under its key",
+        found=names,
+        next_action="stop the query and `statemigrate rewrite OLD NEW --code MODULE:FUNCTION`, "
+        "which makes a new checkpoint from the old one; or deploy code whose target is "
+        f"{step.source}",
+        store=step.store,
+        revision=step.revision,
+    )
+
+
+# A family that no way leads from: what is in it must not be touched, nor passed over.
+
+
+class GuardedFamily:
+    """A family no way leads from: as long as it is empty it is as if it were not there.
+
+    ``refuse`` raises the error for a key that has a value in it.
+    """
+
+    def __init__(self, family: Family[Any], refuse: Callable[[], NoReturn]) -> None:
+        self.name = family.name
+        self.revision = family.revision
+        self._family = family
+        self._refuse = refuse
+
+    def get(self, key: Key) -> None:
+        """See `statemigrate.families.Family.get`."""
+        self.contains(key)
+
+    def contains(self, key: Key) -> bool:
+        """See `statemigrate.families.Family.contains`."""
+        if self._family.contains(key):
+            self._refuse()
+        return False
+
+    def conform(self, value: Any) -> Any:
+        """See `statemigrate.families.Family.conform`."""
+        return self._family.conform(value)
+
+    def put(self, key: Key, value: Any) -> NoReturn:  # noqa: ARG002
+        """Never: dual access writes only to the target."""
+        self._refuse()
+
+    def delete(self, key: Key) -> None:
+        """See `statemigrate.families.Family.delete`."""
+        self.contains(key)
+
+    def scan(self, span: Span) -> Iterator[tuple[Key, Any]]:
+        """See `statemigrate.families.Family.scan`."""
+        if next(self._family.scan(span), None) is not None:
+            self._refuse()
+        return iter(())
+
+    def is_drained(self) -> bool:
+        """See `statemigrate.families.Family.is_drained`."""
+        return self._family.is_drained()
+
+
+def no_way(
+    lineage: Lineage, revision: str, target: str, *, held: str, at: str = ""
+) -> StartupError:
+    """The error for values of ``revision`` that cannot become ``target``'s.
+
+    ``held`` says where there is such a value; ``at`` names the key, if it was one that showed it.
+    """
+    missing = lineage.missing_downgrade(revision, target)
+    where = revision if missing is None else missing.where
+    return StartupError(
+        "SM-START-009",
+        f"store {lineage.store}{at and ', key ' + at}"
+        f"{':' if at else ''} cannot go back from {revision} to {target}",
+        expected=f"a downgrade in {where}, since {held}",
+        found="no downgrade",
+        next_action="write that downgrade, or deploy code whose target is "
+        f"{revision}; {'nothing of this batch was written' if at else 'nothing was touched'}",
+        store=lineage.store,
+        revision=revision if missing is None or at else missing.revision,
+    )
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.deployment.declared import Kind
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
+from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import BASE, Lineage
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+# What the code asks for: its settings, and the state variables its ``init`` declares.
+
+
+Kind = Literal["value", "list", "map"]
+SETTINGS = "__statemigrate__"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `migrated` was given: the scripts' folder, targets by store, and how reads behave.
+
+    What follows ``accept_edited`` is for Spark's own state alone.
+    """
+
+    migrations: str | Path = "migrations"
+    targets: Mapping[str, str] = field(default_factory=dict)
+    write_on_read: bool = True
+    accept_edited: tuple[str, ...] = ()
+    checkpoint: str | None = None
+    on_error: Literal["raise", "quarantine"] = "raise"
+    retire_drained: bool = True
+    operator: int | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A state variable as the processor's ``init`` asks for it.
+
+    ``given`` is what it says of the values. Where no code is at hand it is the format that code
+    would be written for, so that PySpark is not loaded for its types before somebody asks.
+    """
+
+    store: str
+    kind: Kind
+    given: StructType | Format
+    user_key: StructType | None = None
+    ttl: int | None = None
+    """Time to live in milliseconds; None keeps values for ever."""
+
+    @property
+    def schema(self) -> StructType:
+        """The type of the values, of list state that of an element."""
+        return self.given.struct_type() if isinstance(self.given, Format) else self.given
+
 
 Holds = Literal["nothing", "something", "unknown"]
 """What a family holds. Only having read it makes the first two: not seen is never empty."""
@@ -114,3 +164,77 @@ def applied_scripts(
         for each in lineage.migrations
         if lineage.position(each.revision) <= newest
     }
+
+
+# What was read of a store in Spark's own state, before any code is compared with it.
+
+
+@dataclass(frozen=True)
+class StoreFacts:
+    """A store as Spark tells of it.
+
+    ``kind`` is None where Spark lists no variable of it, ``user_key`` is the key of a map.
+    ``expires`` says of each listed family whether its values do. ``families`` are those listed and,
+    last, those that a killed batch may have made without being listed. ``applied`` has the scripts'
+    checksums.
+    """
+
+    kind: Kind | None = None
+    user_key: StructType | None = None
+    expires: Mapping[str, bool] = field(default_factory=dict)
+    families: tuple[StoredFamily, ...] = ()
+    applied: Mapping[str, str] = field(default_factory=dict)
+
+    def stored(self) -> StoredStore | None:
+        """What the checkpoint has of the store; None where Spark lists no variable of it."""
+        if self.kind is None:
+            return None
+        return StoredStore(self.kind, self.families, self.applied, _document(self.user_key))
+
+    def stored_for(self, declared: Declared) -> StoredStore | None:
+        """The same for code that declares the store; None where there is none of its families.
+
+        A family that is not listed is of the kind that is declared. Nullability and metadata do not
+        change what a key is: one that holds the same is as declared.
+        """
+        if not self.families:
+            return None
+        stored, asked = self.user_key, declared.user_key
+        if self.kind is None or (stored and asked and shape_of(stored) == shape_of(asked)):
+            stored = asked
+        return StoredStore(
+            self.kind or declared.kind, self.families, self.applied, _document(stored)
+        )
+
+
+def _document(user_key: StructType | None) -> dict[str, Any] | None:
+    return None if user_key is None else user_key.jsonValue()
+
+
+# The names of families: the oldest has its store's own, the others a revision behind an at sign.
+#
+# So that plain state, from before the first migration, fits in as it is.
+
+
+_SIGN = "@"
+
+
+def family_name(lineage: Lineage, revision: str) -> str:
+    """The family of a revision, known or not."""
+    return lineage.store if revision == lineage.oldest else f"{lineage.store}{_SIGN}{revision}"
+
+
+def is_family_of(store: str, name: str) -> bool:
+    """Whether a family's name is one that `family_name` gives to a revision of ``store``."""
+    # A store of plain code, which has no revisions, may have the sign in its own name.
+    return name == store or name.startswith(f"{store}{_SIGN}")
+
+
+def store_of(name: str) -> str:
+    """The store of a family of this name."""
+    return name.partition(_SIGN)[0]
+
+
+def revision_in(name: str) -> str | None:
+    """The revision that a family's name tells of; None for the oldest, whichever that is."""
+    return name.partition(_SIGN)[2] or None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from statemigrate.budget import BackfillOptions
-from statemigrate.embedded.observer import BatchObserver
+from statemigrate.embedded.progress import BatchObserver
 from statemigrate.errors import StartupError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from statemigrate.embedded.versions.manifest import Manifest
-from statemigrate.embedded.versions.readback import Restorable
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.read_back import Restorable
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,16 @@ def batch_progress(
 
 def _quarantined(manifest: Manifest, family: str) -> int:
     return sum(state.quarantined.get(family, 0) for state in manifest.partitions)
+
+
+# Who is told of every batch, from the driver.
+
+
+class BatchObserver(Protocol):
+    """Is told how each batch ended, and must not raise: that would end the query."""
+
+    def committed(self, progress: BatchProgress) -> None:
+        """A batch is committed, and its sink has returned."""
+
+    def failed(self, error: BaseException) -> None:
+        """A batch ended with an error, and with it the query; of its state nothing may be there."""

@@ -2,24 +2,142 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol, runtime_checkable
 
-from statemigrate.files.descent import (
-    foreign,
-    is_link,
-    open_regular,
-    opened_directory,
-    with_path,
-)
-from statemigrate.files.protocol import LARGEST, check_name
+from statemigrate.errors import ForeignFileError, StorageError
+from statemigrate.files.protocol import LARGEST, Files, check_name, is_within, local_path
+
+# Going down from a directory to one below it without following a link.
+#
+# Each directory on the way is opened from the one above by its descriptor. Whoever can write there
+# may plant a link, or put one in place of a directory at any moment: it is never gone through.
+
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@contextmanager
+def opened_directory(root: Path, names: Sequence[str], *, create: bool = False) -> Iterator[int]:
+    """The descriptor of the directory ``names`` below ``root``, for the length of the block.
+
+    With ``create`` directories that are missing are made. ``root`` itself may be a link. Raises
+    `ForeignFileError` for a link on the way, and what the system raises.
+    """
+    if create:
+        _make(root)
+    descriptor = os.open(root, _DIRECTORY)
+    try:
+        for number, name in enumerate(names, start=1):
+            path = root.joinpath(*names[:number])
+            below = _open_below(descriptor, name, path, create=create)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(directory: int, name: str, flags: int, path: Path, mode: int = 0o666) -> int:
+    """The descriptor of a regular file of a directory. Raises `ForeignFileError` for any other.
+
+    ``path`` is for messages. A pipe, which nobody writes to, is not waited for.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, mode, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO) or is_link(directory, name):
+            raise foreign(path, "a symbolic link, or no file of data") from error
+        raise with_path(error, path) from error
+    kind = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(descriptor)
+        raise foreign(path, "a directory" if stat.S_ISDIR(kind) else "no file of data")
+    return descriptor
+
+
+def is_link(directory: int, name: str) -> bool:
+    """Whether a name in a directory is a symbolic link."""
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def foreign(path: Path | str, found: str) -> ForeignFileError:
+    """The error for what no query and no command has put there."""
+    return ForeignFileError(
+        "SM-STORAGE-003",
+        f"{path} is not what belongs in a checkpoint",
+        expected="a file or directory of its own below the checkpoint, no link",
+        found=found,
+        next_action="find out who put it there, and remove it; nothing was read or written "
+        "through it",
+        path=str(path),
+    )
+
+
+def with_path(error: OSError, path: Path) -> OSError:
+    """The same error about the whole path: the system was given a name only."""
+    return type(error)(error.errno, error.strerror, str(path))
+
+
+def pointing_nowhere(path: Path) -> StorageError:
+    """The error for a link in whose place there is no directory."""
+    return StorageError(
+        "SM-STORAGE-004",
+        f"{path} is a link that points to nothing",
+        expected="a directory, a link to one, or a name that nothing has",
+        found=f"a link to {os.readlink(path)}",  # noqa: PTH115 - as it is written
+        next_action="make the directory that it points to, or name another one",
+        path=str(path),
+    )
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those above it, each with its name on disk.
+
+    Raises `StorageError` for a link that points to nothing.
+    """
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        if each.is_symlink():
+            raise pointing_nowhere(each)
+    directory.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        descriptor = os.open(each.parent, _DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _open_below(directory: int, name: str, path: Path, *, create: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    except FileNotFoundError as error:
+        if not create:
+            raise with_path(error, path) from error
+    except OSError as error:
+        if is_link(directory, name):
+            raise foreign(path, "a symbolic link") from error
+        raise with_path(error, path) from error
+    # Another may make it at the same time.
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+        # What is synced in a directory survives a loss of power only where the directory does.
+        os.fsync(directory)
+    return _open_below(directory, name, path, create=False)
+
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
@@ -209,3 +327,70 @@ class ConfinedPath:
     def _directory(self) -> Iterator[int]:
         with opened_directory(self.root, self.parts[:-1]) as directory:
             yield directory
+
+
+# Whether places are one, or one within the other: as a file system has it, not by their names.
+
+
+@runtime_checkable
+class Resolving(Protocol):
+    """Files whose file system says where they really are."""
+
+    @property
+    def real_location(self) -> str:
+        """The place without links, mounts and ``..``."""
+
+
+def check_reachable(files: Files) -> None:
+    """Raise `StorageError` for a local place that a link on the way leaves without a place."""
+    path = local_path(files.location)
+    for each in () if path is None else (*reversed(path.parents), path):
+        if each.is_symlink() and not each.exists():
+            raise pointing_nowhere(each)
+
+
+def is_same(first: Files, second: Files) -> bool:
+    """Whether both are one place."""
+    return _is_same(_real(first), _real(second))
+
+
+def is_below(inner: Files, outer: Files) -> bool:
+    """Whether a place is within another one, which it is not itself."""
+    inside, outside = _real(inner), _real(outer)
+    path, root = local_path(inside), local_path(outside)
+    if path is None or root is None:
+        return is_within(inside, outside) and inside != outside
+    return any(_is_same(str(each), str(root)) for each in path.parents)
+
+
+def _is_same(first: str, second: str) -> bool:
+    if first == second:
+        return True
+    paths = local_path(first), local_path(second)
+    if None in paths:
+        return False
+    try:
+        # A directory may be mounted twice, and names may differ in their case alone.
+        return os.path.samestat(*(each.stat() for each in paths if each is not None))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _real(files: Files) -> str:
+    place = files.real_location if isinstance(files, Resolving) else files.location
+    path = local_path(place)
+    return place.rstrip("/") if path is None else str(_resolved(path))
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:
+        raise StorageError(
+            "SM-STORAGE-014",
+            f"cannot follow the links to {path}",
+            expected="links that lead to a directory",
+            found=str(error),
+            next_action="name the directory itself",
+            path=str(path),
+        ) from error

@@ -12,10 +12,14 @@ a folder is nothing but the part of names before a slash. Who may write what:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
+from urllib.parse import unquote
 
 LARGEST = 256 << 20
 """Bytes of a document, which is read as a whole; that of a thousand partitions has some ten MB."""
@@ -116,3 +120,60 @@ def check_name(name: str) -> tuple[str, ...]:
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(f"{name!r} is not a name below a checkpoint")
     return parts
+
+
+# Several files at a time, since each waits for a disk or a network.
+
+
+_THREADS = 8
+
+
+def done_at_once(tasks: Mapping[str, Callable[[], None]]) -> Iterator[str]:
+    """Do all ``tasks``; each name is given when its own is done. Raises what a task raises."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = {name: threads.submit(task) for name, task in tasks.items()}
+        try:
+            for name, each in found.items():
+                each.result()
+                yield name
+        finally:
+            # After a failure nothing more is begun.
+            threads.shutdown(cancel_futures=True)
+
+
+# Where a checkpoint is, from a path or URI as Hadoop reads it.
+
+
+# hdfs:/x is a URI too; on the local disk it would be a folder named hdfs:.
+_URI = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<host>[^/]*))?(?P<path>/.*||(?<=^file:).*)",
+    re.DOTALL,
+)
+
+
+def local_path(place: str) -> Path | None:
+    """The absolute path of a place on a local or mounted disk; None for any other URI.
+
+    Nothing in a path is a query or a fragment.
+    """
+    uri = _URI.fullmatch(place)
+    if uri is None:
+        return hadoop_path(Path(place))
+    is_local = uri["scheme"].lower() == "file" and uri["host"] in (None, "", "localhost")
+    is_path = is_local and uri["path"].startswith("/")
+    return hadoop_path(Path(unquote(uri["path"]))) if is_path else None
+
+
+def hadoop_path(path: Path) -> Path:
+    """The absolute path that Hadoop, and so Spark, makes of one: ``..`` goes by the text.
+
+    Behind a link the system would go to another directory than Spark does.
+    """
+    normal = os.path.normpath(path.absolute())
+    # Two slashes in front are one to all but POSIX.
+    return Path(f"/{normal.lstrip('/')}") if normal.startswith("//") else Path(normal)
+
+
+def is_within(place: str, folder: str) -> bool:
+    """Whether a place is another one, or somewhere below it, by their names."""
+    return f"{place.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

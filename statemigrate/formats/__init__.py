@@ -7,7 +7,7 @@ that needs them.
 from statemigrate.formats.avro_format import Avro
 from statemigrate.formats.comparison import Comparison, compare
 from statemigrate.formats.format import Format, Value
-from statemigrate.formats.schema.verdict import FieldChange, Verdict
+from statemigrate.formats.schema.resolution import FieldChange, Verdict
 from statemigrate.formats.stored import format_from_json
 from statemigrate.formats.struct_format import Struct
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from statemigrate.errors import FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats.format import Format
-from statemigrate.formats.schema.bounds import too_deep
+from statemigrate.formats.schema.nodes import too_deep
 from statemigrate.formats.schema.parsing import parse
 from statemigrate.formats.struct.rules import spark_json
 

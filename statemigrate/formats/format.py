@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.avro.checks import check_of
-from statemigrate.formats.avro.encoding import encoders_of
+from statemigrate.formats.avro.codec import encoders_of
 from statemigrate.formats.avro.writing import Unfit
-from statemigrate.formats.schema.bounds import check_bounds
 from statemigrate.formats.schema.fingerprint import fingerprint
-from statemigrate.formats.schema.nodes import Record, type_name
+from statemigrate.formats.schema.nodes import Record, check_bounds, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
 
 Value = dict[str, Any]
 """A plain value: Python values by field name. Nested records are dictionaries too."""
@@ -43,8 +43,8 @@ class Format(ABC):
 
     def __init__(self, schema: Record) -> None:
         from statemigrate.formats.avro.reading import (
-            readers_of,
-        )  # imports fastavro, only now needed
+            readers_of,  # imports fastavro, only now needed
+        )
 
         check_bounds(schema)
         check = check_of(schema)

@@ -15,7 +15,6 @@ from typing import Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.format import Format, Value
-from statemigrate.formats.moments import MICROSECOND
 from statemigrate.formats.schema.nodes import (
     NULL,
     Array,
@@ -25,9 +24,11 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
+    holds_none,
     type_name,
+    without_none,
 )
-from statemigrate.formats.schema.nullability import holds_none, without_none
+from statemigrate.formats.timestamps import MICROSECOND
 
 _EXACT = Context(prec=40, traps=[Inexact, InvalidOperation])
 

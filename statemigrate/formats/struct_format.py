@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.errors import FormatError
 from statemigrate.formats.format import Format
-from statemigrate.formats.schema.bounds import too_deep
-from statemigrate.formats.schema.collations import as_spark_writes, with_collations
-from statemigrate.formats.schema.nodes import avro_json
+from statemigrate.formats.schema.nodes import avro_json, too_deep
+from statemigrate.formats.schema.parsing import as_spark_writes, with_collations
 from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
 from statemigrate.formats.struct.rules import check_avro, record_of
 

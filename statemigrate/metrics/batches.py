@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.errors import TransformError
-from statemigrate.metrics.instruments import EmbeddedInstruments, meter_of
-from statemigrate.metrics.recording import Recording
+from statemigrate.metrics.instruments import EmbeddedInstruments, Recording, meter_of
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -38,7 +37,7 @@ class EmbeddedMetrics:
         self._recording.run(partial(self._instruments.begin, self._query))
 
     def committed(self, progress: BatchProgress) -> None:
-        """See `statemigrate.embedded.observer.BatchObserver`."""
+        """See `statemigrate.embedded.progress.BatchObserver`."""
         self._recording.run(partial(self._record, progress))
 
     def failed(self, error: BaseException) -> None:

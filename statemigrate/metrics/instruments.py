@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import Histogram, Meter, MeterProvider
+    from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
+
+    from statemigrate.native.deployed import MigrationCounts
+
 
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _BYTES = tuple(float(4**power) for power in range(5, 16))
@@ -186,3 +191,88 @@ def meter_of(provider: MeterProvider | None) -> Meter:
             next_action="pip install 'statemigrate[metrics]'",
         ) from error
     return get_meter("statemigrate", meter_provider=provider)
+
+
+# Between a query and what records it: a failure to record is told, and never ends the query.
+
+
+_log = logging.getLogger("statemigrate.metrics")
+
+
+class Recording:
+    """Runs what records the events of one query.
+
+    What an exporter or an instrument raises is logged, with its traceback, the first time. Once
+    recording works again, the number of events that were not recorded is logged.
+    """
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._missed = 0
+
+    def run(self, record: Callable[[], None], concerns: Callable[[], bool] = lambda: True) -> None:
+        """Call ``record`` if the event ``concerns`` it; raises nothing that is an `Exception`."""
+        try:
+            # What is passed over does not show that an exporter works again.
+            if not concerns():
+                return
+            record()
+        except Exception:
+            self._missed += 1
+            if self._missed == 1:
+                _log.exception(
+                    "metrics of query %s cannot be recorded; the query goes on, and this is not "
+                    "logged again until they can",
+                    self._query,
+                )
+            return
+        if self._missed:
+            _log.warning(
+                "metrics of query %s are recorded again; %d events were not, or not wholly",
+                self._query,
+                self._missed,
+            )
+            self._missed = 0
+
+
+# What the workers have migrated, from one event of a query to the next.
+
+
+@dataclass
+class _Growth:
+    read: Callable[[], int]
+    seen: int
+    counter: Counter
+    attributes: Mapping[str, str]
+
+    def record(self) -> None:
+        now = self.read()
+        self.counter.add(now - self.seen, self.attributes)
+        # Only now: what could not be recorded is part of the next growth.
+        self.seen = now
+
+
+class CountsRecorder:
+    """Records by how much the counts have grown since it was made, or last asked."""
+
+    def __init__(
+        self, counts: MigrationCounts, instruments: NativeInstruments, query: Mapping[str, str]
+    ) -> None:
+        by_touch, by_backfill = {**query, "by": "touch"}, {**query, "by": "backfill"}
+        self._growths = [
+            _Growth(lambda: counts.touched, counts.touched, instruments.migrated, by_touch),
+            _Growth(
+                lambda: counts.backfilled, counts.backfilled, instruments.migrated, by_backfill
+            ),
+            _Growth(lambda: counts.quarantined, counts.quarantined, instruments.failed, query),
+        ]
+
+    def record(self) -> None:
+        """Record what was migrated and what failed since."""
+        for growth in self._growths:
+            growth.record()
+
+    def skip(self) -> None:
+        """Leave out what was counted since: the batch that did it was not committed."""
+        for growth in self._growths:
+            growth.seen = growth.read()

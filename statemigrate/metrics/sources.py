@@ -10,12 +10,48 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.metrics.instruments import SourceInstruments, meter_of
-from statemigrate.metrics.own_query import OwnQuery
-from statemigrate.metrics.recording import Recording
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.files.open import open_files
+from statemigrate.metrics.instruments import Recording, SourceInstruments, meter_of
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+
+
+# Which of a session's queries is the one that is recorded.
+
+
+class OwnQuery:
+    """The query of one checkpoint.
+
+    ``event`` is what Spark tells of a query or of a batch: it has the query's ``id`` and ``runId``.
+    """
+
+    def __init__(self, checkpoint: str) -> None:
+        self.directory = CheckpointDirectory(open_files(checkpoint))
+        self._id: str | None = None
+        self._runs: dict[str, str] = {}
+
+    def started(self, event: Any) -> None:
+        """A query has started: if it is another one, the checkpoint may be a new one too."""
+        self._runs[str(event.id)] = str(event.runId)
+        if str(event.id) != self._id:
+            self._id = None
+
+    def has(self, event: Any) -> bool:
+        """Whether this is of the query."""
+        # Read late: before the query's first start there is nothing to read.
+        if self._id is None:
+            self._id = self.directory.query_id()
+        return str(event.id) == self._id
+
+    def is_over(self, event: Any) -> bool:
+        """Whether this is of a run after which the query was started again.
+
+        Spark tells of a start at once, and of the end of the run before it when it comes to it.
+        """
+        run = str(event.runId)
+        return self._runs.get(str(event.id), run) != run
 
 
 class SourceMetrics(StreamingQueryListener):

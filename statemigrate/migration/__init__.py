@@ -16,12 +16,12 @@ from statemigrate.migration.migration import (
     TableTransform,
     TimeToLive,
     Transform,
+    check_revision,
+    check_store_name,
+    is_operator_store,
 )
-from statemigrate.migration.names import check_revision, check_store_name, is_operator_store
-from statemigrate.migration.path import Path
-from statemigrate.migration.rekeying import Entry
-from statemigrate.migration.stage import Stage, stages_of
-from statemigrate.migration.step import Step
+from statemigrate.migration.path import Path, Step
+from statemigrate.migration.stages import Entry, Stage, stages_of
 
 __all__ = [
     "BASE",

@@ -3,17 +3,229 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from statemigrate.errors import LineageError, did_you_mean
 from statemigrate.formats import Format
-from statemigrate.migration.chain import in_order
-from statemigrate.migration.migration import BASE, Direction, Migration
-from statemigrate.migration.names import check_store_name
-from statemigrate.migration.path import Path
-from statemigrate.migration.step import Step, step_of
-from statemigrate.shell import argument
+from statemigrate.formats.comparison import differences
+from statemigrate.migration.migration import (
+    BASE,
+    Direction,
+    Migration,
+    check_revision,
+    check_store_name,
+)
+from statemigrate.migration.path import Path, Step, step_of
+from statemigrate.quoting import argument
+
+# Puts the migrations of one store in order, or says why they form no chain.
+
+
+Children = dict[str | None, list[Migration]]
+Fork = tuple[tuple[Migration, ...], tuple[Migration, ...]]
+"""Two branches that follow one revision, each oldest first."""
+
+
+def in_order(store: str, migrations: Sequence[Migration]) -> tuple[Migration, ...]:
+    """Return the migrations oldest first; LineageError if they are not one unbroken chain."""
+    for fault in chain_faults(store, migrations):
+        raise fault
+    return tuple(_follow(_children(migrations), None))
+
+
+def chain_faults(
+    store: str, migrations: Sequence[Migration], elsewhere: Collection[str] = ()
+) -> Iterator[LineageError]:
+    """All that keeps the migrations from being one unbroken chain.
+
+    That one follows a revision in ``elsewhere`` is no fault: its script is there, but cannot be
+    read. Where two have the same revision the rest is left open.
+    """
+    yield from _misplaced(store, migrations)
+    twins = list(_twins(migrations))
+    yield from twins
+    if twins:
+        return
+    known = {migration.revision for migration in migrations} | {None}
+    loose = [migration for migration in migrations if migration.down_revision not in known]
+    yield from (_orphan(m, known) for m in loose if m.down_revision not in elsewhere)
+    children = _children(migrations)
+    rivals = list(_branches(store, children))
+    yield from rivals
+    if not loose and not rivals:
+        yield from _circle(migrations, _follow(children, None))
+    yield from _open_joints(migrations)
+
+
+def first_fork(migrations: Sequence[Migration]) -> Fork | None:
+    """Two branches without a fork of their own; None where nothing forks.
+
+    The one whose first script comes first among the ``migrations`` is the first of both.
+    """
+    children = _children(migrations)
+    for rivals in children.values():
+        chains = [(each, *_follow(children, each.revision)) for each in rivals]
+        if len(rivals) > 1 and not any(
+            len(children.get(each.revision, ())) > 1 for chain in chains for each in chain
+        ):
+            return chains[0], chains[1]
+    return None
+
+
+def _misplaced(store: str, migrations: Sequence[Migration]) -> Iterator[LineageError]:
+    for migration in migrations:
+        check_revision(migration.revision, migration.where)
+        if migration.store != store:
+            yield LineageError(
+                "SM-LINEAGE-008",
+                f"{migration.where} belongs to another store than the scripts around it.",
+                expected=f"store = {store!r}",
+                found=f"store = {migration.store!r}",
+                next_action="correct `store`, or start a branch of its own with `statemigrate new`",
+                store=store,
+                revision=migration.revision,
+            )
+        yield from _wrong_transforms(migration)
+
+
+def _wrong_transforms(migration: Migration) -> Iterator[LineageError]:
+    if migration.is_baseline and migration.down_revision is not None:
+        yield LineageError(
+            "SM-LINEAGE-009",
+            f"{migration.where} has `old = None` but is not the store's first script.",
+            expected="`old` equal to the `new` of the script before",
+            found=f"old = None with down_revision = {migration.down_revision!r}",
+            next_action="fill in `old`",
+            revision=migration.revision,
+        )
+    if migration.is_baseline and (migration.upgrade or migration.downgrade):
+        yield LineageError(
+            "SM-LINEAGE-010",
+            f"{migration.where} has `old = None` and a transform that could never run.",
+            expected="either a format in `old`, or neither `upgrade` nor `downgrade`",
+            next_action="fill in `old`, or remove the functions",
+            revision=migration.revision,
+        )
+    if not migration.is_baseline and not migration.makes_values:
+        yield LineageError(
+            "SM-LINEAGE-011",
+            f"{migration.where} has no `upgrade`.",
+            expected="a function `upgrade(value)` that returns the value in the new format",
+            next_action="write `upgrade`",
+            revision=migration.revision,
+        )
+
+
+def _twins(migrations: Sequence[Migration]) -> Iterator[LineageError]:
+    seen: dict[str, Migration] = {}
+    for migration in migrations:
+        other = seen.setdefault(migration.revision, migration)
+        if other is not migration:
+            yield LineageError(
+                "SM-LINEAGE-012",
+                f"Two scripts have the revision {migration.revision}.",
+                expected="a revision of its own for every script",
+                found=f"{other.where} and {migration.where}",
+                next_action="remove the copy, or give one of them another `revision`",
+                store=migration.store,
+                revision=migration.revision,
+            )
+
+
+def _orphan(migration: Migration, known: Collection[str | None]) -> LineageError:
+    return LineageError(
+        "SM-LINEAGE-013",
+        f"{migration.where} follows a revision that does not exist.",
+        expected=f"a script of the same store with revision {migration.down_revision!r}",
+        found=f"only {', '.join(sorted(r for r in known if r))}",
+        next_action="restore the missing script, or correct `down_revision`",
+        store=migration.store,
+        revision=migration.revision,
+    )
+
+
+def _children(migrations: Sequence[Migration]) -> Children:
+    children: Children = defaultdict(list)
+    for migration in migrations:
+        children[migration.down_revision].append(migration)
+    return children
+
+
+def _branches(store: str, children: Children) -> Iterator[LineageError]:
+    for parent, rivals in children.items():
+        if len(rivals) > 1:
+            yield _branched(store, parent, rivals[0], rivals[-1], children)
+
+
+def _branched(
+    store: str, parent: str | None, first: Migration, later: Migration, children: Children
+) -> LineageError:
+    head = [first, *_follow(children, first.revision)][-1]
+    rival = [later, *_follow(children, later.revision)][-1]
+    what = "two first scripts" if parent is None else "two heads"
+    return LineageError(
+        "SM-LINEAGE-014",
+        f"Store '{store}' has {what}: {head.revision} and {rival.revision}.",
+        expected="one chain of scripts",
+        found=f"{first.where} and {later.where} both follow {parent or BASE}",
+        next_action=f"`statemigrate rebase {argument(store)}` shows one branch on top of the "
+        "other, with the fields of both and what is to be asked; --apply writes it",
+        store=store,
+        revisions=(head.revision, rival.revision),
+        heads=2,
+    )
+
+
+def _follow(children: Children, parent: str | None) -> list[Migration]:
+    chain: list[Migration] = []
+    seen = {parent}
+    while parent in children and (child := children[parent][0]).revision not in seen:
+        chain.append(child)
+        parent = child.revision
+        seen.add(parent)
+    return chain
+
+
+def _circle(migrations: Sequence[Migration], chain: Sequence[Migration]) -> Iterator[LineageError]:
+    reached = {migration.revision for migration in chain}
+    circle = [migration for migration in migrations if migration.revision not in reached]
+    if circle:
+        yield LineageError(
+            "SM-LINEAGE-015",
+            f"The scripts of store '{circle[0].store}' form a circle.",
+            expected="a first script with `down_revision = None` that leads to all others",
+            found=", ".join(f"{m.revision} follows {m.down_revision}" for m in circle),
+            next_action=f"correct `down_revision` in {circle[0].where}",
+            store=circle[0].store,
+            revisions=tuple(m.revision for m in circle),
+        )
+
+
+def _open_joints(migrations: Sequence[Migration]) -> Iterator[LineageError]:
+    known = {migration.revision: migration for migration in migrations}
+    for after in migrations:
+        before = known.get(after.down_revision or "")
+        if before and after.old and after.old.fingerprint != before.new.fingerprint:
+            yield _open_joint(before, after, after.old)
+
+
+def _open_joint(before: Migration, after: Migration, old: Format) -> LineageError:
+    found = differences(before.new, old)
+    return LineageError(
+        "SM-LINEAGE-016",
+        f"`old` of {after.where} is not the `new` of {before.where}.",
+        expected=repr(before.new),
+        found="\n".join([*found, repr(old)]),
+        next_action=f"copy `new` of revision {before.revision} to `old` of {after.revision}; "
+        "a further change needs a script of its own: "
+        f"`statemigrate new {argument(after.store)} -m MESSAGE`",
+        store=after.store,
+        revision=after.revision,
+        differences=found,
+    )
+
 
 RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
 """A distance from a revision, as in ``head-1``."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dis
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import Parameter, signature
+from types import CodeType, FunctionType
 from typing import Any, Literal
 
+from statemigrate.errors import LineageError
 from statemigrate.formats import Format, Value
 
 BASE = "base"
@@ -126,3 +131,120 @@ class Migration:
     def where(self) -> str:
         """The script as an error message names it: its path, or else its revision."""
         return self.path or f"revision {self.revision}"
+
+
+# What a store and a revision may be called: both become parts of file and column family names.
+#
+# The state of one of Spark's own operators is a store too, called by its kind and number.
+
+
+_STORE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+OPERATOR_WORDS = (
+    "aggregation",
+    "deduplicate",
+    "deduplicate-within-watermark",
+    "session-window",
+    "join",
+    "groups",
+    "limit",
+)
+"""The kinds of Spark's own operators, as their stores are called."""
+_OPERATOR = re.compile(rf"(?:{'|'.join(OPERATOR_WORDS)})-\d+|join-\d+\.(?:left|right)")
+_REVISION = re.compile(r"[A-Za-z0-9_]+")
+_RESERVED = frozenset({"base", "bases", "head", "heads", "current", "default"})
+
+
+def check_store_name(store: object) -> str:
+    """Return ``store`` if it can name a store, else raise LineageError.
+
+    Reserved are the words alembic reads as revisions, and Spark's default column family. A leading
+    underscore is refused because Spark keeps such state variable names for itself. The state of an
+    operator is called as in ``aggregation-0`` and ``join-1.left``.
+    """
+    if is_operator_store(store):
+        return str(store)
+    if isinstance(store, str) and _STORE.fullmatch(store) and store.lower() not in _RESERVED:
+        return store
+    raise LineageError(
+        "SM-LINEAGE-021",
+        f"{store!r} cannot be the name of a store.",
+        expected=f"letters, digits and underscores, a letter first; not {_reserved()}; or the "
+        "state of an operator, as in aggregation-0 or join-1.left",
+        found=repr(store),
+        next_action="choose another name, such as 'auctions'",
+        store=store,
+    )
+
+
+def is_operator_store(store: object) -> bool:
+    """Whether a name is that of the state of one of Spark's own operators."""
+    return isinstance(store, str) and _OPERATOR.fullmatch(store) is not None
+
+
+def check_revision(revision: object, where: str) -> str:
+    """Return ``revision`` if it can be one, else raise LineageError naming the script."""
+    if isinstance(revision, str) and _is_revision(revision):
+        return revision
+    raise LineageError(
+        "SM-LINEAGE-022",
+        f"{revision!r} in {where} cannot be a revision.",
+        expected=f"letters, digits and underscores; not {_reserved()}",
+        found=repr(revision),
+        next_action="`statemigrate new` chooses a fresh revision for a script",
+        revision=revision,
+    )
+
+
+def _is_revision(revision: str) -> bool:
+    return bool(_REVISION.fullmatch(revision)) and revision.lower() not in _RESERVED
+
+
+def _reserved() -> str:
+    return ", ".join(sorted(_RESERVED))
+
+
+# What a script's functions can be called with.
+
+
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with ``count`` arguments by place; True where Python cannot tell."""
+    try:
+        signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def takes_key(function: Callable[..., Any]) -> bool:
+    """Whether a transform takes the key beside the value.
+
+    It does if it must have two arguments, or if its second parameter is called ``key``.
+    """
+    if not takes(function, 1):
+        return takes(function, 2)
+    try:
+        parameters = signature(function).parameters.values()
+    except ValueError:
+        return False
+    return [each.name for each in parameters if each.kind in _BY_PLACE][1:2] == ["key"]
+
+
+# What a transform imports while it runs.
+
+
+def imported_inside(function: FunctionType) -> set[str]:
+    """The modules that a function imports each time it runs, as it names them."""
+    codes, found = [function.__code__], set()
+    while codes:
+        code = codes.pop()
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+        # With a try around it an import may be meant to fail.
+        if not code.co_exceptiontable:
+            instructions = dis.get_instructions(code)
+            found |= {each.argval for each in instructions if each.opname == "IMPORT_NAME"}
+    return found

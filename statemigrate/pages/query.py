@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.source import WATERMARK, with_control
-from statemigrate.native.live.deployed import COUNTED
-from statemigrate.native.spark_state.operators import is_name
-from statemigrate.native.spark_state.retrying import whole
-from statemigrate.native.spark_state.versions import check_spark_version
-from statemigrate.pages.live.handle import TimeMode
-from statemigrate.pages.live.rows import BUCKET, PACKED, pack, packed_output
-from statemigrate.pages.live.visits import PagedProcessor
-from statemigrate.pages.startup.checked import checked
-from statemigrate.pages.startup.initial import initial_state, with_bucket
-from statemigrate.processor.keys.grouping import grouping_key
-from statemigrate.processor.rows.codec import output_type
+from statemigrate.native.checkpoint import is_name
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.control_source import WATERMARK, with_control
+from statemigrate.native.deployed import COUNTED
+from statemigrate.native.retrying import whole
+from statemigrate.native.versions import check_spark_version
+from statemigrate.pages.deployed import TimeMode
+from statemigrate.pages.rows import BUCKET, PACKED, pack, packed_output
+from statemigrate.pages.startup import checked, initial_state, with_bucket
+from statemigrate.pages.visit import PagedProcessor
+from statemigrate.processor.keys import grouping_key
+from statemigrate.processor.rows import output_type
 from statemigrate.processor.workers import PROCESSORS, check_packages, use_this_python
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
-    from statemigrate.pages.live.deployed import PagedDeployment
+    from statemigrate.pages.deployed import PagedDeployment
+
 
 _MOST_PAGES = 1_000_000
 _OLDEST = (4, 1)

@@ -12,9 +12,9 @@ from typing import Any
 from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
-from statemigrate.files.documents.sealed import sealed, understood, unsealed
-from statemigrate.native.backfill.meant import paged_names
-from statemigrate.native.spark_state.operators import PAGES, is_name, is_pages
+from statemigrate.files.documents import sealed, understood, unsealed
+from statemigrate.native.checkpoint import PAGES, is_name, is_pages
+from statemigrate.native.paged_operators import paged_names
 
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint; that of an operator with a name is `record_name`."""
@@ -97,7 +97,7 @@ def records(files: Files) -> dict[str, PagesRecord]:
     Of named operators that no batch was planned with there are none.
     """
     names = {"", *(paged_names(files).values() if files.list(RECORDS) else ())}
-    found = {name: read_record(files, record_name(name)) for name in sorted(names)}
+    found = {name: read_pages_record(files, record_name(name)) for name in sorted(names)}
     return {name: each for name, each in found.items() if each is not None}
 
 
@@ -124,7 +124,7 @@ def is_large(variable: str) -> bool:
     )
 
 
-def read_record(files: Files, name: str = RECORD) -> PagesRecord | None:
+def read_pages_record(files: Files, name: str = RECORD) -> PagesRecord | None:
     """The record, None where there is none. Raises `CorruptFileError` for one that was altered."""
     try:
         data = files.get(name)

@@ -20,12 +20,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
-from statemigrate.files.hadoop.jvm import has_jvm
+from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.migration import Lineage
-from statemigrate.migration.imports import imported_inside
+from statemigrate.migration.migration import imported_inside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+
 
 Packages = tuple[str, ...]
 PROCESSORS: Packages = ("statemigrate", "fastavro", "pandas", "protobuf", "pyarrow")
@@ -492,3 +494,18 @@ def _unloaded(
         paths=paths,
         host=host,
     )
+
+
+# Whether the sources of a session's queries have names, so that ours needs one too.
+#
+# Spark wants a name of every source of a query, or of none (``readStream.name``, from 4.2 on).
+
+
+_NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+
+def reader_named(spark: SparkSession, name: str) -> DataStreamReader:
+    """A reader for a stream, under the name where the session's sources have names."""
+    reader = spark.readStream
+    named = (spark.conf.get(_NAMED, "false") or "").lower() == "true"
+    return reader.name(name) if named else reader

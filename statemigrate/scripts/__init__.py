@@ -3,7 +3,7 @@
 The only part of the package that imports alembic.
 """
 
+from statemigrate.scripts.choosing import Details, Entry
 from statemigrate.scripts.folder import ScriptFolder
-from statemigrate.scripts.listing import Details, Entry
 
 __all__ = ["Details", "Entry", "ScriptFolder"]

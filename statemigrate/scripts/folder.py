@@ -10,12 +10,10 @@ from pathlib import Path
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
-from statemigrate.scripts.choosing import chosen
-from statemigrate.scripts.inference import Transforms, infer_transforms
-from statemigrate.scripts.inference.keys import KeyChange, infer_rekeying
-from statemigrate.scripts.listing import Details, Entry, details, entries
+from statemigrate.quoting import argument
+from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
+from statemigrate.scripts.inference import KeyChange, Transforms, infer_rekeying, infer_transforms
 from statemigrate.scripts.survey import Survey, survey
-from statemigrate.shell import argument
 
 DEFAULT = "migrations"
 """The folder of scripts where none is named."""

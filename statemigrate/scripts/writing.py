@@ -23,17 +23,16 @@ from mako.template import Template
 from statemigrate.configuration import configured
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
-from statemigrate.scripts.inference import Transforms
-from statemigrate.scripts.loading import Script
-from statemigrate.scripts.proof import (
+from statemigrate.scripts.generated_script import (
     PLACEHOLDER,
     Formats,
     prove_formats,
     prove_functions,
     prove_script,
 )
-from statemigrate.scripts.source.formats import assignment, imported_names
-from statemigrate.scripts.source.literals import in_docstring
+from statemigrate.scripts.inference import Transforms
+from statemigrate.scripts.loading import Script
+from statemigrate.scripts.source import assignment, imported_names, in_docstring
 
 
 def write_script(  # noqa: PLR0913 - all but four by name

@@ -2,24 +2,222 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-from statemigrate.deployment import StoredFamily, StoredStore, StorePlan
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.working.committed import CommittedPartition, hold
-from statemigrate.embedded.working.families import list_key
+from statemigrate.blocks import in_blocks, record_size
+from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
+from statemigrate.embedded.committed import CommittedPartition, CommittedState, hold
+from statemigrate.embedded.families import list_key
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
-from statemigrate.processor.keys.codec import KeyCodec, shown_key
-from statemigrate.state.embedded_blocks import PartitionBlocks, entries_in
-from statemigrate.state.embedded_values import Partitions, PartitionValues
-from statemigrate.state.protocol import Collisions, Entry, Suspect
+from statemigrate.formats import Value
+from statemigrate.processor.garbage import few_collections
+from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.state.protocol import (
+    ALL,
+    Collisions,
+    Document,
+    Entry,
+    Part,
+    Share,
+    Shares,
+    Suspect,
+    Task,
+    Tick,
+    Ticks,
+    no_tick,
+    ticking,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+# Entries of embedded partitions as blocks of bytes, a process a partition, in partitions' order.
+#
+# Each process writes a file of its own beside its working copy. The command takes them as they are
+# completed, in order, so that what it gets is that of one process; nobody holds more than a block.
+
+
+_FEW = 30_000
+"""Values for which no other process is worth its start."""
+ENTRIES_IN_BLOCK = 8_192
+Block = Callable[[Sequence[Entry]], bytes]
+Shown = Callable[[bytes], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class PartitionBlocks:
+    """The entries of a store in blocks, made by as many processes as there are processors.
+
+    ``shown`` turns bytes into a key's columns.
+    """
+
+    held: CommittedState
+    plan: StorePlan
+    shown: Shown
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one process is as good as several."""
+        names = [family.name for family in (self.plan.target, *self.plan.sources)]
+        states = self.held.manifest.partitions
+        return sum(state.about(name) for state in states for name in names) < _FEW
+
+    def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
+        """What ``block`` makes of all entries, in the order of `State.entries`, as open files.
+
+        ``tick`` is told how many entries there were so far. Raises what reading raises, and
+        `CheckpointError` for a process that ended by itself.
+        """
+        numbers = range(len(self.held.manifest.partitions))
+        counts, complete, joined = dict.fromkeys(numbers, 0), set(), 0
+        with closing(shared_out(partial(_written, self, block), numbers, cores())) as told:
+            for number, document in told:
+                counts[number] = document["entries"]
+                tick(sum(counts.values()))
+                if document["is_complete"]:
+                    complete.add(number)
+                while joined in complete:
+                    part = _part(self.held, joined)
+                    with part.open("rb") as stream:
+                        yield stream
+                    part.unlink()
+                    joined += 1
+
+
+def blocks_of(entries: Iterator[Entry], block: Block) -> Iterator[tuple[int, bytes]]:
+    """So many entries, and what ``block`` makes of them, one block after the other."""
+    for some in in_blocks(entries, ENTRIES_IN_BLOCK):
+        yield len(some), block(some)
+
+
+def entries_in(
+    partition: CommittedPartition, plan: StorePlan, shown: Shown, span: Span
+) -> Iterator[Entry]:
+    """The entries of one partition in key order, in the target's format; nothing is written."""
+    sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
+    target = partition.family(plan.target, plan.declared.kind)
+    access = dual_access(plan, target, sources, show_key=shown)
+    for data, value in access.scan(span):
+        yield shown(data), value
+
+
+def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dict[str, Any]]:
+    held, done = blocks.held, 0
+    with held.partition(number) as partition, _part(held, number).open("xb") as part:
+        entries = entries_in(partition, blocks.plan, blocks.shown, Span())
+        for count, data in blocks_of(entries, block):
+            part.write(data)
+            done += count
+            yield {"entries": done, "is_complete": False}
+    yield {"entries": done, "is_complete": True}
+
+
+def _part(held: CommittedState, number: int) -> Path:
+    return held.working / f"blocks-{number}"
+
+
+# Values of embedded partitions, read by several processes, each with a copy of its own.
+
+
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The families of one store in all partitions; ``shown`` turns bytes into a key's columns."""
+
+    held: CommittedState
+    families: tuple[StoredFamily, ...]
+    shown: Callable[[bytes], tuple[Any, ...]]
+
+    def work(self, number: int, task: Task, shares: Shares, ticks: Ticks) -> dict[str, Document]:
+        """What the task says of each family in one partition, which is restored for it."""
+        with few_collections(), self.held.partition(number) as partition:
+            return {
+                family.name: task(
+                    self._part(partition, number, family, shares.get(family.name, {}), ticks)
+                )
+                for family in self.families
+            }
+
+    def _part(
+        self,
+        partition: CommittedPartition,
+        number: int,
+        family: StoredFamily,
+        shares: Mapping[int, Share],
+        ticks: Ticks,
+    ) -> Part:
+        part = Part(family.name, self.shown)
+        share = shares.get(number, ALL)
+        part.values = _picked(part, partition, family, share, partial(ticks.count, number))
+        return part
+
+
+@dataclass(frozen=True)
+class PartitionValues:
+    """See `Values`: work for as many processes as there are processors, a partition at a time."""
+
+    partitions: Partitions
+
+    def map(
+        self, task: Task, *, shares: Shares | None = None, tick: Tick = no_tick
+    ) -> Iterator[tuple[str, Document]]:
+        """See `Values`; without Spark."""
+        with ticking(tick) as ticks:
+            work = partial(
+                _worked, partitions=self.partitions, task=task, shares=shares or {}, ticks=ticks
+            )
+            numbers = range(len(self.partitions.held.manifest.partitions))
+            told = shared_out(work, numbers, 1 if self._is_small else cores())
+            with closing(told):
+                for _, documents in told:
+                    yield from documents.items()
+
+    @property
+    def _is_small(self) -> bool:
+        states = self.partitions.held.manifest.partitions
+        names = [family.name for family in self.partitions.families]
+        return sum(state.about(name) for state in states for name in names) < _FEW
+
+
+def _worked(
+    number: int, *, partitions: Partitions, task: Task, shares: Shares, ticks: Ticks
+) -> Iterator[dict[str, Document]]:
+    # As it comes from another process, also where it does not.
+    yield json.loads(json.dumps(partitions.work(number, task, shares, ticks)))
+
+
+def _picked(
+    part: Part,
+    partition: CommittedPartition,
+    family: StoredFamily,
+    share: Share,
+    count: Callable[[int], None],
+) -> Iterator[tuple[bytes, bytes, Value]]:
+    decode_many, records = family.format.decode_many, partition.records(family.name)
+    for block in in_blocks(records, _AT_ONCE, record_size):
+        picked = block
+        if not share.is_all:
+            picked = [entry for place, entry in enumerate(block, part.seen) if share.picks(place)]
+        values = decode_many([data for _, data in picked])
+        for (key, data), value in zip(picked, values, strict=True):
+            yield key, data, value
+        first = part.seen
+        part.seen += len(block)
+        for index in range(first, part.seen):
+            count(index)
+
 
 _BATCHES = 20
 """How far back a rate is reckoned from."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
+import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import (
@@ -14,12 +21,83 @@ from statemigrate.deployment import (
     StorePlan,
     plan_store,
 )
-from statemigrate.errors import CheckpointError, StartupError, did_you_mean
+from statemigrate.errors import CheckpointError, StartupError, StatemigrateError, did_you_mean
+from statemigrate.formats import Value
 from statemigrate.migration import Lineage
-from statemigrate.state.values import Values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+
+# Values where they are, and the tasks that are run over them there.
+#
+# A task travels to the workers that read the values, is called for each part of them that one
+# worker has, and what it says of a part comes back as a JSON document. Nothing else of the values
+# moves.
+
+
+Tick = Callable[[int], None]
+"""Is told, from time to time, how many values have been read so far."""
+Document = dict[str, Any]
+"""What JSON can hold."""
+
+
+def no_tick(done: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """``take`` of ``of`` things, evenly spread."""
+
+    take: int
+    of: int
+
+    def picks(self, index: int) -> bool:
+        """Whether the one at ``index`` is among them."""
+        return (index + 1) * self.take // self.of > index * self.take // self.of
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is all of them."""
+        return self.take == self.of
+
+
+ALL = Share(1, 1)
+Shares = Mapping[str, Mapping[int, Share]]
+"""By family and partition, what of it is read; all of it where nothing is said."""
+
+
+@dataclass
+class Part:
+    """The values of one family that one worker reads.
+
+    ``values`` gives for each its key, the bytes that the family's format writes, and the plain
+    value, which may be changed. A key is as the engine has it; ``shown`` turns it into the tuple
+    that a user knows. ``seen`` counts what was passed, read or left out.
+    """
+
+    family: str
+    shown: Callable[[Any], tuple[Any, ...]]
+    values: Iterator[tuple[Any, bytes, Value]] = field(default_factory=lambda: iter(()))
+    seen: int = 0
+
+
+Task = Callable[[Part], Document]
+"""What is done with a part. It must travel to workers, and consume all of the part's values."""
+
+
+class Values(Protocol):
+    """The values of some families."""
+
+    def map(
+        self, task: Task, *, shares: Shares | None = None, tick: Tick = no_tick
+    ) -> Iterator[tuple[str, Document]]:
+        """Run ``task`` over them, in parallel, on Spark; a family and a document for each part.
+
+        ``shares`` says what of them the task sees. Raises what the task raises.
+        """
+
 
 Entry = tuple[tuple[Any, ...], Any]
 Suspect = tuple[str, tuple[Any, ...], Any, bool]
@@ -183,3 +261,94 @@ def _unscripted(state: State, store: str) -> StartupError:
         next_action="name the folder of this query's scripts with --migrations",
         store=store,
     )
+
+
+# An error of a task told at the driver: Spark hands over no more than a text of it.
+
+
+_TOLD = re.compile(r"statemigrate-error-([A-Za-z0-9+/=]+)-end")
+Batches = Callable[[Iterable[Any]], Iterator[Any]]
+
+
+class ToldError(RuntimeError):
+    """Carries an error of this package through Spark."""
+
+
+class Telling:
+    """A function for ``mapInArrow`` whose errors `told` raises again at the driver."""
+
+    def __init__(self, function: Batches) -> None:
+        self._function = function
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """What the function makes of batches."""
+        try:
+            yield from self._function(batches)
+        except StatemigrateError as error:
+            document = json.dumps(error.to_json()).encode()
+            raise ToldError(
+                f"[{error.code}] statemigrate-error-{base64.b64encode(document).decode()}-end"
+            ) from error
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise the error that a task has told of in place of Spark's."""
+    try:
+        yield
+    except StatemigrateError:
+        raise
+    except Exception as error:
+        found = _TOLD.search(str(error))
+        if found is None:
+            raise
+        raise StatemigrateError.from_json(json.loads(base64.b64decode(found[1]))) from error
+
+
+# How far the tasks of a Spark job are, seen from outside while they run on this machine.
+
+
+_EVERY = 8_192
+_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Where tasks note how many values they have read: a small file for each.
+
+    Spark tells of a task's accumulators only when it has ended. On another machine than the
+    driver's the notes are lost, and nothing but the progress shown depends on them.
+    """
+
+    directory: Path
+
+    def count(self, task: int, index: int) -> None:
+        """Note that the task is at ``index``; most calls do nothing."""
+        if index % _EVERY == _EVERY - 1:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            noted = self.directory / str(task)
+            before = int(noted.read_text() or 0) if noted.exists() else 0
+            noted.write_text(str(before + _EVERY))
+
+    def total(self) -> int:
+        """What all tasks have noted; a file that is just being written counts for nothing."""
+        return sum(int(path.read_text() or 0) for path in self.directory.glob("*"))
+
+
+@contextmanager
+def ticking(tick: Tick) -> Iterator[Ticks]:
+    """Call ``tick`` a few times a second with what the tasks have noted, until the block ends."""
+    with tempfile.TemporaryDirectory(prefix="statemigrate-ticks-") as directory:
+        ticks, done = Ticks(Path(directory)), threading.Event()
+        thread = threading.Thread(target=_follow, args=(ticks, tick, done), daemon=True)
+        thread.start()
+        try:
+            yield ticks
+        finally:
+            done.set()
+            thread.join()
+
+
+def _follow(ticks: Ticks, tick: Tick, done: threading.Event) -> None:
+    while not done.wait(_SECONDS):
+        tick(ticks.total())

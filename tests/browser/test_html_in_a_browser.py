@@ -5,7 +5,7 @@ from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
 from support.fleets import BEHIND, FINISHED, FLEET, FORTY, NASTY_FLEET
 
 from statemigrate import DryRunReport, status_page
-from statemigrate.inspect.report.html import html_page
+from statemigrate.inspect.report_html import html_page
 
 REPORTS = {
     "ordinary": REPORT,

@@ -7,12 +7,10 @@ import pytest
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CorruptFileError, RewriteError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.pairing.places import families_of
-from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.rows.session import rewriting_session
-from statemigrate.rewrite.rows.surveying import survey
-from statemigrate.rewrite.stored.opening import stored_operator
-from statemigrate.rewrite.stored.surveying import survey_stored
+from statemigrate.rewrite.column_pairing import store_families as families_of
+from statemigrate.rewrite.file_reading import stored_operator, survey_stored
+from statemigrate.rewrite.partitioning import survey
+from statemigrate.rewrite.reading import StateReader, rewriting_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

@@ -5,10 +5,9 @@ import shutil
 
 import pytest
 
-from statemigrate.checkpoint.logs.commits import parse_commit
-from statemigrate.checkpoint.logs.entries import parse_entry
+from statemigrate.checkpoint.logs.entries import parse_commit, parse_entry
 from statemigrate.checkpoint.operators.catalogue import kind_of, user_stores
-from statemigrate.checkpoint.operators.entries import parse_operator
+from statemigrate.checkpoint.operators.metadata import parse_operator
 from statemigrate.checkpoint.operators.schemas import parse_schemas, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import PrefixScan
 from statemigrate.checkpoint.shape import describe

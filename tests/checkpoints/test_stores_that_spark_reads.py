@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 
-from statemigrate.checkpoint.logs.pinned import CODEC, PROVIDER, has_checksums
+from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, has_checksums
 from statemigrate.checkpoint.rows.buffers import Rows, joined
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.stores.files import hdfs_version, store_folder
 from statemigrate.checkpoint.stores.reading import read_hdfs_state
-from statemigrate.checkpoint.stores.versions import hdfs_version, store_folder
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.writing.hdfs_store import HdfsStore
-from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
+from statemigrate.rewrite.rocksdb_writing import RocksDBStore
+from statemigrate.rewrite.writing import HdfsStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

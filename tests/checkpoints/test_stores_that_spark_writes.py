@@ -2,13 +2,13 @@
 
 import pytest
 
-from statemigrate.checkpoint.logs.pinned import codec_of, is_rocksdb
+from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
 from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
-from statemigrate.checkpoint.stores.versions import hdfs_version, rocksdb_version, store_folder
 from statemigrate.files import LocalFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 from test_stores_that_spark_reads import moved_sources, rows_of, wrapped
 
-from statemigrate.checkpoint.logs.pinned import CODEC, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.values import merged_values
 from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.stores.changelog import read_changelog
+from statemigrate.checkpoint.stores.changelog import MERGE, read_changelog
+from statemigrate.checkpoint.stores.files import (
+    hdfs_version,
+    read_snapshot,
+    rocksdb_version,
+    store_folder,
+)
 from statemigrate.checkpoint.stores.reading import read_hdfs_state
-from statemigrate.checkpoint.stores.records import MERGE
-from statemigrate.checkpoint.stores.rocksdb_files import read_snapshot
-from statemigrate.checkpoint.stores.versions import hdfs_version, rocksdb_version, store_folder
 from statemigrate.errors import RewriteError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.writing.rocksdb_store import RocksDBStore
-from statemigrate.rewrite.writing.sorted_tables import SortedTables
+from statemigrate.rewrite.rocksdb_writing import RocksDBStore, SortedTables
 
 pytestmark = pytest.mark.spark
 

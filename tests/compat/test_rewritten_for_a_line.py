@@ -17,7 +17,7 @@ from rewritten_queries import (
 )
 from support.sessions import spark_version
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import CheckpointError
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat]

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.database import Database
-from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
-from statemigrate.embedded.working.records import records
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.families import RocksFamily, RocksListFamily
+from statemigrate.embedded.replaced_values import records
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
-from statemigrate.pages.live.families import PageFamily, PageListFamily, fingerprint
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.pages.columns import Place
+from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
+from statemigrate.pages.page import Page
 
 FORMAT = Struct("n BIGINT, s STRING")
 # Bytes at which ranges and prefixes go wrong.

@@ -34,14 +34,14 @@ from statemigrate.deployment import Declared, Settings, StoredStore, plan_store
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.native.live.control import MARKER
-from statemigrate.native.live.deployed import Deployed
-from statemigrate.native.live.families import NativeMapFamily
-from statemigrate.native.live.handle import NativeHandle
-from statemigrate.pages.live.deployed import PagedDeployment
-from statemigrate.pages.live.rows import BUCKET, Unpacking, pack
-from statemigrate.pages.live.visits import PagedProcessor
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.native.control_rows import MARKER
+from statemigrate.native.deployed import Deployed
+from statemigrate.native.families import NativeMapFamily
+from statemigrate.native.worker import NativeHandle
+from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.pages.rows import BUCKET, Unpacking, pack
+from statemigrate.pages.visit import PagedProcessor
+from statemigrate.processor.keys import KeyCodec
 
 KINDS = {"notes": "value", "fading": "value", "lists": "list", "maps": "map"}
 LIFE = 10

@@ -17,8 +17,8 @@ from support.crash.power import Rule
 from support.histories.scenes import STAGES, Scene
 from support.histories.story import Power, Story, WrongError
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.continuation import require_committed
+from statemigrate.embedded.layout import Layout
 
 pytestmark = pytest.mark.kill
 POINTS = 2

@@ -13,8 +13,8 @@ from support.offset_logs import tree
 from support.spark_checkpoints import variables
 
 from statemigrate import log
-from statemigrate.logbook.folder import LOG
-from statemigrate.rewrite.unfinished.claims import MAKING
+from statemigrate.event_log.log import LOG
+from statemigrate.rewrite.claims import MAKING
 
 pytestmark = pytest.mark.kill
 LIFE = "support.crash.forking:forking"

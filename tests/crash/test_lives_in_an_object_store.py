@@ -17,8 +17,8 @@ from support.histories.model import Model
 from support.histories.scenes import changes, first_values
 from support.object_store import Fault, MemoryFiles, ObjectStore
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.working.committed import hold
+from statemigrate.embedded.committed import hold
+from statemigrate.embedded.layout import Layout
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import LocalFiles
 

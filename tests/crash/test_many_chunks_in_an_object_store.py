@@ -6,8 +6,8 @@ from support.histories.bucket import NEW, STORES
 from support.object_store import MemoryFiles
 
 from statemigrate.budget import BackfillOptions
-from statemigrate.embedded.engine.stopped import offline
-from statemigrate.embedded.versions.versions import published, read_published
+from statemigrate.embedded import offline
+from statemigrate.embedded.versions import published, read_published
 
 
 @pytest.fixture

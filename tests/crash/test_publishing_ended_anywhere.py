@@ -10,7 +10,7 @@ from support.new_checkpoints import is_published, is_shut
 from support.offset_logs import tree
 from support.spark_checkpoints import aggregation
 
-from statemigrate.rewrite.unfinished.claims import MAKING, MARK
+from statemigrate.rewrite.claims import MAKING, MARK
 
 pytestmark = pytest.mark.kill
 LIFE = "support.crash.publishing:publishing"

@@ -20,7 +20,7 @@ from support.rivals.scenes import (
 from support.rivals.scheduler import Drawn, Given, Rivals, every_schedule
 
 from statemigrate.checkpoint.epochs import Epoch, Fence
-from statemigrate.checkpoint.logs.sources import SourceLog
+from statemigrate.checkpoint.logs.offsets import SourceLog
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ import pytest
 from support.pages import TOP
 
 from statemigrate.cli import main
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.crash import Crash
-from statemigrate.demo.steps import ActBegun, BatchDone, Killed
+from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.story import ActBegun, BatchDone, Killed
 
 README = (TOP / "README.md").read_text()
 PICTURE = TOP / "docs" / "demo.svg"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.working.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPlace
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from statemigrate.embedded.engine.tasks import arrivals as module
-from statemigrate.embedded.engine.tasks.arrivals import Arrivals
-from statemigrate.embedded.engine.tasks.plan import BatchSchema
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.embedded import task_io as module
+from statemigrate.embedded.task_io import Arrivals
+from statemigrate.embedded.task_plan import BatchSchema
+from statemigrate.processor.keys import KeyCodec
 
 HALF_HOURS = [
     # An hour runs twice in New York on the first, half an hour on Lord Howe on the second.

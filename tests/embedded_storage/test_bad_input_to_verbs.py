@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named(root: Path, words: list[str]) -> None:
 def test_a_missing_file_is_waited_for_and_then_named(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from statemigrate.embedded.working import committed
+    from statemigrate.embedded import committed
 
     path = checkpoints.items(root, 20)
     (missing,) = sorted(path.rglob("files/*"))[:1]
@@ -116,8 +116,8 @@ def test_a_missing_file_is_waited_for_and_then_named(
 def test_a_version_that_goes_while_it_is_read_gives_way_to_the_next(root: Path) -> None:
     import threading
 
-    from statemigrate.embedded.storage.layout import Layout
-    from statemigrate.embedded.working.committed import hold
+    from statemigrate.embedded.committed import hold
+    from statemigrate.embedded.layout import Layout
 
     path = checkpoints.items(root, 20)
     layout = Layout.of(path)

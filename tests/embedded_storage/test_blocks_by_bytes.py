@@ -11,13 +11,12 @@ from support.notes import NEW, OLD, family, lineage, note
 
 from statemigrate.budget import Budget, run_chunk
 from statemigrate.deployment import Declared, Settings, StoredStore, dual_access, plan_store
-from statemigrate.embedded.engine.tasks.arrivals import Arrivals
-from statemigrate.embedded.engine.tasks.plan import BatchSchema
-from statemigrate.embedded.storage import changelog
-from statemigrate.embedded.storage.arrow_messages import RECORD_BATCH, messages
-from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition
+from statemigrate.embedded import changelog
+from statemigrate.embedded.changelog import RECORD_BATCH, ChangelogWriter, messages, read_changelog
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.task_io import Arrivals
+from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.errors import StorageError
 from statemigrate.families import Span
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.embedded.storage.content_hash import Contents, change, contents_of
+from statemigrate.embedded.content_hash import Contents, change, contents_of
 
 keys = st.binary(max_size=6)
 values = st.binary(max_size=12)

@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from support.partitions import COUNTS, as_first_release, batch, batches
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.content_hash import contents_of
-from statemigrate.embedded.versions.contents import same_contents
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.families import RocksFamily
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.embedded.working.recount import contents_in
-from statemigrate.embedded.working.restore import open_at
+from statemigrate.embedded.content_hash import contents_of
+from statemigrate.embedded.families import RocksFamily
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.replaced_values import contents_in
+from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.versions import same_contents
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 

@@ -3,11 +3,10 @@
 import pytest
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.embedded.storage.layout import Layout, file_name
-from statemigrate.embedded.versions.continuation import batch_time, continued, next_batch
-from statemigrate.embedded.versions.last import last_committed
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.continuation import batch_time, continued, last_committed, next_batch
+from statemigrate.embedded.layout import Layout, file_name
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 
 RECORD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000123,"conf":{}}\n{"logOffset":0}\n'

@@ -5,13 +5,13 @@ import shutil
 import pytest
 from support.partitions import COUNTS, batch, contents
 
-from statemigrate.embedded.storage.database import Database
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.chains import chains_of, older_chains
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import Partition, PartitionPlace, opened
-from statemigrate.embedded.working.proof import PROOF, kept_copy
+from statemigrate.embedded.chains import chains_of, older_chains
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace, opened
+from statemigrate.embedded.restore import PROOF, kept_copy
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.families import Span
 

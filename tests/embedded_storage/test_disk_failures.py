@@ -5,10 +5,10 @@ import errno
 import pytest
 from support.partitions import COUNTS, batch, contents, files
 
-from statemigrate.embedded.storage.database import Database
-from statemigrate.embedded.storage.durable import HashingFile
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import opened
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.durable import HashingFile
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import opened
 from statemigrate.errors import CheckpointError
 
 MANY = {number.to_bytes(4, "big"): number for number in range(5_000)}

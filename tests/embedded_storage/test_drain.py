@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from statemigrate import BackfillOptions, EmbeddedOptions
-from statemigrate.embedded.engine.driver.drain import Drain, Held, drains
-from statemigrate.embedded.engine.driver.running import RunningQuery
-from statemigrate.embedded.engine.stopped.ending import release_ended
+from statemigrate.embedded.batches import Drain, Held, drains
+from statemigrate.embedded.offline import release_ended
+from statemigrate.embedded.query import RunningQuery
 
 PLAN = SimpleNamespace(sources=(SimpleNamespace(name="old"),))
 

@@ -5,8 +5,8 @@ import os
 import pytest
 from support.partitions import files
 
-from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.storage.durable import (
+from statemigrate.embedded.changelog import ChangelogWriter, read_changelog
+from statemigrate.embedded.durable import (
     DurableFile,
     FileReference,
     publish_document,
@@ -15,7 +15,7 @@ from statemigrate.embedded.storage.durable import (
     verify,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files.documents.sealed import RESTORE_COPY
+from statemigrate.files.documents import RESTORE_COPY
 
 DAMAGES = {
     "cut short": lambda data: data[:-1],

@@ -6,10 +6,10 @@ import pytest
 from support.object_store import Fault, MemoryFiles
 
 from statemigrate.checkpoint.epochs import epoch_name, newest_epoch
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.epochs import BARRIER, claim
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import (
+from statemigrate.embedded.epochs import BARRIER, claim
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import (
     kept_versions,
     manifest_name,
     publish_manifest,

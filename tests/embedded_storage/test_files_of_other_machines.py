@@ -4,10 +4,10 @@ import pytest
 from support.object_store import MemoryFiles
 from support.partitions import batch, batches
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.working.partition import PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.partition import PartitionPlace
 from statemigrate.errors import CheckpointError
 
 EMPTY = PartitionState()

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.storage import changelog
-from statemigrate.embedded.storage.arrow_messages import RECORD_BATCH, messages
-from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
+from statemigrate.embedded import changelog
+from statemigrate.embedded.changelog import RECORD_BATCH, ChangelogWriter, messages, read_changelog
 
 LARGE = changelog._LARGE
 
@@ -52,8 +51,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.families import Span
 from statemigrate.formats import Avro
 

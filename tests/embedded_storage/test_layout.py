@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.object_store import MemoryFiles
 
-from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CheckpointError
 from statemigrate.files import LocalFiles
 

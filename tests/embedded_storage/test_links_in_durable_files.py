@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.engine.driver.heartbeat import beat, remove_old_beats
-from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.storage.confined import confined
-from statemigrate.embedded.storage.durable import link_or_copy, publish_document, read_document
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.versions.last import last_committed
-from statemigrate.embedded.versions.manifest import Manifest
-from statemigrate.embedded.versions.retention import remove_old_versions
-from statemigrate.embedded.versions.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.batches import beat, remove_old_beats
+from statemigrate.embedded.changelog import ChangelogWriter, read_changelog
+from statemigrate.embedded.continuation import last_committed
+from statemigrate.embedded.durable import confined, link_or_copy, publish_document, read_document
+from statemigrate.embedded.layout import DirectoryLock, Layout
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.errors import ForeignFileError
 
 HEX = "0" * 32

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.layout import DirectoryLock
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 
 HOLDER = """
 import signal, sys
 from pathlib import Path
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.layout import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]), "the checkpoint")
 print("held", flush=True)
 signal.pause()

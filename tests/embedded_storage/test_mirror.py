@@ -8,11 +8,10 @@ import tracemalloc
 import pytest
 from support.object_store import MemoryFiles
 
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.versions.packs import take, write_pack
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import PARTITIONS, Layout, file_name
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.mirror import Mirror, take, write_pack
 from statemigrate.errors import StorageError
 
 MEGABYTE = 1 << 20

@@ -7,10 +7,10 @@ import pytest
 from support.partitions import COUNTS, as_first_release, batch, contents
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.engine.driver.batches import Batches, Engine
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.working.partition import Partition, opened
+from statemigrate.embedded.batches import Batches, Engine
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, opened
 from statemigrate.formats import Struct
 
 TARGET = StoredFamily("counts@b", "b", Struct("n BIGINT"))

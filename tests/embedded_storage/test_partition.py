@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from support.partitions import COUNTS, batch, contents, files
 
-from statemigrate.embedded.storage.durable import HashingFile
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, opened
+from statemigrate.embedded.durable import HashingFile
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, opened
 from statemigrate.errors import CheckpointError
 from statemigrate.families import Span
 

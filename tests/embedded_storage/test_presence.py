@@ -4,12 +4,11 @@ import pytest
 from support.object_store import MemoryFiles
 
 from statemigrate.checkpoint.epochs import newest_epoch
-from statemigrate.embedded.engine.stopped.offline import stopped
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.epochs import claim
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.presence import GONE, SIGN, Presence
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.epochs import GONE, SIGN, Presence, claim
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.offline import stopped
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointInUseError
 
 

@@ -10,11 +10,10 @@ from itertools import chain, combinations
 import pytest
 from support.partitions import COUNTS, batch, batches, contents
 
-from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.versions.manifest import CountedBase, PartitionState
-from statemigrate.embedded.working.partition import Partition, opened
-from statemigrate.embedded.working.proof import PROOF, proven_state
-from statemigrate.embedded.working.restore import STATE
+from statemigrate.embedded.database import META, Database
+from statemigrate.embedded.manifest import CountedBase, PartitionState
+from statemigrate.embedded.partition import Partition, opened
+from statemigrate.embedded.restore import PROOF, STATE, proven_state
 from statemigrate.errors import CheckpointError, CorruptFileError
 
 STORES = [replace(COUNTS, name=name) for name in ("a", "b", "c")]

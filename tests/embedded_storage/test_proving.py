@@ -9,14 +9,14 @@ import shutil
 import pytest
 from support.partitions import COUNTS, batch, contents
 
-from statemigrate.embedded.storage.database import Database
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.working import proving as module
-from statemigrate.embedded.working import recount
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.embedded.working.proving import Proving
-from statemigrate.embedded.working.restore import restored
+from statemigrate.embedded import snapshot_verification as module
+from statemigrate.embedded import snapshot_verification as recount
+from statemigrate.embedded.database import Database
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.restore import restored
+from statemigrate.embedded.snapshot_verification import Proving
 from statemigrate.errors import CheckpointError
 
 TEN = {b"%d" % number: number for number in range(10)}

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition
-from statemigrate.embedded.working.partition import opened as opened_partition
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.partition import opened as opened_partition
 from statemigrate.families import Span
 from tests.support.partitions import COUNTS, batch, contents
 
@@ -67,7 +67,7 @@ ACTIONS = st.lists(
 
 @given(actions=ACTIONS)
 def test_any_sequence_reads_as_without_reading_ahead(tmp_path_factory, actions):
-    from statemigrate.embedded.working.partition import PartitionPlace
+    from statemigrate.embedded.partition import PartitionPlace
 
     folder = tmp_path_factory.mktemp("partition")
     partition = Partition(

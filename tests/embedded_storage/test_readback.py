@@ -11,14 +11,14 @@ from support.histories.lives import Deployment
 from support.object_store import MemoryFiles
 from support.partitions import batch, contents
 
-from statemigrate.embedded.engine.driver import batches as driver
-from statemigrate.embedded.storage.layout import PARTITIONS, Layout
-from statemigrate.embedded.versions.last import require_committed
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.versions.readback import Readback, Restorable
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import PartitionPlace
+from statemigrate.embedded import batches as driver
+from statemigrate.embedded.continuation import require_committed
+from statemigrate.embedded.layout import PARTITIONS, Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.read_back import Readback, Restorable
+from statemigrate.embedded.versions import publish_manifest
 
 TEN = {b"%d" % number: number for number in range(10)}
 

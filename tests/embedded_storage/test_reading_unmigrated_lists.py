@@ -4,13 +4,13 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys import KeyCodec
 from statemigrate.state.reader import StateReader
 
 KEY = StructType([StructField("entity", StringType())])

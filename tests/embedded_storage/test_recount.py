@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from support.partitions import COUNTS, as_first_release, batch, batches, contents
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.versions.retention import remove_old_versions
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError
 
 TEN = {b"%d" % number: number for number in range(10)}

@@ -12,9 +12,8 @@ from support.histories.values import lineage
 
 from statemigrate import repair
 from statemigrate.cli.main import main
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
-from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.continuation import require_committed
+from statemigrate.embedded.layout import DirectoryLock, Layout
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.scripts import ScriptFolder
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from support.partitions import batches, contents
 
-from statemigrate.embedded.working import restore
+from statemigrate.embedded import restore
 from statemigrate.errors import CheckpointError
 
 

@@ -13,10 +13,10 @@ import pytest
 from support.partitions import COUNTS, batch, batches, contents, files
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.storage.database import META, Database
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, opened
-from statemigrate.embedded.working.restore import STATE, UNCOMMITTED, open_at
+from statemigrate.embedded.database import META, Database
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, opened
+from statemigrate.embedded.restore import STATE, UNCOMMITTED, open_at
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.formats import Struct
 
@@ -169,8 +169,8 @@ def test_the_copy_is_held_while_it_is_made_not_only_once_it_is_open(place):
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.embedded.versions.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
 sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS, batches
 place = PartitionPlace(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
@@ -197,7 +197,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 @pytest.mark.kill
 @pytest.mark.parametrize("after", ["drop", "writes"])
 def test_what_a_killed_process_has_on_disk_is_not_taken_for_a_version(place, tmp_path, after):
-    from statemigrate.embedded.versions.manifest import ChangelogReference, FileReference
+    from statemigrate.embedded.durable import FileReference
+    from statemigrate.embedded.manifest import ChangelogReference
 
     tests = str(Path(__file__).parents[1])
     run = subprocess.run(

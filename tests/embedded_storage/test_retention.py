@@ -6,13 +6,13 @@ import shutil
 import pytest
 from support.partitions import as_first_release, batch, contents, files
 
-from statemigrate.embedded.engine.driver.batches import Batches, Engine
+from statemigrate.embedded.batches import Batches, Engine
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.retention import DAY, remove_old_versions
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.retention import DAY, remove_old_versions
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CorruptFileError
 
 PARTITIONS = 2

@@ -2,12 +2,12 @@
 
 import pytest
 
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import Layout, file_name
-from statemigrate.embedded.versions import needs
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.retention import remove_old_versions
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded import retention as needs
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import Layout, file_name
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.versions import publish_manifest
 
 
 @pytest.fixture

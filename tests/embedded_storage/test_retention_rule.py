@@ -7,20 +7,14 @@ from random import Random
 import pytest
 from support.object_store import MemoryFiles
 
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import PARTITIONS, Layout, file_name
-from statemigrate.embedded.storage.snapshots import SnapshotFile
-from statemigrate.embedded.versions.manifest import (
-    CountedBase,
-    Manifest,
-    PartitionState,
-    SnapshotReference,
-)
-from statemigrate.embedded.versions.needs import Needs, content_names
-from statemigrate.embedded.versions.retention import DAY, remove_old_versions
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import PARTITIONS, Layout, file_name
+from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState, SnapshotReference
+from statemigrate.embedded.retention import DAY, Needs, content_names, remove_old_versions
+from statemigrate.embedded.snapshots import SnapshotFile
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.documents.sealed import sealed
+from statemigrate.files.documents import sealed
 
 FOLDER = f"{PARTITIONS}/0"
 

@@ -9,7 +9,7 @@ from support.histories.lives import Deployment
 from support.histories.values import lineage
 
 from statemigrate import rollback
-from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CheckpointInUseError
 from statemigrate.scripts import ScriptFolder
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
-from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.rows import RowCodec
 
 DDL = (
     "id BIGINT, name STRING, raw BINARY, at TIMESTAMP, "

@@ -11,8 +11,8 @@ from statemigrate.access import DualAccess
 from statemigrate.errors import ValueMismatchError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
-from statemigrate.processor.rows.codec import RowCodec
-from statemigrate.processor.variables.dual import put_row
+from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.variables import put_row
 
 LOCAL = dt.datetime(2026, 7, 1, 12, 30)
 AWARE = LOCAL.astimezone(dt.UTC)

@@ -3,7 +3,7 @@
 import threading
 from types import SimpleNamespace
 
-from statemigrate.embedded.engine.driver.running import RunningQuery
+from statemigrate.embedded.query import RunningQuery
 
 
 class Lock:

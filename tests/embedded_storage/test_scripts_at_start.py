@@ -6,7 +6,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType, StructField, StructType
 
 from statemigrate import EmbeddedOptions, EmbeddedQuery, migrated
-from statemigrate.embedded.engine.driver import query as module
+from statemigrate.embedded import query as module
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = """

@@ -18,12 +18,12 @@ from support import checkpoints
 import statemigrate
 from statemigrate import StateReader
 from statemigrate.budget import BackfillOptions
-from statemigrate.embedded.engine.stopped import offline
-from statemigrate.embedded.engine.stopped.processes import Waiting, shared_out
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded import offline
+from statemigrate.embedded.continuation import require_committed
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.processes import Waiting, shared_out
 from statemigrate.errors import CheckpointError, TransformError
-from statemigrate.state import embedded_blocks
+from statemigrate.state import embedded as embedded_blocks
 
 COUNT = 3_000
 SMALL = BackfillOptions(initial_rows=200, maximum_rows=400)
@@ -156,7 +156,7 @@ def test_processes_end_with_the_command_that_is_killed(tmp_path):
         ),
     )
     program = f"""
-from statemigrate.embedded.engine.stopped import offline
+from statemigrate.embedded import offline
 import statemigrate
 offline._FEW, offline.cores = 0, lambda: 2
 statemigrate.backfill({str(checkpoint)!r}, migrations={str(folder)!r})

@@ -6,14 +6,10 @@ from dataclasses import replace
 import pytest
 from support.partitions import COUNTS, batch, batches, contents, files
 
-from statemigrate.embedded.storage.durable import (
-    FileReference,
-    publish_document,
-    read_document,
-)
-from statemigrate.embedded.storage.snapshots import snapshot_files, stored_files
-from statemigrate.embedded.versions.manifest import PartitionState, SnapshotReference
-from statemigrate.embedded.working.partition import Partition
+from statemigrate.embedded.durable import FileReference, publish_document, read_document
+from statemigrate.embedded.manifest import PartitionState, SnapshotReference
+from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.snapshots import snapshot_files, stored_files
 from statemigrate.errors import CorruptFileError
 
 MANY = {number.to_bytes(4, "big"): number for number in range(2_000)}

@@ -6,15 +6,15 @@ from decimal import Decimal
 import pytest
 from support.file_hashes import file_hashes
 
-from statemigrate.demo.stage.places import example_migrations
+from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.reader import StateReader
 

@@ -9,9 +9,9 @@ from support.checkpoints import FAMILY, KEY, NEW, REVISION
 
 from statemigrate import status
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import manifest_name, publish_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import manifest_name, publish_manifest
 
 TARGET = StoredFamily(f"items@{REVISION}", REVISION, NEW)
 

@@ -15,19 +15,24 @@ from pyspark.sql.types import VariantVal
 
 from statemigrate.access import DualAccess
 from statemigrate.deployment import Declared, StoredFamily
-from statemigrate.embedded.engine.tasks import task
-from statemigrate.embedded.engine.tasks.output import OutputRows
-from statemigrate.embedded.engine.tasks.report import REPORT
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition
+from statemigrate.embedded import task
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition
+from statemigrate.embedded.task_io import OutputRows
+from statemigrate.embedded.task_plan import REPORT
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
 from statemigrate.processor import garbage
-from statemigrate.processor.rows.classes import row_class
-from statemigrate.processor.variables.dual import DualValueState, GroupingKey, dual_variable
-from statemigrate.processor.variables.handle import struct_of
-from statemigrate.processor.variables.straight import StraightState, straight_variable
+from statemigrate.processor.handle import struct_of
+from statemigrate.processor.rows import row_class
+from statemigrate.processor.variables import (
+    DualValueState,
+    GroupingKey,
+    StraightState,
+    dual_variable,
+    straight_variable,
+)
 
 LOCAL = dt.datetime(2026, 7, 1, 12, 30)
 DDL = (

@@ -5,9 +5,7 @@ from support import checkpoints
 
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.protocol import planned
-from statemigrate.state.ticks import Ticks
-from statemigrate.state.values import Share
+from statemigrate.state.protocol import Share, Ticks, planned
 
 COUNT = 700
 

@@ -15,13 +15,12 @@ from support.checkpoints import FAMILY, KEY, NEW, REVISION
 from support.terminals import Command
 
 from statemigrate import status
-from statemigrate.commands.following.fleet import Fleet, Look
-from statemigrate.commands.following.watching import Watched, WatchedFleet
+from statemigrate.commands.fleet import Fleet, Look, Watched, WatchedFleet
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError
 
 TARGET = StoredFamily(f"items@{REVISION}", REVISION, NEW)

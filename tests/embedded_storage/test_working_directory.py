@@ -11,13 +11,13 @@ from threading import Event
 
 import pytest
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.working.directory import (
+from statemigrate.embedded.committed import make_directory, remove_directory
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.working_directory import (
     given_directory,
     private_directory,
     remove_leftovers,
 )
-from statemigrate.embedded.working.readers import make_directory, remove_directory
 from statemigrate.errors import CheckpointError
 
 
@@ -117,7 +117,7 @@ def shared(tmp_path, monkeypatch):
 KILLED = """
 import os, sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from statemigrate.embedded.working.readers import make_directory
+from statemigrate.embedded.committed import make_directory
 (make_directory() / "state").write_text("values")
 os._exit(1)
 """

@@ -13,9 +13,9 @@ from support.histories.lives import Deployment, backfill, look, run
 from support.histories.scenes import changes
 from support.histories.story import Story
 
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.retention import remove_old_versions
-from statemigrate.embedded.versions.versions import published, read_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.versions import published, read_manifest
 
 RELEASE = Path(__file__).parent / "releases" / "0.1.tar.xz"
 STORES = ("lists", "notes")

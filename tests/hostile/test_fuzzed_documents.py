@@ -15,23 +15,21 @@ from hypothesis import strategies as st
 from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
 from statemigrate.checkpoint.operators.schemas import value_fields
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.engine.driver.heartbeat import remove_old_beats
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.snapshots import snapshot_files
-from statemigrate.embedded.versions.continuation import next_batch
-from statemigrate.embedded.versions.last import last_committed
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState, SnapshotReference
-from statemigrate.embedded.versions.retention import remove_old_versions
-from statemigrate.embedded.versions.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.batches import remove_old_beats
+from statemigrate.embedded.continuation import last_committed, next_batch
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState, SnapshotReference
+from statemigrate.embedded.retention import remove_old_versions
+from statemigrate.embedded.snapshots import snapshot_files
+from statemigrate.embedded.versions import kept_versions, publish_manifest, read_manifest
 from statemigrate.files import LocalFiles
 from statemigrate.formats import Struct, format_from_json
-from statemigrate.native.adoption.backup import last_backup
-from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
+from statemigrate.native.adoption_files import OffsetLog, last_backup
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
+from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 from statemigrate.scripts.applied import read_applied
-from statemigrate.state.applied import applied_by
+from statemigrate.state.open import applied_by
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, documents, mutated
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import statemigrate
 from statemigrate import status_page
+from statemigrate.cli.dry_run import print_report
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
     print_error,
@@ -30,20 +31,17 @@ from statemigrate.cli.output import (
     print_parts,
     print_rows,
     print_sentence,
+    progress_bar,
 )
-from statemigrate.cli.progress import progress_bar
-from statemigrate.cli.views.dry_run import print_report
-from statemigrate.cli.views.fleet import fleet_parts
+from statemigrate.cli.watching import fleet_parts
 from statemigrate.errors import CheckpointError
-from statemigrate.escapes import is_visible, visible
-from statemigrate.formats import generated
-from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
-from statemigrate.formats.struct.words import quoted, words_of
+from statemigrate.formats.avro import generated
+from statemigrate.formats.struct.ddl import ddl_of, parse_ddl, quoted, words_of
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.inspect.report.html import html_page
-from statemigrate.inspect.report.junit import junit_xml
-from statemigrate.processor.rows.functions import dictionary_maker, tuple_maker
-from statemigrate.shell import argument
+from statemigrate.inspect.report_html import html_page
+from statemigrate.inspect.report_junit import junit_xml
+from statemigrate.processor.rows import dictionary_maker, tuple_maker
+from statemigrate.quoting import argument, is_visible, visible
 from tests.support.dry_runs import GOOD, LOSING, NASTY, REPORT
 from tests.support.fleets import FLEET, NASTY_FLEET
 from tests.support.hostile import EXAMPLES, fuzzed

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from statemigrate.cli.main import main
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.formats import Struct
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.scripts import ScriptFolder, writing
-from statemigrate.scripts.inference.keys import KeyChange
+from statemigrate.scripts import source as comments
+from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
-from statemigrate.scripts.source import comments
 from tests.support.hostile import EXAMPLES, fuzzed
 from tests.support.hostile_names import PAYLOADS, names, nothing_was_run
 

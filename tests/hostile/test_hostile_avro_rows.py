@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.rows.avro.part import AvroPart
+from statemigrate.checkpoint.rows.avro_encoding import AvroPart
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.checkpoint.rows.wrapping import Spans
 from statemigrate.errors import CorruptFileError
 from tests.support.avro_rows import avro_types, encoded
 from tests.support.hostile import bounded, check_whole, fuzzed, refused_or_read

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.embedded.storage.arrow_messages import messages
-from statemigrate.embedded.storage.changelog import ChangelogWriter, read_changelog
-from statemigrate.embedded.storage.durable import FileReference
+from statemigrate.embedded.changelog import ChangelogWriter, messages, read_changelog
+from statemigrate.embedded.durable import FileReference
 from statemigrate.errors import CorruptFileError
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct, format_from_json
-from statemigrate.formats.avro.zero_size import MOST_ITEMS, check_items
+from statemigrate.formats.avro.logical import MOST_ITEMS, check_items
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 
 

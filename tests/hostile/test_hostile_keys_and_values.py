@@ -15,9 +15,8 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
-from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapped.checksums import summed_deletions
+from statemigrate.checkpoint.rows.wrapping import RowLayout, summed_deletions
 from statemigrate.errors import CorruptFileError
 from tests.support.arrow_rows import arrow
 from tests.support.hostile import bounded, check_whole, fuzzed, refused_or_read

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.pages.columns import Place
+from statemigrate.pages.page import Page
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 
 PLACE = Place(8, 3, b"k" * 16)

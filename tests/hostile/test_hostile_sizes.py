@@ -12,31 +12,24 @@ import pyarrow as pa
 import pytest
 
 from statemigrate import StateReader, current, status
-from statemigrate.checkpoint.logs.pinned import CODEC
-from statemigrate.checkpoint.stores.codecs import decompressed
-from statemigrate.checkpoint.stores.codecs.lz4 import Writer
-from statemigrate.checkpoint.stores.codecs.reading import PIECE
-from statemigrate.checkpoint.stores.codecs.xxhash32 import xxhash32
+from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
+from statemigrate.checkpoint.codecs.opening import decompressed
+from statemigrate.checkpoint.codecs.reading import PIECE
+from statemigrate.checkpoint.logs.entries import CODEC
+from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, written_snapshot
 from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
-from statemigrate.checkpoint.stores.rocksdb_files import Snapshot, written_snapshot
-from statemigrate.checkpoint.stores.versions import StoreVersion
-from statemigrate.commands.writing.baseline import baseline
+from statemigrate.commands.new_script import baseline
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.storage.durable import FileReference
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import (
-    ChangelogReference,
-    Manifest,
-    Pack,
-    PartitionState,
-)
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.durable import FileReference
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import ChangelogReference, Manifest, Pack, PartitionState
+from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats import Avro, Struct
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.rewrite.stored import tables
+from statemigrate.rewrite import file_reading as tables
 from statemigrate.scripts import ScriptFolder
 from tests.support.hostile import bounded, refused_or_read
 from tests.support.object_store import MemoryFiles

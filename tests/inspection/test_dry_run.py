@@ -19,9 +19,8 @@ from tally import (
 
 from statemigrate import dry_run, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
-from statemigrate.state.opening import open_state
-from statemigrate.state.protocol import planned
-from statemigrate.state.values import Document, Part
+from statemigrate.state.open import open_state
+from statemigrate.state.protocol import Document, Part, planned
 
 pytestmark = pytest.mark.spark
 KEYS = 40

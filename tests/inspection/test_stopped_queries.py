@@ -74,7 +74,7 @@ def test_it_may_be_interrupted_and_goes_on(pipeline, scripts, expected, monkeypa
     pipeline.deploy(CentsTally())
     from dataclasses import replace
 
-    from statemigrate.embedded.engine.stopped import offline as stopped
+    from statemigrate.embedded import offline as stopped
 
     monkeypatch.setattr(stopped, "_CHUNK", replace(stopped._CHUNK, initial_rows=7, maximum_rows=7))
     seen: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from bank import Balance, Bank
 from support.waiting import eventually
 
-from statemigrate.demo.stage.processes import ProcessSession
+from statemigrate.demo.stage import ProcessSession
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kafka_postgres"
 MIGRATIONS = EXAMPLE / "migrations"

@@ -23,8 +23,8 @@ from tally import AmountsTally, CentsTally
 
 from statemigrate import RewriteOptions, backfill, fork, migrated, rewrite, verify
 from statemigrate.errors import RewriteError
-from statemigrate.files.hadoop import reaching
-from statemigrate.files.opening import open_files
+from statemigrate.files import hadoop_failures as reaching
+from statemigrate.files.open import open_files
 
 PIPELINES = {"embedded": Pipeline, "native": ControlPipeline, "paged": TallyPages}
 KEYS_PER_CHUNK = 12

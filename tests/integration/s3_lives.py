@@ -23,7 +23,7 @@ from s3_life import live
 from systems.s3_proxy import Faults, S3Proxy
 from tally import AMOUNTS, CENTS, FAMILIES, Expected, Scripts, batch
 
-from statemigrate.demo.stage.processes import ProcessSession
+from statemigrate.demo.stage import ProcessSession
 
 ENGINES = ("embedded", "native", "paged")
 LIFE = Path(__file__).with_name("s3_life.py")

@@ -16,8 +16,8 @@ from tally import AmountsTally, CentsTally, batch
 
 from statemigrate import RewriteOptions, get, migrated, rewrite, status, verify
 from statemigrate.errors import StorageError
-from statemigrate.files.hadoop import reaching
-from statemigrate.files.opening import open_files
+from statemigrate.files import hadoop_failures as reaching
+from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,8 @@ import pytest
 from support.files_contract import FilesContract
 
 from statemigrate.errors import StorageError
-from statemigrate.files.hadoop import reaching
-from statemigrate.files.opening import open_files
+from statemigrate.files import hadoop_failures as reaching
+from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.integration
 

@@ -14,21 +14,15 @@ import pytest
 from systems.packages import Missing, jars
 
 from statemigrate import status
-from statemigrate.checkpoint.logs.pinned import FILE_IDS, PROVIDER
+from statemigrate.checkpoint.logs.entries import FILE_IDS, PROVIDER
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.fork import fork
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.commands.view import export
-from statemigrate.errors import (
-    CheckpointError,
-    RewriteError,
-    StatemigrateError,
-    UnsupportedError,
-)
+from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.fork import fork
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

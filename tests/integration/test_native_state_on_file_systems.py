@@ -18,7 +18,7 @@ from statemigrate import (
     status,
     with_backfill,
 )
-from statemigrate.files.opening import open_files
+from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.integration
 

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from statemigrate import fork
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 pytestmark = pytest.mark.integration
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"

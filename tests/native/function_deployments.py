@@ -7,7 +7,7 @@ from tally import Expected
 from tally_functions import FORMATS, Tally
 
 from statemigrate import ENVELOPE, migrated
-from statemigrate.native.live.control import MARKER
+from statemigrate.native.control_rows import MARKER
 
 NO = GroupStateTimeout.NoTimeout
 CONTROL_ROWS = f"key STRING, cents BIGINT, name STRING, `{MARKER}` STRING"

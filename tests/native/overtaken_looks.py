@@ -18,7 +18,7 @@ from tally import AmountsTally, CentsTally, batch
 
 import statemigrate
 from statemigrate import migrated
-from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.checkpoint import SparkCheckpoint
 
 KEYS = 40
 SETTINGS = {

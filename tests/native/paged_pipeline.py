@@ -13,14 +13,13 @@ from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES, NESTED, NEST
 import statemigrate
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.pages.live.families import fingerprint
-from statemigrate.pages.live.rows import BUCKET
-from statemigrate.pages.live.visits import key_fingerprint
-from statemigrate.pages.page.elements import elements_of
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.pages.columns import Place, elements_of
+from statemigrate.pages.families import fingerprint
+from statemigrate.pages.page import Page
 from statemigrate.pages.record import SCHEMA, VARIABLE
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.visit import key_fingerprint
+from statemigrate.processor.keys import KeyCodec
 
 FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 """The formats of a tally by family."""

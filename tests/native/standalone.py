@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from statemigrate.demo.stage.processes import ProcessSession
+from statemigrate.demo.stage import ProcessSession
 
 _HOME = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"

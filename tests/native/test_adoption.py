@@ -12,7 +12,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 from statemigrate import migrated
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.live.control import MARKER
+from statemigrate.native.control_rows import MARKER
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from tally_functions import Tally, envelopes
 from statemigrate import ENVELOPE, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
 from statemigrate.native.adoption import adopt
-from statemigrate.native.spark_state.versions import release_line
+from statemigrate.native.versions import release_line
 
 pytestmark = pytest.mark.spark
 # The workers import this module, without the folder of what tests share.

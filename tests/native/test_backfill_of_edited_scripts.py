@@ -7,7 +7,7 @@ from tally import AMOUNTS, CentsTally, batch
 
 from statemigrate import backfill, migrated
 from statemigrate.errors import StartupError
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = pytest.mark.spark
 

@@ -11,8 +11,8 @@ from control_pipeline import ControlPipeline
 from tally import AmountsTally, CentsTally
 
 from statemigrate import backfill, backfill_status, migrated
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.keys import OlderKeys
+from statemigrate.native.backfill import OlderKeys
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = pytest.mark.spark
 

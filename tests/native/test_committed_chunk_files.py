@@ -16,7 +16,7 @@ from support.waiting import eventually
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import backfill, backfill_status, migrated
-from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles
+from statemigrate.native.chunks import CHUNKS, ChunkFiles
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +88,7 @@ POINTS = {
     "after a removal": ("chunk_files", "ChunkFiles.remove_committed", "after", 2, ""),
 }
 MODULES = {
-    "chunk_files": "statemigrate.native.backfill.chunk_files",
+    "chunk_files": "statemigrate.native.chunks",
     "confined": "statemigrate.files.confined",
 }
 

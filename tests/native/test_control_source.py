@@ -16,8 +16,8 @@ from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 from statemigrate import backfill, backfill_status, migrated, pause_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
-from statemigrate.native.backfill.plan import plan_backfill
-from statemigrate.native.live.control import MARKER
+from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.control_rows import MARKER
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

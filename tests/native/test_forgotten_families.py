@@ -12,7 +12,7 @@ from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, CentsTally, Expected, Scripts, batch
 
 from statemigrate import fork, migrated, repair, verify
-from statemigrate.commands.rewriting.forgotten import restore_forgotten
+from statemigrate.commands.forgotten_families import restore_forgotten
 from statemigrate.errors import RewriteError, StartupError
 from statemigrate.pages.record import VARIABLE
 

@@ -11,7 +11,7 @@ from words import LIST, MAP, Model, NewWords, write_scripts
 
 from statemigrate import migrated
 from statemigrate.errors import TransformError
-from statemigrate.native.live.control import MARKER
+from statemigrate.native.control_rows import MARKER
 
 tws_tester = pytest.importorskip("pyspark.sql.streaming.tws_tester")
 

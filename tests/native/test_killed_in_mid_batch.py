@@ -27,8 +27,8 @@ from tally import (
 
 from statemigrate import backfill, log, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
-from statemigrate.demo.stage.processes import ProcessSession
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.demo.stage import ProcessSession
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
@@ -94,12 +94,12 @@ def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scrip
     check_pages(pages)
 
 
-VISITS, RECORD = "statemigrate.pages.live.visits", "statemigrate.pages.live.deployed"
-COMPARING = "statemigrate.native.seen.comparing"
+VISITS, RECORD = "statemigrate.pages.visit", "statemigrate.pages.deployed"
+COMPARING = "statemigrate.native.deployment_check"
 POINTS = {
     "before the record of the pages": (RECORD, "write_record", "before", 1),
     "after the record of the pages": (RECORD, "write_record", "after", 1),
-    "while rows are packed": ("statemigrate.pages.live.rows", "_packed", "before", 2),
+    "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
     "in the migration of a page": ("statemigrate.access", "DualAccess.backfill", "after", 37),
     "before a page is written": (VISITS, "PagedProcessor._write", "before", 5),
     "after a page was written": (VISITS, "PagedProcessor._write", "after", PAGES + 3),

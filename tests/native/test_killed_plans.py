@@ -9,7 +9,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import backfill, backfill_status, log, migrated, pause_backfill
 from statemigrate.files.confined import ConfinedPath
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 CHANGES = ("rename_to", "link_to", "unlink", "remove_tree")

@@ -21,7 +21,7 @@ from words import (
 )
 
 from statemigrate import StateReader, backfill, backfill_status, migrated
-from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.checkpoint import SparkCheckpoint
 
 pytestmark = pytest.mark.spark
 

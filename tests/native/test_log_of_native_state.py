@@ -14,9 +14,9 @@ from tally_functions import Tally
 from statemigrate import backfill, current, fork, log, migrated, pause_backfill
 from statemigrate.cli import main
 from statemigrate.errors import StorageError
-from statemigrate.logbook.code import CODE_VERSION
-from statemigrate.logbook.folder import LOG
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.event_log.events import CODE_VERSION
+from statemigrate.event_log.log import LOG
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = pytest.mark.spark
 

@@ -31,7 +31,7 @@ from statemigrate import (
     migrated,
     pause_backfill,
 )
-from statemigrate.native.backfill.chunk_files import ChunkFiles
+from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from support.typed import typed
 
 from statemigrate.cli import main
-from statemigrate.demo.keeping import next_commands
-from statemigrate.demo.stage.places import DemoFolder
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.run import next_commands
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 

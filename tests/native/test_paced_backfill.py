@@ -23,10 +23,9 @@ from statemigrate import (
 )
 from statemigrate.cli import main
 from statemigrate.errors import StartupError
-from statemigrate.native.backfill import blocks
-from statemigrate.native.backfill.blocks import cuts_of
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.feeding import tuning
+from statemigrate.native import chunks as blocks
+from statemigrate.native import pacing as tuning
+from statemigrate.native.chunks import ChunkFiles, cuts_of
 
 pytestmark = pytest.mark.spark
 KEYS = 60
@@ -36,7 +35,7 @@ KEYS = 60
 def pipeline(request, spark, tmp_path, monkeypatch):
     """A query with state in the oldest format; chunks of few entries, blocks of 25 keys."""
     monkeypatch.setattr(blocks, "KEYS_IN_BLOCK", 25)
-    monkeypatch.setattr("statemigrate.native.backfill.keys.KEYS_IN_BLOCK", 25)
+    monkeypatch.setattr("statemigrate.native.backfill.KEYS_IN_BLOCK", 25)
     begin = tuning.BackfillOptions
     monkeypatch.setattr(tuning, "BackfillOptions", lambda **given: begin(initial_rows=7, **given))
     made = (

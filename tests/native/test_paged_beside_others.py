@@ -18,10 +18,9 @@ from statemigrate import (
     migrated,
     status,
 )
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.errors import CheckpointError
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 UPDATES = "key STRING, n BIGINT"

@@ -15,12 +15,11 @@ from watermarked import OUTPUT as WATCHED
 
 from statemigrate import RewriteError, get, migrated
 from statemigrate.cli import main
-from statemigrate.commands.following.status import status
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
+from statemigrate.commands.status import status
 from statemigrate.pages.record import LARGE
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = pytest.mark.spark
 WAYS = pytest.mark.parametrize(

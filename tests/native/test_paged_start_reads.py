@@ -9,7 +9,14 @@ from tally import AMOUNTS, AmountsTally, CentsTally, batch
 
 from statemigrate import migrated
 from statemigrate.files import LocalFiles
-from statemigrate.pages.record import RECORD, LastReading, read_record, record_document
+from statemigrate.pages.record import (
+    RECORD,
+    LastReading,
+    record_document,
+)
+from statemigrate.pages.record import (
+    read_pages_record as read_record,
+)
 
 pytestmark = pytest.mark.spark
 KEYS = range(12)

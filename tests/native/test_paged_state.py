@@ -28,12 +28,11 @@ from tally import (
 
 import statemigrate
 from statemigrate import PageError, StartupError, UnsupportedError, migrated
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents.sealed import sealed
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.files.documents import sealed
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = pytest.mark.spark
 

@@ -21,8 +21,8 @@ from tally import (
 import statemigrate
 from statemigrate import CheckpointError, StartupError, migrated
 from statemigrate.cli import main
-from statemigrate.files.documents.sealed import sealed
-from statemigrate.inspect.trial.estimate import Pace
+from statemigrate.files.documents import sealed
+from statemigrate.inspect.estimate import Pace
 
 pytestmark = pytest.mark.spark
 KINDS = (NativePipeline, PagedPipeline)

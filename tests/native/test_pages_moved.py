@@ -8,9 +8,9 @@ import pytest
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from paged_pipeline import PagedPipeline
 
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.rewrite.forking.fork import fork
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.commands.rewrite import rewrite_checkpoint
+from statemigrate.rewrite.fork import fork
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

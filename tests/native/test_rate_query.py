@@ -8,8 +8,8 @@ from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
 from statemigrate import StateReader, backfill, dry_run, migrated, status, with_backfill
-from statemigrate.commands.chunked_backfill import backfill_status
-from statemigrate.commands.writing.baseline import baseline
+from statemigrate.commands.backfill import backfill_status
+from statemigrate.commands.new_script import baseline
 from statemigrate.errors import CheckpointError
 from statemigrate.native.adoption import adopt
 from statemigrate.scripts import ScriptFolder

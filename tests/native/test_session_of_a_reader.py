@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemigrate.native.spark_state.reader import session_with
+from statemigrate.native.checkpoint import session_with
 
 pytestmark = pytest.mark.spark
 

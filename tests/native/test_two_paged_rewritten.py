@@ -4,10 +4,9 @@ import pytest
 from two_paged import Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
 from statemigrate import migrated
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 KEYS = 8

@@ -16,8 +16,8 @@ from statemigrate.access import DualAccess
 from statemigrate.errors import ValueMismatchError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
-from statemigrate.processor.rows.codec import RowCodec
-from statemigrate.processor.variables.dual import put_row
+from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.variables import put_row
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.sessions import spark, use_folders
 
-from statemigrate.native.spark_state.reader import PROVIDER, ROCKSDB
+from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
 
 __all__ = ["spark"]
 

@@ -10,9 +10,8 @@ from queries import ORDERS
 from statemigrate import baseline, dry_run, get
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
-from statemigrate.inspect.report.dry_run import Meetings
-from statemigrate.inspect.report.sentences import meetings
-from statemigrate.inspect.report.verdict import verdict
+from statemigrate.inspect.report import Meetings
+from statemigrate.inspect.report_text import meetings, verdict
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -6,10 +6,10 @@ from collections import Counter
 
 from fed_queries import DDL, Feed, late_batch, moment, rows_of, run
 
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import rewrite_checkpoint
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 __all__ = [
     "DDL",

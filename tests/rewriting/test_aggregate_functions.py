@@ -24,9 +24,9 @@ from support.aggregate_functions import (
     texts,
 )
 
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.pairing.tilings import divided
+from statemigrate.commands.rewrite import verify
+from statemigrate.rewrite.aggregates import divided
+from statemigrate.rewrite.questions import RewriteAnswers
 
 pytestmark = pytest.mark.spark
 MANY = int(os.environ.get("STATEMIGRATE_REWRITES", "3"))

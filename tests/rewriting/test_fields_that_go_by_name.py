@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from statemigrate.rewrite.plan.pairing.fields import match_fields
-from statemigrate.rewrite.plan.pairing.types import is_wider
-from statemigrate.rewrite.rows.arrow.fields import changed_struct, started
-from statemigrate.rewrite.rows.arrow.structs import arrow_row, row_type
+from statemigrate.rewrite.arrow_types import arrow_row, row_type
+from statemigrate.rewrite.column_pairing import is_wider
+from statemigrate.rewrite.entries import changed_struct, started
+from statemigrate.rewrite.fields import match_fields
 
 pytestmark = pytest.mark.spark
 

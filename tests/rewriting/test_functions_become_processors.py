@@ -6,7 +6,7 @@ from rewritten_code import groups
 from rewritten_queries import accepting, rewritten, rows_of, run, scripts_in, session_with
 
 from statemigrate import migrated
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

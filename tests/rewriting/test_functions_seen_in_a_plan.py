@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.rewrite.probe.functions import aggregate_functions
-from statemigrate.rewrite.probe.keys import key_meanings
-from statemigrate.rewrite.probe.run import run_probe
+from statemigrate.rewrite.probe import run_probe
+from statemigrate.rewrite.probe_functions import aggregate_functions
+from statemigrate.rewrite.probe_keys import key_meanings
 
 pytestmark = pytest.mark.spark
 DDL = "k STRING, v BIGINT, w BIGINT, l ARRAY<BIGINT>"

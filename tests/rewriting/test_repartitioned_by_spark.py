@@ -11,9 +11,8 @@ from variables_code import variables
 from statemigrate import fork
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.families import families_of
-from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.rewrite.column_pairing import store_families as families_of
+from statemigrate.rewrite.reading import StateReader, rewriting_session
 
 pytestmark = [
     pytest.mark.spark,

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from random_rewrites import HEAD, Case, cases
 from rewritten_queries import PROVIDER, PROVIDERS, rewritten, session_with
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]

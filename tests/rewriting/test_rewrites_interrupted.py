@@ -11,7 +11,7 @@ from rewritten_queries import Feed, rewritten, rows_of, run, session_with
 from support.new_checkpoints import is_shut
 
 from statemigrate.cli import main
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import CheckpointError, RewriteError
 from statemigrate.files.local import LocalFiles
 

@@ -13,7 +13,7 @@ import rewritten_code as code
 from rewritten_queries import late_batch, run, session_with
 from support.new_checkpoints import is_published, is_shut
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.rewrites]
 

@@ -8,8 +8,8 @@ from rewritten_queries import raw_state, rewritten, rows_of, run, session_with
 from variables_code import variables
 
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.files.opening import open_files
+from statemigrate.commands.rewrite import verify
+from statemigrate.files.open import open_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

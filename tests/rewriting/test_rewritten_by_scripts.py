@@ -6,7 +6,7 @@ from rewritten_queries import PROVIDER, rewritten, rows_of, run, session_with
 from support.new_checkpoints import is_shut
 
 from statemigrate.errors import RewriteError, TransformError
-from statemigrate.rewrite.plan.options import PROVIDERS
+from statemigrate.rewrite.sources import PROVIDERS
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

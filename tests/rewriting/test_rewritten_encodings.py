@@ -8,7 +8,7 @@ from rewritten_queries import PROVIDER, PROVIDERS, rewritten, rows_of, run, sess
 from variables_code import variables
 
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import UnsupportedError
 from statemigrate.files import LocalFiles
 

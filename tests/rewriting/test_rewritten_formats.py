@@ -4,7 +4,7 @@ import pytest
 import rewritten_code as code
 from rewritten_queries import accepting, rewritten, rows_of, run, scripts_in, session_with
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -7,7 +7,7 @@ from variables_code import alarms, variables
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.forking.files import state_files
+from statemigrate.rewrite.fork import state_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -8,8 +8,8 @@ from pyspark.sql.streaming import DataStreamReader
 from rewritten_queries import DDL, Feed, accepting, rewritten, rows_of, run, session_with
 from support.new_checkpoints import is_shut
 
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import rewrite_checkpoint
 from statemigrate.errors import RewriteError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]

@@ -15,7 +15,7 @@ from rewritten_queries import (
     session_with,
 )
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError, UnsupportedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]

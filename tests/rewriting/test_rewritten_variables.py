@@ -4,8 +4,8 @@ import pytest
 from rewritten_queries import NewCode, rewrite_checkpoint, rewritten, rows_of, run, session_with
 from variables_code import variables, wider_variables
 
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.rewrite.run import operator
+from statemigrate.commands.rewrite import verify
+from statemigrate.rewrite import operator
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]

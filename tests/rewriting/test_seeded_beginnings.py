@@ -8,12 +8,12 @@ from rewritten_queries import session_with
 from seeding_code import write_json
 from support.new_checkpoints import is_shut
 
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.seed import seed
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import verify
+from statemigrate.commands.seed import seed
 from statemigrate.files.local import LocalFiles
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

@@ -9,11 +9,11 @@ from rewritten_queries import DDL, accepting, rows_of, run, session_with
 from seeding_code import Log, write_json
 
 from statemigrate.cli import main
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.seed import seed
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import verify
+from statemigrate.commands.seed import seed
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

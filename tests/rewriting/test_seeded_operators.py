@@ -9,13 +9,13 @@ from seeding_code import write_json
 from variables_code import alarms, variables
 
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.seed import seed
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import verify
+from statemigrate.commands.seed import seed
 from statemigrate.errors import RewriteError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import RewriteOptions
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

@@ -14,12 +14,12 @@ from seeding_code import Log
 
 import statemigrate
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.seed import seed
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import verify
+from statemigrate.commands.seed import seed
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

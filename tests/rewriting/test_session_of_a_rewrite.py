@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from statemigrate.rewrite.rows.session import frame_of
+from statemigrate.rewrite.reading import frame_of
 
 pytestmark = pytest.mark.spark
 MARK = "statemigrate.test.mark"

@@ -5,7 +5,7 @@ import pytest
 from rewritten_queries import rewritten, rows_of, run, run_once, scripts_in, session_with
 
 from statemigrate.commands.dry_run import dry_run
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]

@@ -17,7 +17,7 @@ from rewritten_queries import (
     session_with,
 )
 
-from statemigrate.commands.rewriting.verify import verify
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
 
 pytestmark = pytest.mark.spark

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.last import last_committed
-from statemigrate.embedded.versions.manifest import Manifest
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.working.families import RocksFamily, RocksListFamily
-from statemigrate.embedded.working.restore import open_at
+from statemigrate.embedded.continuation import last_committed
+from statemigrate.embedded.families import RocksFamily, RocksListFamily
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.restore import open_at
 from statemigrate.families import Span
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys import KeyCodec
 
 Contents = dict[str, dict[Any, Any]]
 

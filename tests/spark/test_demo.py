@@ -10,10 +10,9 @@ from click.testing import CliRunner
 from support.typed import typed
 
 from statemigrate.cli import main
-from statemigrate.demo.keeping import next_commands
 from statemigrate.demo.killing import FILES, KILL_FROM
-from statemigrate.demo.run import compare_outcomes
-from statemigrate.demo.stage.places import DemoFolder
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.run import compare_outcomes, next_commands
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 

@@ -14,8 +14,8 @@ from support.monitoring import LAG, LOOKS, Scraped, unknown, used
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, EmbeddedMetrics, migrated
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.versions import read_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.versions import read_manifest
 
 pytestmark = pytest.mark.spark
 

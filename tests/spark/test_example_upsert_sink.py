@@ -69,7 +69,7 @@ def run_until_killed(folder: Path, batches: int) -> None:
     """Run the example as a user would; SIGKILL after its sink has written so many batches."""
     marker = folder / f"killed-{batches}"
     point = {
-        "module": "statemigrate.embedded.engine.driver.batches",
+        "module": "statemigrate.embedded.batches",
         "function": "Batches._after", "when": "before",
         "call": batches, "argument": "", "marker": str(marker),
     }  # fmt: skip

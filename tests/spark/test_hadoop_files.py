@@ -8,9 +8,9 @@ from support.files_contract import FilesContract
 from statemigrate.errors import UnsupportedError
 from statemigrate.files import Files, LocalFiles
 from statemigrate.files.conditional import ALLOW_RACES
-from statemigrate.files.hadoop.jvm import Java, java_of
-from statemigrate.files.hadoop.system import HadoopFiles
-from statemigrate.files.nesting import is_below, is_same
+from statemigrate.files.confined import is_below, is_same
+from statemigrate.files.hadoop import HadoopFiles
+from statemigrate.files.hadoop_jvm import Java, java_of
 
 pytestmark = pytest.mark.spark
 

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 
 HERE = Path(__file__).parent
 DURABLE, BATCHES = (
-    "statemigrate.embedded.storage.durable",
-    "statemigrate.embedded.engine.driver.batches",
+    "statemigrate.embedded.durable",
+    "statemigrate.embedded.batches",
 )
 LOCAL = "statemigrate.files.local"
 A_CHANGELOG, A_MANIFEST = r"\.changelog'", r"'versions', '\d+-\d+\.json'\)"
@@ -37,8 +37,8 @@ POINTS = {
     "before the manifest appears": (LOCAL, "_named", "before", 2, A_MANIFEST),
     "after the manifest appeared": (LOCAL, "_named", "after", 2, A_MANIFEST),
     "after the sink, before Spark's commit": (BATCHES, "Batches._after", "before", 2, ""),
-    "during a snapshot": ("statemigrate.embedded.storage.snapshots", "_store", "before", 3, ""),
-    "during restore": ("statemigrate.embedded.working.restore", "_repeat", "after", 2, ""),
+    "during a snapshot": ("statemigrate.embedded.snapshots", "_store", "before", 3, ""),
+    "during restore": ("statemigrate.embedded.restore", "_repeat", "after", 2, ""),
     "in a backfill chunk": ("statemigrate.access", "DualAccess.backfill_many", "after", 9, ""),
 }
 

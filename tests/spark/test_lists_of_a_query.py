@@ -8,13 +8,12 @@ import pytest
 from listing import Listing, elements_of
 from support.sessions import spark_version
 
-from statemigrate.checkpoint.logs.pinned import ENCODING, MERGE_OPERATOR, ROW_CHECKSUM
+from statemigrate.checkpoint.logs.entries import ENCODING, MERGE_OPERATOR, ROW_CHECKSUM
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
-from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.stores.changelog import read_changelog
-from statemigrate.checkpoint.stores.records import PUT
+from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.stores.changelog import PUT, read_changelog
 
 pytestmark = [
     pytest.mark.spark,

@@ -4,9 +4,8 @@ import pytest
 from support.waiting import eventually
 from tally import CENTS, CentsTally, Expected, batch
 
-from statemigrate.embedded.engine.stopped.ending import release_ended
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.layout import DirectoryLock, Layout
+from statemigrate.embedded.offline import release_ended
 from statemigrate.errors import CheckpointInUseError
 
 pytestmark = pytest.mark.spark

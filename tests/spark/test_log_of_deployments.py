@@ -20,8 +20,8 @@ from tally import (
 from statemigrate import backfill, current, log, migrated, retire
 from statemigrate.cli import main
 from statemigrate.errors import StorageError
-from statemigrate.logbook.code import CODE_VERSION
-from statemigrate.logbook.folder import LOG
+from statemigrate.event_log.events import CODE_VERSION
+from statemigrate.event_log.log import LOG
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from pipelines import Pipeline
 from tally import AMOUNTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.versions import kept_versions
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.versions import kept_versions
 
 pytestmark = pytest.mark.spark
 

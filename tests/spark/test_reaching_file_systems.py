@@ -9,10 +9,10 @@ import pytest
 
 from statemigrate.errors import StorageError
 from statemigrate.files import LocalFiles
-from statemigrate.files.hadoop import reaching
-from statemigrate.files.hadoop.jvm import java_of
-from statemigrate.files.hadoop.system import HadoopFiles
-from statemigrate.files.opening import open_files
+from statemigrate.files import hadoop_failures as reaching
+from statemigrate.files.hadoop import HadoopFiles
+from statemigrate.files.hadoop_jvm import java_of
+from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.spark
 

@@ -192,8 +192,8 @@ def test_a_second_query_on_the_checkpoint_in_this_process(pipeline):
 
 HOLDER = """
 import sys, pathlib
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.layout import DirectoryLock
 lock = DirectoryLock(Layout.of(sys.argv[1]).lock, "the checkpoint")
 print("locked", flush=True)
 sys.stdin.read()

@@ -8,8 +8,8 @@ from pipelines import Pipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.versions import kept_versions
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.versions import kept_versions
 
 pytestmark = pytest.mark.spark
 

@@ -20,12 +20,11 @@ from statemigrate.checkpoint.operators.shapes import (
     TimestampPrefix,
 )
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.hashing import hash_of
+from statemigrate.checkpoint.rows.hashing import MURMUR3, hash_of
 from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.murmur3 import MURMUR3
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 
 pytestmark = [

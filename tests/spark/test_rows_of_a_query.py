@@ -13,10 +13,10 @@ from support.unsafe_rows import field, leaf_types, schema_of, types, values
 
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.partitions import partition_of
 from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.wrapping import RowLayout
 
 pytestmark = [
     pytest.mark.spark,

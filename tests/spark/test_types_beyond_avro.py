@@ -7,7 +7,7 @@ from tally import Scripts
 
 from statemigrate import migrated
 from statemigrate.formats import Struct
-from statemigrate.processor.rows.codec import RowCodec
+from statemigrate.processor.rows import RowCodec
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statemigrate.rewrite.plan.pairing.aggregates import AggregateFunction
+from statemigrate.rewrite.aggregates import AggregateFunction
 
 DDL = (
     "k STRING, a BIGINT, b BIGINT, x DOUBLE, y DOUBLE, i INT, f FLOAT, d DECIMAL(10,2), "
@@ -174,7 +174,7 @@ def functions_by_spark(spark: Any, wanted: Sequence[str]) -> dict[str, dict[str,
     """What Spark itself keeps of each function, for `TABLE`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from statemigrate.rewrite.probe import functions as probe
+    from statemigrate.rewrite import probe_functions as probe
 
     rows = spark.createDataFrame([], DDL)
     found = {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
 
 
 def numbers(kind: pa.DataType) -> pa.DataType:

@@ -14,14 +14,13 @@ from typing import Any, Literal
 
 from statemigrate.access import DualAccess, DualList
 from statemigrate.deployment import Kind
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
-from statemigrate.families import MemoryFamily, MemoryListFamily, Span
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.families import MemoryFamily, MemoryListFamily, Source, Span
 from statemigrate.formats import Value
-from statemigrate.pages.live.families import family_class
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
-from statemigrate.sources import Source
+from statemigrate.pages.columns import Place
+from statemigrate.pages.families import family_class
+from statemigrate.pages.page import Page
 from support.notes import REVISIONS, family, lineage
 
 Crash = Literal["abandoned", "left open", "killed", "deleted", "not published"]

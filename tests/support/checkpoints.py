@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.formats import Struct
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
 
 OLD, NEW = Struct("cents BIGINT, name STRING"), Struct("amount DECIMAL(18,2), name STRING")

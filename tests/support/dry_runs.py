@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from statemigrate.inspect.report.dry_run import (
+from statemigrate.inspect.report import (
     BackfillEstimate,
     Constant,
     Difference,

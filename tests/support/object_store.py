@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from statemigrate.errors import StorageError
 from statemigrate.files.conditional import ConflictError, create_once
-from statemigrate.files.descent import foreign
+from statemigrate.files.confined import foreign
 from statemigrate.files.protocol import LARGEST, Entry, check_name
 
 Answer = TypeVar("Answer")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from statemigrate.deployment import StoredFamily
-from statemigrate.embedded.versions.manifest import PartitionState
-from statemigrate.embedded.working.partition import Partition, PartitionPlace
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition, PartitionPlace
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 

@@ -25,7 +25,7 @@ def spark_version() -> tuple[int, int]:
     """The release line of PySpark, as in (4, 3)."""
     import pyspark
 
-    from statemigrate.native.spark_state.versions import release_line
+    from statemigrate.native.versions import release_line
 
     return release_line(pyspark.__version__)
 

@@ -15,22 +15,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.operators.entries import OperatorEntry, StoreEntry
+from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.deployment import Settings
 from statemigrate.errors import CheckpointError
-from statemigrate.files.opening import open_files
-from statemigrate.files.remembered import Remembered
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.presence import require_control_source
-from statemigrate.native.live.handle import NativeHandle
-from statemigrate.native.seen.comparing import begin_run
-from statemigrate.native.spark_state.reader import SparkCheckpoint
-from statemigrate.native.startup import variables
-from statemigrate.native.startup.forgetting import check_forgetting
+from statemigrate.native import startup as variables
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.control_source import require_control_source
+from statemigrate.native.deployment_check import begin_run
+from statemigrate.native.startup import check_forgetting
+from statemigrate.native.worker import NativeHandle
 from support.offset_logs import PROCESSOR, put
 
 STORE = "totals"

@@ -7,8 +7,8 @@ import json
 import zipfile
 from pathlib import Path
 
-from statemigrate.checkpoint.logs.pinned import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.checkpoint.operators.entries import OperatorEntry, StoreEntry
+from statemigrate.checkpoint.logs.entries import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, StructJson
 from statemigrate.checkpoint.rows.buffers import Rows

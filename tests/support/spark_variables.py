@@ -10,8 +10,8 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from statemigrate.processor.keys.codec import KeyCodec
-from statemigrate.processor.variables.handle import struct_of
+from statemigrate.processor.handle import struct_of
+from statemigrate.processor.keys import KeyCodec
 
 Cell = tuple[Any, int | None]
 """A row, and when it expires."""

@@ -20,14 +20,14 @@ from unittest.mock import patch
 
 from statemigrate import rollback
 from statemigrate.errors import StatemigrateError
-from statemigrate.logbook.code import CODE_VERSION
+from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.migration import Lineage
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.backfill.plan import BackfillPlan
-from statemigrate.native.backfill.progress import BackfillStatus
-from statemigrate.native.spark_state.listing import check_listed
+from statemigrate.native.backfill import BackfillPlan
+from statemigrate.native.backfill_progress import BackfillStatus
+from statemigrate.native.listing import check_listed
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.native.variables import Variables
+from statemigrate.state.spark_variables import Variables
 from support.simulated_spark import (
     STORE,
     Database,
@@ -385,14 +385,14 @@ def _simulated(player: Player) -> Iterator[None]:
     """Whatever would ask Spark asks the player's query; no start asks git for the code's commit."""
     reader = str(player.query.root)
     replaced = {
-        "statemigrate.native.startup.variables.SparkCheckpoint": Reader,
+        "statemigrate.native.startup.SparkCheckpoint": Reader,
         "statemigrate.commands.rollback.open_state": lambda *_, **__: player.state(),
         "statemigrate.commands.backfill.backfill": lambda _, targets, **__: player.plan(targets),
-        "statemigrate.commands.chunked_backfill.backfill_status": (
+        "statemigrate.commands.backfill.backfill_status": (
             lambda _, targets, **__: player.status(targets)
         ),
         "statemigrate.commands.adopt.counting": lambda *_: player.count,
-        "statemigrate.native.adoption.older_code.column_families": (
+        "statemigrate.native.adoption_checks.column_families": (
             lambda *_: Reader(reader).column_families()
         ),
     }

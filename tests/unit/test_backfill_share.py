@@ -3,10 +3,8 @@
 import pytest
 
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.embedded.engine.driver.batches import tuned
-from statemigrate.embedded.engine.driver.lately import Lately, without_backfill
-from statemigrate.embedded.engine.tasks.plan import BatchPlan
-from statemigrate.embedded.engine.tasks.report import PartitionReport
+from statemigrate.embedded.batches import Lately, tuned, without_backfill
+from statemigrate.embedded.task_plan import BatchPlan, PartitionReport
 
 
 def plan(batch_ms: float, after_rows: bool = False, tuner: Tuner | None = None) -> BatchPlan:

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 import statemigrate
 from statemigrate.cli.main import VERBS, main
+from statemigrate.commands.examination import Examined
 from statemigrate.commands.explain import errors_of_spark
-from statemigrate.commands.health.report import Examined
 from statemigrate.error_codes import CODE, error_codes
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, TransformError
-from statemigrate.state.telling import Telling, told
+from statemigrate.state.protocol import Telling, told
 
 PACKAGE = Path(statemigrate.__file__).parent
 ROOT = Path(__file__).parents[2]

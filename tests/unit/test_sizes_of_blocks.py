@@ -13,18 +13,17 @@ from support.notes import family
 from statemigrate import blocks
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, block_of, in_blocks, size_of
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.engine.tasks.output import OutputRows
-from statemigrate.pages.live.families import fingerprint
-from statemigrate.pages.live.rows import BUCKET, PACKED, Unpacking, pack
-from statemigrate.pages.live.visits import key_fingerprint
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.embedded.task_io import OutputRows
+from statemigrate.pages.columns import Place
+from statemigrate.pages.families import fingerprint
+from statemigrate.pages.page import Page
 from statemigrate.pages.record import PagesRecord
-from statemigrate.processor.keys.codec import KeyCodec
-from statemigrate.rewrite.stored.state import _parted
-from statemigrate.state.embedded_blocks import blocks_of
-from statemigrate.state.paged.columns import KeyColumns
-from statemigrate.state.paged.reading import Entries, StoredPages
+from statemigrate.pages.rows import BUCKET, PACKED, Unpacking, pack
+from statemigrate.pages.visit import key_fingerprint
+from statemigrate.processor.keys import KeyCodec
+from statemigrate.rewrite.file_reading import _parted
+from statemigrate.state.embedded import blocks_of
+from statemigrate.state.pages import Entries, KeyColumns, StoredPages
 
 LARGE = 200_000
 NUMBER = 300

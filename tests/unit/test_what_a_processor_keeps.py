@@ -6,7 +6,7 @@ from functools import cached_property
 import pytest
 
 from statemigrate import ProcessorError
-from statemigrate.processor.between_keys import BetweenKeys
+from statemigrate.processor.key_isolation import BetweenKeys
 
 MANY = 1_000
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemigrate.checkpoint.logs.offsets import Offsets, parse_offsets, unknown
-from statemigrate.errors import UnsupportedError
-from statemigrate.files import Files, parse_json
-from statemigrate.files.documents.shapes import OBJECT, VERSION, Maybe, Table, check_shape
+from statemigrate.errors import CheckpointError, UnsupportedError
+from statemigrate.files import Files, parse_json, whole_number
+from statemigrate.files.documents import OBJECT, VERSION, Maybe, Table, check_shape
 
 _METADATA = {
     "batchWatermarkMs": VERSION,
@@ -115,4 +115,199 @@ def _control_batch(path: str, info: object) -> UnsupportedError:
         found=f"{_CONTROL} {str(info)[:200]}",
         next_action="let the query commit one more batch, which no longer has it, and try again",
         path=path,
+    )
+
+
+# Spark's commit log: that a batch is done, and with which files of state.
+#
+# Line 1 is the version, line 2 JSON. Version 1 has the watermark of the next batch. Version 2 adds
+# ``stateUniqueIds``: for each operator, for each partition, the ids of the stores' files, where
+# files of state have unique names (checkpoint format 2). Version 3 adds ``sinkMetadataMap``. A key
+# that is not known is refused. Format: ``CommitLog.scala`` of apache/spark.
+
+
+StateIds = Mapping[int, tuple[tuple[str, ...], ...]]
+"""By operator: of each partition the ids of its stores, in Spark's order of them."""
+
+_IDS = Maybe(Table([[str]]), missing=True)
+_SHAPES: dict[int, dict[str, Any]] = {
+    1: {"nextBatchWatermarkMs": Maybe(VERSION, missing=True)},
+    2: {"nextBatchWatermarkMs": VERSION, "stateUniqueIds": _IDS},
+    3: {"nextBatchWatermarkMs": VERSION, "stateUniqueIds": _IDS, "sinkMetadataMap": OBJECT},
+}
+
+
+@dataclass(frozen=True)
+class CommitEntry:
+    """The entry of a batch; ``watermark`` is the next batch's, in milliseconds since 1970.
+
+    ``state_ids`` is None in version 1, and in a batch without state. ``sinks`` is version 3's.
+    """
+
+    watermark: int
+    version: int = 1
+    state_ids: StateIds | None = None
+    sinks: Mapping[str, Any] | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The file as Spark writes it."""
+        document: dict[str, Any] = {"nextBatchWatermarkMs": self.watermark}
+        if self.state_ids is not None:
+            document["stateUniqueIds"] = {str(n): ids for n, ids in self.state_ids.items()}
+        if self.sinks is not None:
+            document["sinkMetadataMap"] = dict(self.sinks)
+        text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+        return f"v{self.version}\n{text}".encode()
+
+
+def parse_commit(data: bytes, path: str) -> CommitEntry:
+    """Read a file of the commit log. Raises `CheckpointError` for a layout that is not known."""
+    first, _, second = data.partition(b"\n")
+    version = {b"v1": 1, b"v2": 2, b"v3": 3}.get(first.strip())
+    if version is None:
+        raise _unknown(path, "v1, v2 or v3 in the first line", repr(first[:60]))
+    try:
+        document = parse_json(second or b"{}")
+        check_shape(document, _SHAPES[version])
+        state_ids = _state_ids(document.get("stateUniqueIds"))
+    except ValueError as error:
+        raise _unknown(path, "what a commit says, as JSON, in line 2", str(error)) from error
+    foreign = set(document) - set(_SHAPES[version])
+    if foreign:
+        expected = f"only {', '.join(_SHAPES[version])} in version {version}"
+        raise _unknown(path, expected, ", ".join(sorted(foreign))[:200])
+    # Before 2.4 Spark wrote none, and reads that as 0.
+    watermark = document.get("nextBatchWatermarkMs") or 0
+    return CommitEntry(watermark, version, state_ids, document.get("sinkMetadataMap"))
+
+
+def read_commit(files: Files, batch: int) -> CommitEntry:
+    """The entry of a batch that is in the commit log of a checkpoint.
+
+    Raises `CheckpointError` also where there is none.
+    """
+    path = f"{files.location}/commits/{batch}"
+    try:
+        return parse_commit(files.get(f"commits/{batch}"), path)
+    except FileNotFoundError as error:
+        raise _unknown(path, "the entry of a committed batch", "no such file") from error
+
+
+def _state_ids(document: dict[str, list[list[str]]] | None) -> StateIds | None:
+    if document is None:
+        return None
+    if any(whole_number(operator) is None for operator in document):
+        raise ValueError(f"operators {', '.join(document)[:60]} are no numbers")
+    return {
+        int(operator): tuple(tuple(stores) for stores in partitions)
+        for operator, partitions in document.items()
+    }
+
+
+def _unknown(path: str, expected: str, found: str) -> CheckpointError:
+    return CheckpointError(
+        "SM-CHECKPOINT-007",
+        f"{path} is not a commit file of a known layout",
+        expected=expected,
+        found=found,
+        next_action="look at the file; restore it from a copy of the checkpoint if it was altered",
+        path=path,
+    )
+
+
+# The settings that an offset log pins to its query, and what one means that it does not have.
+#
+# Spark takes them from the log on a restart, whatever the session says. A setting that is missing
+# has the value of the time before there was such a setting, not today's default. Source:
+# ``OffsetSeqMetadata`` in ``OffsetSeq.scala`` of apache/spark.
+
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+_STREAMING = "spark.sql.streaming."
+PROVIDER = f"{_STREAMING}stateStore.providerClass"
+CODEC = f"{_STREAMING}stateStore.compression.codec"
+ENCODING = f"{_STREAMING}stateStore.encodingFormat"
+ROW_CHECKSUM = f"{_STREAMING}stateStore.rowChecksum.enabled"
+ROCKSDB_FORMAT = f"{_STREAMING}stateStore.rocksdb.formatVersion"
+MERGE_OPERATOR = f"{_STREAMING}stateStore.rocksdb.mergeOperatorVersion"
+AGGREGATION_FORMAT = f"{_STREAMING}aggregation.stateFormatVersion"
+JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
+GROUPS_FORMAT = f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion"
+FILE_IDS = f"{_STREAMING}stateStore.checkpointFormatVersion"
+"""Not pinned: the session of each run says it. Whether files have ids is in the commit log."""
+STRICT_DISTRIBUTION = f"{_STREAMING}statefulOperator.useStrictDistribution"
+
+_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
+HDFS_PROVIDER = f"{_PACKAGE}HDFSBackedStateStoreProvider"
+ROCKSDB_PROVIDER = f"{_PACKAGE}RocksDBStateStoreProvider"
+
+WHERE_MISSING = {
+    PROVIDER: HDFS_PROVIDER,
+    CODEC: "lz4",
+    ENCODING: "unsaferow",
+    ROW_CHECKSUM: "false",
+    MERGE_OPERATOR: "1",
+    AGGREGATION_FORMAT: "1",
+    JOIN_FORMAT: "1",
+    GROUPS_FORMAT: "1",
+    STRICT_DISTRIBUTION: "false",
+}
+"""What a setting meant before offset logs had it."""
+_CODEC_CLASSES = {
+    "org.apache.spark.io.lz4compressioncodec": "lz4",
+    "org.apache.spark.io.lzfcompressioncodec": "lzf",
+    "org.apache.spark.io.snappycompressioncodec": "snappy",
+    "org.apache.spark.io.zstdcompressioncodec": "zstd",
+}
+CODECS = tuple(_CODEC_CLASSES.values())
+_ENCODINGS = ("unsaferow", "avro")
+
+
+def pinned(conf: Mapping[str, str], setting: str) -> str:
+    """The value of one of the settings of `WHERE_MISSING`."""
+    return conf.get(setting, WHERE_MISSING[setting])
+
+
+def is_rocksdb(conf: Mapping[str, str]) -> bool:
+    """Whether state is in RocksDB. Raises `UnsupportedError` for a provider that is not Spark's."""
+    provider = pinned(conf, PROVIDER)
+    if provider not in (HDFS_PROVIDER, ROCKSDB_PROVIDER):
+        raise _pinned_unknown(PROVIDER, provider, (HDFS_PROVIDER, ROCKSDB_PROVIDER))
+    return provider == ROCKSDB_PROVIDER
+
+
+def codec_of(conf: Mapping[str, str]) -> str:
+    """The short name of the codec of state files: one of `CODECS`.
+
+    Raises `UnsupportedError` for another one.
+    """
+    found = pinned(conf, CODEC).lower()
+    name = _CODEC_CLASSES.get(found, found)
+    if name not in CODECS:
+        raise _pinned_unknown(CODEC, found, CODECS)
+    return name
+
+
+def is_avro(conf: Mapping[str, str]) -> bool:
+    """Whether rows are Avro. Raises `UnsupportedError` for an encoding that is not known."""
+    encoding = pinned(conf, ENCODING).lower()
+    if encoding not in _ENCODINGS:
+        raise _pinned_unknown(ENCODING, encoding, _ENCODINGS)
+    return encoding == "avro"
+
+
+def has_checksums(conf: Mapping[str, str]) -> bool:
+    """Whether each row of state has a checksum."""
+    return pinned(conf, ROW_CHECKSUM).lower() == "true"
+
+
+def _pinned_unknown(setting: str, found: str, known: tuple[str, ...]) -> UnsupportedError:
+    return UnsupportedError(
+        "SM-STATE-001",
+        f"state with {setting} = {found} is not understood",
+        expected=f"one of {', '.join(known)}",
+        found=found,
+        next_action="such state can only be read by the Spark, and the classes, that wrote it",
+        setting=setting,
     )

@@ -8,14 +8,19 @@ for its fields. Sources: ``StatefulOperatorsUtils``, ``StatePartitionKeyExtracto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from statemigrate.checkpoint.operators.shapes import (
+    CheckpointShape,
     FamilyShape,
     OperatorShape,
     PrefixScan,
     StoreShape,
+    StructJson,
+    labelled,
+    with_labels,
 )
 from statemigrate.errors import UnsupportedError
 
@@ -210,3 +215,101 @@ KINDS = (
     LIMIT,
 )
 """Every operator that is known. ``StatefulStreamlineAggregate`` is not: no release has shown it."""
+
+
+# What users know of the state of Spark's own operators: stores of keys and values.
+
+
+_ENVELOPE = {"revision", "payload"}
+
+
+@dataclass(frozen=True)
+class OperatorStore:
+    """The state of one operator, or of one side of a join, by the ``name`` that users have for it.
+
+    ``family`` is in Spark's ``store`` of the operator with this ``number``.
+    """
+
+    name: str
+    number: int
+    store: StoreShape
+    family: FamilyShape
+    is_join: bool
+
+    @property
+    def side(self) -> str | None:
+        """Of a join whose sides share a store, which one it is."""
+        is_shared = self.is_join and self.store.name == DEFAULT
+        return self.name.rpartition(".")[2] if is_shared else None
+
+    @cached_property
+    def key(self) -> StructJson:
+        """The columns of a key as users know them; of a join without the number of the row."""
+        fields = self.family.key["fields"]
+        return labelled({"type": "struct", "fields": fields[:-1] if self.is_join else fields})
+
+    @cached_property
+    def value(self) -> StructJson:
+        """The columns of a value as users know them."""
+        return labelled(self.family.value)
+
+
+def operator_stores(
+    shape: CheckpointShape, names: Mapping[str, str] | None = None
+) -> dict[str, OperatorStore]:
+    """The stores of Spark's own operators by name; ``names`` has those that users give themselves.
+
+    Not among them are the variables of ``transformWithState`` and envelopes, whose stores go by
+    other names.
+    """
+    own = {store: name for name, store in (names or {}).items()}
+    found = (each for operator in shape.operators for each in _stores(operator))
+    return {own.get(each.name, each.name): each for each in found}
+
+
+def _stores(operator: OperatorShape) -> Iterator[OperatorStore]:
+    kind = kind_of(operator.name)
+    if kind is VARIABLES:
+        return
+    for name, (store, family) in user_stores(operator).items():
+        if not (kind is GROUPS and _is_envelope(family)):
+            yield OperatorStore(name, operator.number, store, family, kind is JOIN)
+
+
+def _is_envelope(family: FamilyShape) -> bool:
+    state = family.value["fields"][0]["type"]
+    fields = state["fields"] if isinstance(state, dict) and "fields" in state else []
+    return {field["name"] for field in fields} >= _ENVELOPE
+
+
+# Keys as users know them: of a map its own key too, of a join's row not the number of the row.
+
+
+def is_numbered(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> bool:
+    """Whether the last column of a key is the number of a row, as in a join's sides."""
+    is_rows = user_name(operator, store.name, family.name) is not None
+    return kind_of(operator.name) is JOIN and is_rows
+
+
+def key_paths(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> list[Path]:
+    """Where each column of a key that users know is, by the labels of the key's fields."""
+    fields = with_labels(family.key)["fields"]
+    if family.user_key is not None:
+        return [
+            (str(part["name"]), str(each["name"]))
+            for part in fields
+            for each in part["type"]["fields"]
+        ]
+    names: list[Path] = [(str(each["name"]),) for each in fields if each["type"] != "void"]
+    return names[:-1] if is_numbered(operator, store, family) else names
+
+
+def shown_key(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> StructJson:
+    """The struct of those columns, each by its label."""
+    fields = with_labels(family.key)["fields"]
+    if family.user_key is not None:
+        fields = [each for part in fields for each in part["type"]["fields"]]
+    shown = [each for each in fields if each["type"] != "void"]
+    if is_numbered(operator, store, family):
+        shown = shown[:-1]
+    return with_labels({"type": "struct", "fields": shown})

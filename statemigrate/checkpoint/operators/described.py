@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from statemigrate.checkpoint.logs.entries import (
+    AGGREGATION_FORMAT,
+    GROUPS_FORMAT,
+    PARTITIONS,
+    pinned,
+)
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.pinned import AGGREGATION_FORMAT, PARTITIONS, pinned
 from statemigrate.checkpoint.operators.catalogue import (
     AGGREGATION,
     DEFAULT,
@@ -17,14 +23,14 @@ from statemigrate.checkpoint.operators.catalogue import (
     TS_WITH_KEY,
     kind_of,
 )
-from statemigrate.checkpoint.operators.entries import (
+from statemigrate.checkpoint.operators.metadata import (
+    LARGEST,
     OperatorEntry,
     StoreEntry,
     parse_operator,
     parse_properties,
+    schema_place,
 )
-from statemigrate.checkpoint.operators.metadata import LARGEST, schema_place
-from statemigrate.checkpoint.operators.recognising import recognised
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas
 from statemigrate.checkpoint.operators.shapes import (
     FamilyShape,
@@ -32,9 +38,57 @@ from statemigrate.checkpoint.operators.shapes import (
     OperatorShape,
     PrefixScan,
     StoreShape,
+    StructJson,
+    labels,
+    shown_places,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
 from statemigrate.files import Files
+
+# Which operator a state is of, where Spark has not noted it: before 4.0.
+#
+# Spark 3.5 and older note the schemas of a store, and have no operator but those told apart here,
+# by names that Spark itself gives to columns and stores. What two of them could have written is
+# told apart no further: then nothing is said.
+
+
+_SESSION_START, _SESSION = "sessionStartTime", "session_window"
+
+
+def recognised(stores: Mapping[str, FamilySchema], conf: Mapping[str, str]) -> str | None:
+    """Spark's name of the operator that has these stores; None where it is not certain.
+
+    ``conf`` are the pinned settings. A function on groups is given the name of Scala's, since
+    nothing in its state tells it from Python's.
+    """
+    if set(stores) == set(JOIN_STORES):
+        return "symmetricHashJoin"
+    if set(stores) != {DEFAULT}:
+        return None
+    schema = stores[DEFAULT]
+    keys, values = _columns(schema.key), _columns(schema.value)
+    signs = {
+        "globalLimit": keys == {"key": "void"} and values == {"value": "long"},
+        "dedupe": set(values) == {"__dummy__"},
+        "dedupeWithinWatermark": set(values) == {"expiresAtMicros"},
+        "sessionWindowStateStoreSaveExec": [*keys][-1:] == [_SESSION_START] and _SESSION in values,
+        "flatMapGroupsWithState": set(values) <= {"groupState", "timeoutTimestamp"},
+        "stateStoreSave": _is_aggregation(set(keys), set(values), conf),
+    }
+    return next((name for name, holds in signs.items() if holds), None)
+
+
+def _is_aggregation(keys: set[str], values: set[str], conf: Mapping[str, str]) -> bool:
+    """Nothing else is left but what old releases wrote with the input's columns in the value.
+
+    These are dropDuplicates, whose keys are among them, and functions of state format 1.
+    """
+    formats = pinned(conf, AGGREGATION_FORMAT), pinned(conf, GROUPS_FORMAT)
+    return formats == ("2", "2") and not (keys and keys <= values)
+
+
+def _columns(struct: StructJson) -> dict[str, object]:
+    return {str(each["name"]): each["type"] for each in struct["fields"]}
 
 
 def read_operator(
@@ -233,3 +287,114 @@ def _stores(files: Files, number: int, partitions: str) -> Iterator[StoreEntry]:
     names = set(JOIN_STORES) if there >= set(JOIN_STORES) else {DEFAULT}
     for name in sorted(names):
         yield StoreEntry(name, 0, int(partitions) if partitions.isdecimal() else 0)
+
+
+# Which of Spark's functions keeps which columns of an aggregation's state.
+#
+# An aggregation keeps buffers, not results, in the order of its functions. The names are those of
+# ``aggBufferAttributes`` in ``sql/catalyst/.../expressions/aggregate`` of apache/spark, and several
+# functions may keep the same.
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Columns, by their labels, and the functions that keep such."""
+
+    columns: tuple[str, ...]
+    functions: str
+
+    def __str__(self) -> str:
+        names = self.columns
+        told = names if len(names) <= _MANY else (names[0], "...", names[-1])
+        return f"{', '.join(told)}: {self.functions}"
+
+
+_ANY = ""
+_MANY = 6
+_NUMBER = re.compile(r"_\d+$")
+# By Spark's names and types of consecutive columns, the longest first; any type where none is said.
+_BUFFERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
+    (
+        tuple((name, _ANY) for name in ("n", "avg", "m2", "m3", "m4")),
+        "kurtosis: count, mean and sums of powers of the differences from it",
+    ),
+    (
+        tuple((name, _ANY) for name in ("n", "xAvg", "yAvg", "ck", "xMk", "yMk")),
+        "corr: count, means, and sums of products of the differences from them",
+    ),
+    (
+        tuple((name, _ANY) for name in ("n", "xAvg", "yAvg", "ck")),
+        "covar_pop or covar_samp: count, means, and the sum of products of the differences",
+    ),
+    (
+        tuple((name, _ANY) for name in ("n", "avg", "m2", "m3")),
+        "skewness: count, mean and sums of powers of the differences from it",
+    ),
+    (
+        tuple((name, _ANY) for name in ("n", "avg", "m2")),
+        "stddev or variance: count, mean, sum of the squared differences from it",
+    ),
+    (
+        (("sum", "decimal"), ("isEmpty", "boolean")),
+        "sum of decimals: the sum, and whether there was no value yet",
+    ),
+    (
+        (("sum", _ANY), ("count", "long")),
+        "avg: sum and count of the values that are not null; or a sum, and a count after it",
+    ),
+    ((("first", _ANY), ("valueSet", "boolean")), "first or any_value: the value, and if one came"),
+    ((("last", _ANY), ("valueSet", "boolean")), "last: the value, and whether one came"),
+    (
+        (("valueWithExtremumOrdering", _ANY), ("extremumOrdering", _ANY)),
+        "max_by or min_by: the value, and what it is ordered by",
+    ),
+    ((("count", "long"),), "count"),
+    ((("sum", _ANY),), "sum"),
+    ((("max", _ANY),), "max"),
+    ((("min", _ANY),), "min"),
+    ((("bit_and", _ANY),), "bit_and"),
+    ((("bit_or", _ANY),), "bit_or"),
+    ((("bit_xor", _ANY),), "bit_xor"),
+    (
+        (("buf", "binary"),),
+        "collect_list, collect_set, percentile, a sketch or an aggregator of your own: bytes that "
+        "only the function itself can read",
+    ),
+)
+_SKETCH = "MS["
+
+
+def meanings(value: StructJson) -> tuple[Meaning, ...]:
+    """What the columns of an aggregation's value are, as far as their names tell."""
+    return tuple(_meanings(value))
+
+
+def _meanings(value: StructJson) -> Iterator[Meaning]:
+    names, fields = labels(value), value["fields"]
+    places = shown_places(value)
+    while places:
+        # A number tells it from another column of its name, and has no meaning.
+        held = [(_NUMBER.sub("", names[at]), _type(fields[at]["type"])) for at in places]
+        length, functions = _first(held)
+        if functions:
+            yield Meaning(tuple(names[at] for at in places[:length]), functions)
+        places = places[length:]
+
+
+def _first(held: list[tuple[str, str]]) -> tuple[int, str]:
+    sketch = next((n for n, (name, _) in enumerate(held) if not name.startswith(_SKETCH)), None)
+    if sketch != 0:
+        return sketch or len(held), "approx_count_distinct: the registers of a HyperLogLog sketch"
+    for pattern, functions in _BUFFERS:
+        pairs = list(zip(pattern, held, strict=False))
+        if len(pairs) == len(pattern) and all(_fits(*pair) for pair in pairs):
+            return len(pattern), functions
+    return 1, ""
+
+
+def _fits(wanted: tuple[str, str], held: tuple[str, str]) -> bool:
+    return wanted[0] == held[0] and held[1].startswith(wanted[1])
+
+
+def _type(found: object) -> str:
+    return found if isinstance(found, str) else "nested"

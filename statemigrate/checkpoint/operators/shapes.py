@@ -6,12 +6,12 @@ new checkpoint is made from.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from statemigrate.checkpoint.logs.commits import CommitEntry
-from statemigrate.checkpoint.logs.entries import OffsetEntry
+from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry
 
 StructJson = dict[str, Any]
 """A struct as Spark's ``StructType.json()`` has it, parsed: ``type`` and ``fields``."""
@@ -143,3 +143,43 @@ class CheckpointShape:
     def conf(self) -> Mapping[str, str]:
         """The settings that are pinned to the query: provider, codec, encoding, state formats."""
         return self.offsets[self.batch].conf
+
+
+# Names of a struct's fields that tell each of them.
+#
+# Aggregation buffers go by Spark's own names, which repeat: ``count(*), sum(a), avg(b)`` keeps
+# ``count, sum, sum, count``. The second of a name is ``sum_2``, a third would be ``sum_3``.
+
+
+def labelled(struct: dict[str, Any]) -> dict[str, Any]:
+    """A struct in Spark's JSON form as users know it: each field by its label.
+
+    What holds nothing, such as the value of ``dropDuplicates``, is left out: see `shown_places`.
+    """
+    fields = with_labels(struct)["fields"]
+    return {**struct, "fields": [fields[place] for place in shown_places(struct)]}
+
+
+def with_labels(struct: dict[str, Any]) -> dict[str, Any]:
+    """A struct in Spark's JSON form with all of its fields, each by its label."""
+    named = zip(struct["fields"], labels(struct), strict=True)
+    return {**struct, "fields": [{**field, "name": label} for field, label in named]}
+
+
+def shown_places(struct: dict[str, Any]) -> list[int]:
+    """The places of the fields that can hold something."""
+    return [place for place, field in enumerate(struct["fields"]) if field["type"] != "void"]
+
+
+def labels(struct: dict[str, Any]) -> tuple[str, ...]:
+    """A name for each field of a struct in Spark's JSON form, in order, none of them twice."""
+    names = [str(field["name"]) for field in struct["fields"]]
+    taken, seen, found = set(names), Counter[str](), []
+    for name in names:
+        seen[name] += 1
+        label, number = name, seen[name]
+        while number > 1 and (label == name or label in taken):
+            label, number = f"{name}_{number}", number + 1
+        taken.add(label)
+        found.append(label)
+    return tuple(found)

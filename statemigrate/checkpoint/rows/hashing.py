@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.unsafe.floats import normalized_bits
-from statemigrate.checkpoint.rows.unsafe.leaf_encoding import Behind, Held, decimals, held
-from statemigrate.checkpoint.rows.unsafe.types import Decimal, Number
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.checkpoint.rows.spark_types import Decimal, Number
+from statemigrate.checkpoint.rows.unsafe_leaves import Behind, Held, decimals, held, normalized_bits
+from statemigrate.checkpoint.rows.wrapping import Spans
 from statemigrate.errors import UnsupportedError
 
 Hashes = npt.NDArray[Any]
@@ -145,3 +144,82 @@ def _elements(
         elements = array.values.take(pa.array(places[:-1][rows] + step))
         seeds[rows] = _hashed(elements, seeds[rows], function)
     return seeds
+
+
+# Murmur3 as Spark computes it, of many values at once, each with a seed of its own.
+#
+# Bytes behind the last whole word are mixed in one at a time, signed, unlike in other Murmur3s.
+# Source: apache/spark ``common/unsafe/.../unsafe/hash/Murmur3_x86_32.java`` (``hashUnsafeBytes``).
+
+
+Murmur3Hashes = npt.NDArray[np.uint32]
+_WORD = 4
+
+
+def hashed_ints(values: npt.NDArray[np.uint32], seeds: Murmur3Hashes) -> Murmur3Hashes:
+    """The hashes of integers of 32 bits."""
+    return _finished(_mixed(seeds, values), np.uint32(4))
+
+
+def hashed_longs(values: npt.NDArray[np.uint64], seeds: Murmur3Hashes) -> Murmur3Hashes:
+    """The hashes of integers of 64 bits."""
+    low, high = values.astype(np.uint32), (values >> np.uint64(32)).astype(np.uint32)
+    return _finished(_mixed(_mixed(seeds, low), high), np.uint32(8))
+
+
+def hashed_bytes(spans: Spans, seeds: Murmur3Hashes) -> Murmur3Hashes:
+    """The hashes of runs of bytes."""
+    order = longest_first(spans)
+    starts, lengths, found = spans.starts[order], spans.lengths[order], seeds[order]
+    words = lengths // _WORD
+    for step in range(int(words[0]) if words.size else 0):
+        rows = int(np.searchsorted(-words, -step))
+        found[:rows] = _mixed(found[:rows], _words(spans)[starts[:rows] + step * _WORD])
+    rest = lengths % _WORD
+    for step in range(_WORD - 1):
+        chosen = np.flatnonzero(rest > step)
+        read = spans.data[starts[chosen] + words[chosen] * _WORD + step].view(np.int8)
+        found[chosen] = _mixed(found[chosen], read.astype(np.int32).view(np.uint32))
+    hashes = np.empty_like(found)
+    hashes[order] = _finished(found, lengths.astype(np.uint32))
+    return hashes
+
+
+def _words(spans: Spans) -> npt.NDArray[Any]:
+    """Every four bytes of the data: those at index ``i`` begin at byte ``i``."""
+    return np.ndarray((spans.data.size - _WORD + 1,), "<u4", spans.data, strides=(1,))
+
+
+def _mixed(hashes: Murmur3Hashes, words: npt.NDArray[Any]) -> Murmur3Hashes:
+    mixed = _turned(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    return _turned(hashes ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+
+
+def _turned(words: npt.NDArray[Any], bits: int) -> Murmur3Hashes:
+    turned: Murmur3Hashes = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+    return turned
+
+
+def _finished(hashes: Murmur3Hashes, lengths: npt.NDArray[np.uint32] | np.uint32) -> Murmur3Hashes:
+    found = hashes ^ lengths
+    found = (found ^ (found >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    found = (found ^ (found >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return found ^ (found >> np.uint32(16))
+
+
+MURMUR3 = HashFunction(np.uint32, hashed_ints, hashed_longs, hashed_bytes)
+"""Spark's ``hash``, which says where a key lies."""
+
+
+# In which partition Spark looks for a key: ``pmod(hash(columns), n)``, as in Spark SQL.
+#
+# Source: apache/spark ``plans/physical/partitioning.scala`` (``HashPartitioning``).
+
+
+def partition_of(columns: Sequence[pa.Array], partitions: int) -> npt.NDArray[np.int32]:
+    """The partition of each key, from 0, of as many ``partitions``.
+
+    ``columns`` are what the query partitions by, as Arrow has them (`RowCodec`). Raises
+    `UnsupportedError` for a type that is no key: a map.
+    """
+    return np.mod(hash_of(columns, MURMUR3).view(np.int32), np.int32(partitions))

@@ -14,16 +14,22 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.rows.avro.part import AvroPart
+from statemigrate.checkpoint.rows.avro_encoding import AvroPart
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined
-from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.unsafe.leaf_decoding import damaged
-from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.rows.unsafe_leaves import damaged
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
-from statemigrate.checkpoint.rows.wrapped.checksums import checked_values, with_checksums
-from statemigrate.checkpoint.rows.wrapped.parts import Part, RowPart
-from statemigrate.checkpoint.rows.wrapped.repeating import Repeated
-from statemigrate.checkpoint.rows.wrapped.splitting import VERSION, Spans, length_of
+from statemigrate.checkpoint.rows.wrapping import (
+    VERSION,
+    Part,
+    Repeated,
+    RowLayout,
+    RowPart,
+    Spans,
+    checked_values,
+    length_of,
+    with_checksums,
+)
 
 _VALUE = "a value"
 

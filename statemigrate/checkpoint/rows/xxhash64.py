@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statemigrate.checkpoint.rows.hashing import HashFunction, longest_first
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.checkpoint.rows.wrapping import Spans
 
 Hashes = npt.NDArray[np.uint64]
 _P1 = np.uint64(0x9E3779B185EBCA87)

@@ -9,28 +9,193 @@ snapshot (checkpoint format 2). Format: ``StateStoreChangelog.scala`` of apache/
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from statemigrate.checkpoint.operators.java_text import JavaReader, java_text
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.codecs import compressing, decompressed, most_content
-from statemigrate.checkpoint.stores.records import (
-    MERGE,
-    PUT,
-    Changes,
-    corrupt,
-    deletions,
-    end_of_records,
-    flat,
-    read_records,
-    records,
-)
-from statemigrate.errors import UnsupportedError
+import numpy as np
+import numpy.typing as npt
+
+from statemigrate.checkpoint.codecs.opening import compressing, decompressed, most_content
+from statemigrate.checkpoint.operators.schemas import JavaReader, java_text
+from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import parse_json
-from statemigrate.files.documents.shapes import check_shape
+from statemigrate.files.documents import check_shape
+
+# The records of a file of state, a batch at a time.
+#
+# A record is the length of a key, the key, the length of a value, the value; a length is four
+# bytes, big-endian, and -1 for a value that is deleted. In the files of a store with column
+# families a byte before it says what it is. All come from ``StateStoreChangelog.scala`` and
+# ``HDFSBackedStateStoreProvider.scala`` of apache/spark.
+
+
+END, PUT, DELETE, MERGE = 0x00, 0x01, 0x10, 0x11
+"""What a record is, as the byte before it says."""
+_LENGTH = struct.Struct(">i")
+_NOTHING = -1
+_LONGEST = 0x7FFFFFFF
+_MANY = 1 << 15
+"""Records that are parsed at once: the places of many small ones take more than they do."""
+_TYPES = {END, PUT, DELETE, MERGE}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Records in their order: what each is, its key, and its value, empty where it is deleted."""
+
+    kinds: npt.NDArray[np.uint8]
+    keys: Rows
+    values: Rows
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass
+class _Found:
+    """Where records are in a buffer."""
+
+    kinds: list[int] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+    key_lengths: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+    value_lengths: list[int] = field(default_factory=list)
+    end: int = 0
+    is_last: bool = False
+
+    def changes(self, data: npt.NDArray[np.uint8]) -> Changes:
+        return Changes(
+            np.array(self.kinds, np.uint8),
+            within(data, _numbers(self.keys), _numbers(self.key_lengths)),
+            within(data, _numbers(self.values), _numbers(self.value_lengths)),
+        )
+
+
+def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator[Changes]:
+    """The records in ``pieces`` of a file, after its header; ``typed`` where a byte is before each.
+
+    ``most`` are the bytes that the file can unpack to: a record that says it has more is refused
+    before they are waited for. A piece and a record at a time are in memory. Raises ValueError for
+    what are no such records, or not all of them.
+    """
+    buffer = bytearray()
+    is_ended = False
+    for piece in pieces:
+        if is_ended and piece:
+            raise ValueError("more after the end of the records")
+        buffer += piece
+        found = _Found()
+        while not found.is_last:
+            found = _whole_records(buffer, found.end, typed=typed, most=most)
+            if not found.keys:
+                break
+            yield found.changes(np.frombuffer(buffer, np.uint8))
+        del buffer[: found.end]
+        is_ended = found.is_last
+        if is_ended and buffer:
+            raise ValueError("more after the end of the records")
+    if not is_ended:
+        raise ValueError("the file ends too early")
+
+
+def records(kind: int, keys: Rows, values: Rows, *, typed: bool) -> Rows:
+    """Records that put or merge ``values`` under ``keys``, one beside the other."""
+    parts: tuple[Any, ...] = (_lengths(keys), keys, _lengths(values), values)
+    return joined(bytes([kind]), *parts) if typed else joined(*parts)
+
+
+def deletions(keys: Rows, *, typed: bool) -> Rows:
+    """Records that delete ``keys``."""
+    parts = (_lengths(keys), keys, _LENGTH.pack(_NOTHING))
+    return joined(bytes([DELETE]), *parts) if typed else joined(*parts)
+
+
+def end_of_records(*, typed: bool) -> bytes:
+    """What stands after the last record."""
+    return bytes([END]) if typed else _LENGTH.pack(_NOTHING)
+
+
+def flat(rows: Rows) -> memoryview:
+    """Rows end to end, as they are to be written."""
+    return rows.data[rows.offsets[0] : rows.offsets[-1]].data
+
+
+def corrupt(path: str, error: Exception) -> CorruptFileError:
+    """A file of state that cannot be read to its end."""
+    return CorruptFileError(
+        "SM-CHECKPOINT-020",
+        f"{path} is not a file of state as Spark writes it",
+        expected="records to the end, of the codec that the offset log names",
+        found=str(error),
+        next_action="restore the file from a copy of the checkpoint; Spark cannot read it either",
+        path=path,
+    )
+
+
+def _whole_records(data: bytearray, at: int, *, typed: bool, most: int) -> _Found:
+    """The next records that are there to their ends. Raises ValueError for what is none."""
+    found = _Found()
+    unpack, size, before = _LENGTH.unpack_from, len(data), int(typed)
+    kind = PUT
+    while at + before + (0 if typed else 4) <= size and len(found.kinds) < _MANY:
+        if typed:
+            kind = data[at]
+            if kind not in _TYPES:
+                raise ValueError(f"a record of type {kind:#04x}")
+            if kind == END or at + 5 > size:
+                found.is_last = kind == END
+                at += found.is_last
+                break
+        (key_length,) = unpack(data, at + before)
+        if key_length == _NOTHING and not typed:
+            found.is_last, at = True, at + 4
+            break
+        key = at + before + 4
+        value = key + key_length + 4
+        if not 0 <= key_length <= most:
+            raise ValueError(f"a key of {key_length:,} bytes in a file of at most {most:,}")
+        if value > size:
+            break
+        (value_length,) = unpack(data, value - 4)
+        end = value + max(0, value_length)
+        if not _NOTHING <= value_length <= most:
+            raise ValueError(f"a value of {value_length:,} bytes in a file of at most {most:,}")
+        if typed and (value_length < 0) != (kind == DELETE):
+            raise ValueError(f"a value of {value_length} bytes in a record of type {kind:#04x}")
+        if end > size:
+            break
+        found.kinds.append(DELETE if value_length < 0 else kind)
+        found.keys.append(key)
+        found.key_lengths.append(key_length)
+        found.values.append(value)
+        found.value_lengths.append(max(0, value_length))
+        at = end
+    found.end = at
+    return found
+
+
+def _lengths(rows: Rows) -> npt.NDArray[np.uint8]:
+    """Four bytes for each row. Raises `UnsupportedError` for one that four bytes cannot count."""
+    longest = int(rows.lengths.max()) if len(rows) else 0
+    if longest > _LONGEST:
+        raise UnsupportedError(
+            "SM-STATE-019",
+            "a key or a value of state is too large for Spark's files of state",
+            expected="at most 2 GiB, as its length has four bytes",
+            found=f"{longest:,} bytes",
+            next_action="let the code, or the script, keep less under one key; no checkpoint was "
+            "written",
+        )
+    return rows.lengths.astype(">i4").view(np.uint8).reshape(len(rows), 4)
+
+
+def _numbers(found: list[int]) -> npt.NDArray[np.int64]:
+    return np.array(found, np.int64)
+
 
 _TYPED = (2, 4)
 _WITH_LINEAGE = (3, 4)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from statemigrate.checkpoint.codecs.opening import compressing, decompressed, most_content
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.codecs import compressing, decompressed, most_content
-from statemigrate.checkpoint.stores.records import (
+from statemigrate.checkpoint.stores.changelog import (
     PUT,
     Changes,
     corrupt,

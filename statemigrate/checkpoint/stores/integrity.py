@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, within
-from statemigrate.checkpoint.rows.layouts import RowLayout
-from statemigrate.checkpoint.rows.wrapped.checksums import (
+from statemigrate.checkpoint.rows.wrapping import (
     CHECKSUM,
+    RowLayout,
     Summed,
     summed_deletions,
     summed_values,
 )
-from statemigrate.checkpoint.stores.records import DELETE, Changes, corrupt
+from statemigrate.checkpoint.stores.changelog import DELETE, Changes, corrupt
 from statemigrate.errors import HIDDEN, CorruptFileError, values_hidden
 
 _SHOWN = 64

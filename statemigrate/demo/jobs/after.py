@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from statemigrate.demo.stage.places import example_migrations
-from statemigrate.demo.stage.rows import Summary
+from statemigrate.demo.paths import example_migrations
+from statemigrate.demo.stage import Summary
 from statemigrate.native.decorator import migrated
 
 AUCTION = """

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from statemigrate.demo.stage.rows import Summary
+from statemigrate.demo.stage import Summary
 
 AUCTION = """
     seller BIGINT, name STRING, category STRING, bids BIGINT, total BIGINT, highest BIGINT

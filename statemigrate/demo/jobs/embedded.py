@@ -5,16 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.demo.jobs.sink import output_files
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.events import SCHEMA
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.stage.reporting import reported
-from statemigrate.demo.stage.rows import OUTPUT
-from statemigrate.embedded.engine.driver.query import EmbeddedQuery
-from statemigrate.embedded.engine.driver.running import RunningQuery
+from statemigrate.demo.events import SCHEMA
+from statemigrate.demo.jobs.output import output_files
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.stage import OUTPUT, Batch, reported
+from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,12 +16,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from statemigrate.demo.jobs.embedded import run_embedded
-from statemigrate.demo.jobs.expected import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.native import run_native, state_rows
+from statemigrate.demo.jobs.output import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.paged import paged_state_rows, run_paged
 from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.stage.session import spark_session
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.stage import spark_session
 from statemigrate.errors import StatemigrateError
 
 

@@ -7,21 +7,20 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.demo.jobs.sink import output_files
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.events import SCHEMA
-from statemigrate.demo.stage.places import DemoFolder, example_migrations
-from statemigrate.demo.stage.reporting import reported
-from statemigrate.demo.stage.rows import OUTPUT
+from statemigrate.demo.events import SCHEMA
+from statemigrate.demo.jobs.output import output_files
+from statemigrate.demo.paths import DemoFolder, example_migrations
+from statemigrate.demo.stage import OUTPUT, Batch, reported
 from statemigrate.deployment import family_name
-from statemigrate.native.backfill.plan import plan_backfill
-from statemigrate.native.backfill.source import with_backfill
+from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.control_source import with_backfill
 from statemigrate.native.decorator import migrated
-from statemigrate.native.live.deployed import migration_counts
+from statemigrate.native.deployed import migration_counts
 from statemigrate.scripts import ScriptFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 STORE = "auctions"
 _CHUNKS = 6
@@ -55,8 +54,8 @@ def run_native(spark: SparkSession, folder: DemoFolder, role: str) -> None:
 
 
 def state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
-    """The state after the last batch as `statemigrate.demo.stage.rows.COLUMNS`, one row a key."""
-    from statemigrate.native.spark_state.reader import SparkCheckpoint
+    """The state after the last batch as `statemigrate.demo.stage.COLUMNS`, one row a key."""
+    from statemigrate.native.checkpoint import SparkCheckpoint
 
     checkpoint = SparkCheckpoint(str(folder.checkpoint), spark)
     lineage = ScriptFolder(example_migrations()).lineage(STORE)
@@ -117,7 +116,7 @@ def started(result: DataFrame, folder: DemoFolder) -> Any:
 
 
 def _dropped(processor: Any) -> tuple[str, ...]:
-    from statemigrate.native.live.deployed import DEPLOYED
+    from statemigrate.native.deployed import DEPLOYED
 
     deployed = vars(processor).get(DEPLOYED)
     drained = {} if deployed is None else deployed.drained

@@ -6,18 +6,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.demo.jobs.native import STORE, Batches, chunk_of, event_stream, started
-from statemigrate.demo.stage.places import DemoFolder, example_migrations
-from statemigrate.demo.stage.reporting import reported
-from statemigrate.demo.stage.rows import COLUMNS, OUTPUT
-from statemigrate.native.backfill.plan import plan_backfill
+from statemigrate.demo.paths import DemoFolder, example_migrations
+from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
+from statemigrate.native.backfill import plan_backfill
+from statemigrate.pages.older_families import older
 from statemigrate.pages.query import paged
-from statemigrate.pages.startup.leftovers import older
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.opening import open_state
+from statemigrate.state.open import open_state
 from statemigrate.state.reader import StateReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 _KEYS_A_PAGE = 250
 
@@ -43,7 +43,7 @@ def run_paged(spark: SparkSession, folder: DemoFolder, role: str) -> None:
 
 
 def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
-    """The state after the last batch as `statemigrate.demo.stage.rows.COLUMNS`, one row a key."""
+    """The state after the last batch as `statemigrate.demo.stage.COLUMNS`, one row a key."""
     import pyarrow as pa
 
     from statemigrate.demo.jobs.after import cents

@@ -10,21 +10,18 @@ from typing import Annotated, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.checkpoint.logs.pinned import PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.new_code import NewCode
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.demo.jobs.sink import output_files
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.events import SCHEMA
-from statemigrate.demo.stage.places import DemoFolder
-from statemigrate.demo.stage.reporting import reported
-from statemigrate.files.opening import open_files
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.pairing.places import families_of
-from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.rows.session import rewriting_session
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
+from statemigrate.demo.events import SCHEMA
+from statemigrate.demo.jobs.output import output_files
+from statemigrate.demo.paths import DemoFolder
+from statemigrate.demo.stage import Batch, reported
+from statemigrate.files.open import open_files
+from statemigrate.rewrite.column_pairing import store_families
+from statemigrate.rewrite.reading import StateReader, rewriting_session
+from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = Path(__file__).with_name("one_row_an_auction.py")
@@ -80,7 +77,7 @@ def rewritten_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     files = open_files(folder.new_checkpoint)
     shape = describe(files)
     (operator,) = shape.operators
-    ((_, place),) = families_of(operator)
+    ((_, place),) = store_families(operator)
     session = rewriting_session(spark, shape)
     rows = StateReader(files, shape.batch, session).rows(operator, place)
     return session.sql(_STATE, rows=rows).toArrow()

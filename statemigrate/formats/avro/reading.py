@@ -6,15 +6,17 @@ reads whatever Avro allows, and says what is wrong with all other bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from io import BytesIO
-from typing import Any, cast
+from typing import IO, Any, cast
+
+from fastavro import parse_schema, reader, writer
 
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
-from statemigrate.formats.avro.compiled.reading import compiled_reader
-from statemigrate.formats.avro.lifting import lift_of, stored_as
-from statemigrate.formats.avro.zero_size import check_items, holds_such_arrays
+from statemigrate.formats.avro.compiled_reading import compiled_reader
+from statemigrate.formats.avro.logical import check_items, holds_such_arrays, lift_of, stored_as
 from statemigrate.formats.schema.nodes import Record, avro_json, numbered
 
 Read = Callable[[bytes], dict[str, Any]]
@@ -127,3 +129,40 @@ def _undecodable(data: bytes, found: str) -> FormatError:
         found=f"{found} (in {len(data)} bytes, the first {first})",
         next_action="check that the format is the one the value was written with",
     )
+
+
+# Avro container files, written and read through fastavro.
+
+
+def write_container(
+    stream: IO[bytes],
+    schema: Any,
+    records: Iterable[dict[str, Any]],
+    *,
+    marker: bytes | None = None,
+) -> None:
+    """Write ``records`` of an Avro schema as one container file, a block at a time.
+
+    ``marker``, 16 bytes, is what its blocks end with; by chance unless given.
+    """
+    end = os.urandom(16) if marker is None else marker
+    writer(stream, parse_schema(schema), records, codec="deflate", strict=True, sync_marker=end)
+
+
+def read_container(stream: IO[bytes], name: str) -> Iterator[dict[str, Any]]:
+    """The records of a container file, called ``name`` in errors.
+
+    Raises `FormatError` for what is no such file, or is cut short.
+    """
+    try:
+        yield from reader(stream)  # type: ignore[misc]
+    except Exception as error:
+        # fastavro raises a dozen unrelated classes for damaged files.
+        raise FormatError(
+            "SM-FORMAT-002",
+            f"{name} is not an Avro container file",
+            expected="a file that starts with `Obj`, 0x01 and its schema",
+            found=f"{type(error).__name__}: {error}",
+            next_action="write it with `statemigrate export`, or any Avro library",
+            path=name,
+        ) from error

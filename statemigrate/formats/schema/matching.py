@@ -2,17 +2,149 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
 from itertools import product
+from math import inf
+from typing import Any
 
-from statemigrate.formats.schema.capacity import is_convertible
-from statemigrate.formats.schema.fingerprint import fingerprint
-from statemigrate.formats.schema.nodes import Array, Field, Map, Node, Record
-from statemigrate.formats.schema.nullability import without_none
+from statemigrate.formats.schema.fingerprint import fingerprint, layout
+from statemigrate.formats.schema.nodes import (
+    INTEGER_RANGES,
+    Array,
+    Decimals,
+    Field,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    without_none,
+)
+from statemigrate.formats.schema.nodes import Enum as EnumNode
+
+# What kind of Python value a type holds, and whether another type has a place for all of them.
+
+
+_NUMBER = re.compile(r"\((\d+)\)")
+_MANTISSAS = {"float": 24, "double": 53}
+_KINDS = {
+    "int": "integer",
+    "long": "integer",
+    "float": "float",
+    "double": "float",
+    "string": "text",
+    "bytes": "bytes",
+    "boolean": "boolean",
+    "date": "date",
+    "time-micros": "time",
+    "timestamp-millis": "instant",
+    "timestamp-micros": "instant",
+    "local-timestamp-millis": "local",
+    "local-timestamp-micros": "local",
+}
+
+
+_AS_TEXT = ("integer", "float", "decimal", "boolean", "date", "time", "instant", "local")
+CONVERTIBLE = frozenset(
+    {
+        *(("integer", kind) for kind in ("float", "decimal", "boolean")),
+        *(("float", kind) for kind in ("integer", "decimal", "boolean")),
+        *(("decimal", kind) for kind in ("integer", "float")),
+        *(("boolean", kind) for kind in ("integer", "float")),
+        *(("text", kind) for kind in ("integer", "float", "decimal", "date", "time")),
+        *(("text", kind) for kind in ("instant", "local", "bytes")),
+        ("bytes", "text"),
+        *(("date", kind) for kind in ("local", "instant")),
+        *(("instant", kind) for kind in ("date", "local")),
+        *(("local", kind) for kind in ("date", "instant")),
+        *((kind, "text") for kind in _AS_TEXT),
+    }
+)
+"""The pairs of different kinds between which there is an obvious way."""
+
+
+def is_convertible(old: Node, new: Node) -> bool:
+    """Whether there is an obvious way between two types without None, neither a container."""
+    if layout(old) == layout(new):
+        return True
+    if isinstance(old, Union) or isinstance(new, Union):
+        return any(each in _layouts(new) for each in _layouts(old))
+    kinds = kind_of(old), kind_of(new)
+    if kinds[0] == kinds[1] != "":
+        return not (isinstance(old, Fixed) and isinstance(new, Fixed) and kinds[0] == "bytes")
+    return kinds in CONVERTIBLE
+
+
+def _layouts(node: Node) -> list[object]:
+    return [layout(each) for each in (node.branches if isinstance(node, Union) else (node,))]
+
+
+def kind_of(node: Node) -> str:
+    """Return the kind of Python value that a single type holds."""
+    match node:
+        case Primitive(decimals=Decimals()) | Fixed(decimals=Decimals()):
+            return "decimal"
+        case EnumNode():
+            return "text"
+        case Fixed():
+            return "bytes"
+        case Primitive():
+            return _KINDS.get(node.logical or node.type, "")
+    return ""
+
+
+def holds_all(new: Node, old: Node) -> bool:
+    """Say whether ``new`` holds every value of ``old``, both of one kind."""
+    match old, new:
+        case EnumNode(), EnumNode():
+            return set(old.symbols) <= set(new.symbols)
+        case Primitive(), EnumNode():
+            return False
+        case Fixed(decimals=None), Fixed(decimals=None):
+            return old.size == new.size
+        case Primitive(), Fixed(decimals=None):
+            return False
+    kind = kind_of(old)
+    if kind == "decimal":
+        return _digits(new)[0] >= _digits(old)[0] and _digits(new)[1] >= _digits(old)[1]
+    return _size(new, kind) >= _size(old, kind)
+
+
+def holds_integers(new: Node, old: Node) -> bool:
+    """Say whether a float or decimal type holds every number of an integer type exactly."""
+    assert isinstance(old, Primitive)  # noqa: S101  # the only integer types
+    highest: int = INTEGER_RANGES[old.narrow or old.type][1]
+    if isinstance(new, Primitive) and new.type in _MANTISSAS:
+        return highest.bit_length() <= _MANTISSAS[new.type]
+    return len(str(highest)) <= _digits(new)[0]
+
+
+def _digits(node: Node) -> tuple[int, int]:
+    decimals = node.decimals if isinstance(node, Primitive | Fixed) else None
+    assert decimals is not None  # noqa: S101  # asked for decimals only
+    return decimals.precision - decimals.scale, decimals.scale
+
+
+def _size(node: Node, kind: str) -> float:
+    if isinstance(node, EnumNode):
+        return max(map(len, node.symbols))
+    if not isinstance(node, Primitive):
+        return 0
+    if kind == "integer":
+        return INTEGER_RANGES[node.narrow or node.type][1]
+    if kind in ("instant", "local"):
+        return (node.logical or "").endswith("micros")
+    if kind == "float":
+        return _MANTISSAS[node.type]
+    found = _NUMBER.search(node.narrow or "")
+    return int(found[1]) if found else inf
+
 
 _SIMILAR = 0.6
 """How much of two names is the same, by difflib, for one to be taken for the other's new form."""
@@ -182,3 +314,97 @@ def _convertible(old: Node, new: Node) -> bool:
     if isinstance(before, containers) or isinstance(after, containers):
         return False
     return is_convertible(before, after)
+
+
+# Fields by path, as in ``items[].price`` and ``prices{}.cents``, also in values.
+
+
+_EACH = ("[]", "{}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A field: ``parts`` are the names on the way, ``[]`` and ``{}`` for all items of a container.
+
+    ``is_leaf`` says that no field lies below it.
+    """
+
+    path: str
+    parts: tuple[str, ...]
+    type: Node
+    is_leaf: bool
+
+
+def places(record: Record) -> tuple[Place, ...]:
+    """Return every field of a record, and those of records within it, outer ones first."""
+    return tuple(_places(record, ()))
+
+
+def _places(record: Record, at: tuple[str, ...]) -> Iterator[Place]:
+    for field in record.fields:
+        parts = (*at, field.name)
+        inner, steps = _record_in(field.type)
+        yield Place(path_of(parts), parts, field.type, is_leaf=inner is None)
+        if inner is not None:
+            yield from _places(inner, (*parts, *steps))
+
+
+def _record_in(node: Node) -> tuple[Record | None, tuple[str, ...]]:
+    """Return the record that a type is made of, and the containers around it."""
+    match without_none(node):
+        case Record() as record:
+            return (record, ()) if record.fields else (None, ())
+        case Array(items=items):
+            inner, steps = _record_in(items)
+            return inner, ("[]", *steps)
+        case Map(values=values):
+            inner, steps = _record_in(values)
+            return inner, ("{}", *steps)
+    return None, ()
+
+
+def path_of(parts: tuple[str, ...]) -> str:
+    """Return the path that ``parts`` are of."""
+    path = ""
+    for part in parts:
+        path += part if part in _EACH or not path else f".{part}"
+    return path
+
+
+def is_within(path: str, outer: str) -> bool:
+    """Whether a path is ``outer`` or lies below it."""
+    return path == outer or path.startswith((f"{outer}.", f"{outer}[", f"{outer}{{"))
+
+
+def values_at(value: Any, parts: tuple[str, ...]) -> Iterator[Any]:
+    """Yield what a value has at a place: none or several values where containers are on the way."""
+    if not parts:
+        yield value
+        return
+    first, rest = parts[0], parts[1:]
+    if first in _EACH:
+        for each in _items(value):
+            yield from values_at(each, rest)
+    elif isinstance(value, dict) and first in value:
+        yield from values_at(value[first], rest)
+
+
+def replaced(value: Any, parts: tuple[str, ...], other: Any) -> Any:
+    """Return a copy of a value that has ``other`` wherever it has something at a place."""
+    if not parts:
+        return other
+    first, rest = parts[0], parts[1:]
+    if first in _EACH and isinstance(value, list):
+        return [replaced(each, rest, other) for each in value]
+    if first in _EACH and isinstance(value, dict):
+        return {name: replaced(each, rest, other) for name, each in value.items()}
+    if isinstance(value, dict) and first in value:
+        return {**value, first: replaced(value[first], rest, other)}
+    return value
+
+
+def _items(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        yield from value
+    elif isinstance(value, dict):
+        yield from value.values()

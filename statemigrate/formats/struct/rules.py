@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from statemigrate.errors import FormatError
-from statemigrate.escapes import is_text
-from statemigrate.formats.schema.collations import COLLATED
 from statemigrate.formats.schema.nodes import (
     NULL,
     Array,
@@ -36,7 +34,12 @@ from statemigrate.formats.schema.nodes import (
     Union,
     type_name,
 )
-from statemigrate.formats.schema.parsing import check_name
+from statemigrate.formats.schema.parsing import COLLATED, check_name
+from statemigrate.quoting import is_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 
 MAX_PRECISION = 38
 _DECIMAL = re.compile(r"decimal\((\d{1,9}),\s*(\d{1,9})\)")
@@ -232,3 +235,22 @@ def _refuse(place: str, expected: str, found: object) -> NoReturn:
         next_action="change the type of that field",
         field=place,
     )
+
+
+# What a struct type stores, whatever it says of nullability and collations.
+
+
+_IGNORED = ("nullable", "containsNull", "valueContainsNull", "metadata")
+
+
+def shape_of(schema: StructType) -> Any:
+    """A struct type without nullability and metadata, as JSON values: equal for equal storage."""
+    return _without_nullability(schema.jsonValue())
+
+
+def _without_nullability(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {
+            key: _without_nullability(each) for key, each in node.items() if key not in _IGNORED
+        }
+    return [_without_nullability(each) for each in node] if isinstance(node, list) else node

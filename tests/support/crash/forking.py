@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statemigrate.rewrite.forking.fork import fork
+from statemigrate.rewrite.fork import fork
 
 
 def forking(root: str) -> int:

@@ -7,15 +7,14 @@ from pathlib import Path
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.run.leftovers import remove_leftovers
-from statemigrate.rewrite.run.log_record import LogRecord
-from statemigrate.rewrite.run.publishing import publish_shape
-from statemigrate.rewrite.run.report import RewriteReport
-from statemigrate.rewrite.run.source_logs import kept_logs
-from statemigrate.rewrite.run.target import Target
-from statemigrate.rewrite.unfinished.separation import check_apart
+from statemigrate.rewrite.claims import check_apart
+from statemigrate.rewrite.origin import Target
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.record import LogRecord
+from statemigrate.rewrite.report import RewriteReport
+from statemigrate.rewrite.run import publish_shape, remove_leftovers
+from statemigrate.rewrite.source_logs import kept_logs
+from statemigrate.rewrite.sources import RewriteOptions
 
 
 def publishing(root: str, partitions: int) -> bool:

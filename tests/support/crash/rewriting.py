@@ -18,9 +18,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
-from statemigrate.commands.rewriting.verify import verify
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
+from statemigrate.commands.rewrite import rewrite_checkpoint, verify
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 _CONF = {
     "spark.app.name": "lives",

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from statemigrate.embedded.storage.layout import Layout
+from statemigrate.embedded.layout import Layout
 from support.histories.commands import from_json, to_json
 from support.histories.lives import Deployment, look_at, run_at
 from support.histories.model import Model

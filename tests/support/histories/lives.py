@@ -18,29 +18,25 @@ from typing import Any
 
 from statemigrate.budget import BackfillOptions
 from statemigrate.checkpoint.epochs import Epoch
-from statemigrate.commands.following.log import read_log
+from statemigrate.commands.current import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
-from statemigrate.embedded.engine.driver.batches import Batches, Engine
-from statemigrate.embedded.engine.driver.facts import facts_of, start_of
-from statemigrate.embedded.engine.stopped.offline import stopped
-from statemigrate.embedded.engine.tasks.handle import EmbeddedHandle
-from statemigrate.embedded.engine.tasks.opening import working_copy
-from statemigrate.embedded.engine.tasks.plan import BatchSchema
+from statemigrate.embedded.batches import Batches, Engine, facts_of, start_of
+from statemigrate.embedded.continuation import last_committed, require_committed
+from statemigrate.embedded.epochs import claim
+from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.offline import stopped
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import DirectoryLock, checkpoint_locks
-from statemigrate.embedded.versions.epochs import claim
-from statemigrate.embedded.versions.last import last_committed, require_committed
-from statemigrate.embedded.versions.manifest import Manifest
-from statemigrate.embedded.versions.mirror import Mirror
-from statemigrate.embedded.working.directory import remove_leftovers
-from statemigrate.embedded.working.restore import open_at
+from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.task import EmbeddedHandle, working_copy
+from statemigrate.embedded.task_plan import BatchSchema
+from statemigrate.embedded.working_directory import remove_leftovers
+from statemigrate.event_log.events import Stamp
+from statemigrate.event_log.log import Known, unknown
 from statemigrate.families import Span
-from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.noting import Known
-from statemigrate.logbook.standing import unknown
-from statemigrate.processor.keys.codec import KeyCodec
-from statemigrate.processor.variables.handle import declared_variables
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.keys import KeyCodec
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
 from support.histories.values import FORMATS, STORES, lineage, shown
 from support.histories.without_spark import Rows, Session
@@ -125,7 +121,7 @@ def _compare_log(layout: Layout) -> None:
 
 def run_believing(root: str, deployed: dict[str, Any]) -> None:
     """As `run`, by an engine that believes a working copy whatever became of it."""
-    from statemigrate.embedded.working import restore
+    from statemigrate.embedded import restore
 
     restore.withdraw = lambda _copy: None
     restore.proven_state = _claimed
@@ -134,7 +130,12 @@ def run_believing(root: str, deployed: dict[str, Any]) -> None:
 
 def run_proving(root: str, deployed: dict[str, Any]) -> None:
     """As `run`, by an engine that takes any state for one too large to be read in a batch."""
-    from statemigrate.embedded.working import proving, recount
+    from statemigrate.embedded import (
+        snapshot_verification as proving,
+    )
+    from statemigrate.embedded import (
+        snapshot_verification as recount,
+    )
 
     recount._SMALL = 0
     proving._RECORDS_A_STEP = 4
@@ -142,8 +143,8 @@ def run_proving(root: str, deployed: dict[str, Any]) -> None:
 
 
 def _claimed(copy: Path) -> str | None:
-    from statemigrate.embedded.storage.durable import read_document
-    from statemigrate.embedded.working.proof import PROOF
+    from statemigrate.embedded.durable import read_document
+    from statemigrate.embedded.restore import PROOF
 
     return read_document(copy / PROOF)["state"] if (copy / PROOF).is_file() else None
 
@@ -191,7 +192,7 @@ def look_at(layout: Layout, where: str) -> dict[str, Any]:
 
 
 def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
-    from statemigrate.embedded.working.families import family_class
+    from statemigrate.embedded.families import family_class
 
     store, _, revision = family.partition("@")
     revision = revision or "base"

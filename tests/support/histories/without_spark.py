@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from statemigrate.embedded.engine.tasks.report import REPORT
+from statemigrate.embedded.task_plan import REPORT
 
 
 class Conf:

@@ -19,11 +19,9 @@ from statemigrate.checkpoint.logs.offsets import batches_in, names_in, parse_off
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.native.adoption import adopt
-from statemigrate.native.backfill.blocks import ENTRIES
-from statemigrate.native.backfill.chunk_files import CHUNKS, WAITING, ChunkFiles, PlanRecord
-from statemigrate.native.backfill.feeding.batches import Batch
-from statemigrate.native.backfill.feeding.feeder import Feeder
-from statemigrate.native.backfill.pace import Pace
+from statemigrate.native.chunks import CHUNKS, ENTRIES, WAITING, ChunkFiles, Pace, PlanRecord
+from statemigrate.native.feeder import Feeder
+from statemigrate.native.pacing import Batch
 from support.object_store import MemoryFiles
 from support.offset_logs import checkpoint, tree
 from support.rivals.scenes import expect, repeatable

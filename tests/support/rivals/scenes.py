@@ -21,26 +21,22 @@ from uuid import UUID
 from statemigrate.checkpoint import epochs
 from statemigrate.checkpoint.epochs import EPOCHS, epoch_name, newest_epoch
 from statemigrate.checkpoint.shape import describe
-from statemigrate.embedded.engine.driver.batches import Batches
-from statemigrate.embedded.engine.driver.facts import facts_of, start_of
-from statemigrate.embedded.engine.stopped.offline import StoppedQuery
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.continuation import next_start
-from statemigrate.embedded.versions.epochs import claim
-from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.batches import Batches, facts_of, start_of
+from statemigrate.embedded.continuation import next_start, require_committed
+from statemigrate.embedded.epochs import claim
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.offline import StoppedQuery
 from statemigrate.errors import CheckpointInUseError, RewriteError, StartupError
+from statemigrate.event_log.log import Note
 from statemigrate.files import Files, LocalFiles
-from statemigrate.files.documents.sealed import unsealed
-from statemigrate.logbook.noting import Note
-from statemigrate.native.fenced import fenced
-from statemigrate.native.seen.comparing import begin_run
-from statemigrate.native.seen.record import StoreRecord, read_record
-from statemigrate.native.seen.seen import Seen
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.run.publishing import publish_shape
-from statemigrate.rewrite.run.target import Target
-from statemigrate.rewrite.unfinished.claims import is_claim
+from statemigrate.files.documents import unsealed
+from statemigrate.native.decorator import fenced
+from statemigrate.native.deployment_check import Seen, StoreRecord, begin_run, read_record
+from statemigrate.rewrite.claims import is_claim
+from statemigrate.rewrite.origin import Target
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.run import publish_shape
+from statemigrate.rewrite.sources import RewriteOptions
 from support.histories import lives
 from support.histories.bucket import OLD, Place
 from support.histories.model import Model
@@ -245,7 +241,7 @@ class NativeStarts:
         began: dict[int, int] = {}
         rivals = Rivals(files, choices)
         local = threading.local()
-        named = patch("statemigrate.native.fenced.this_driver", lambda: local.name)
+        named = patch("statemigrate.native.decorator.this_driver", lambda: local.name)
         with repeatable(), named:
             ends = rivals.run(*(
                 partial(self._start, number, rivals, files, handed, began, local)
@@ -352,7 +348,7 @@ def repeatable() -> Iterator[None]:
     numbers = count(1)
     with ExitStack() as stack:
         stack.enter_context(patch("uuid.uuid4", lambda: UUID(int=next(numbers) << 64)))
-        for home in ("statemigrate.files.at_once", "statemigrate.embedded.versions.mirror"):
+        for home in ("statemigrate.files.protocol", "statemigrate.embedded.mirror"):
             stack.enter_context(patch(f"{home}.ThreadPoolExecutor", InOrder))
         yield
 

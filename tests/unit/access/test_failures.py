@@ -6,10 +6,9 @@ import pytest
 
 from statemigrate.access import DualAccess, DualList
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.families import MemoryFamily, MemoryListFamily
+from statemigrate.families import MemoryFamily, MemoryListFamily, Source
 from statemigrate.formats import Avro, Struct
 from statemigrate.migration import Lineage, Migration
-from statemigrate.sources import Source
 
 A, B, C = Struct("a BIGINT"), Struct("b BIGINT"), Struct("c STRING")
 

@@ -6,7 +6,7 @@ from support.notes import MIDDLE, OLD
 from support.shorthand import long, short
 
 from statemigrate.families import Span
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.processor.keys import KeyCodec
 
 GROUPS = KeyCodec(StructType([StructField("group", StringType())]))
 USERS = KeyCodec(StructType([StructField("user", IntegerType())]))

@@ -3,8 +3,7 @@
 from support.notes import FORMATS, MIDDLE, NEW, OLD, lineage, note
 
 from statemigrate.access import DualAccess
-from statemigrate.families import MemoryFamily, Span
-from statemigrate.sources import Source
+from statemigrate.families import MemoryFamily, Source, Span
 
 
 class WatchedFamily(MemoryFamily):

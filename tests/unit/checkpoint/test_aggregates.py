@@ -1,6 +1,6 @@
 """Which function keeps which columns of an aggregation, told by their names."""
 
-from statemigrate.checkpoint.operators.aggregates import meanings
+from statemigrate.checkpoint.operators.described import meanings
 
 
 def told(*columns):

@@ -2,8 +2,7 @@
 
 import pytest
 
-from statemigrate.checkpoint.logs.commits import parse_commit
-from statemigrate.checkpoint.logs.entries import parse_entry
+from statemigrate.checkpoint.logs.entries import parse_commit, parse_entry
 from statemigrate.errors import CheckpointError, UnsupportedError
 
 CONF = '{"spark.sql.shuffle.partitions":"5","spark.sql.streaming.multipleWatermarkPolicy":"min"}'

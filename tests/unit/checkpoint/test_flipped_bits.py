@@ -9,7 +9,8 @@ import pytest
 from support.arrow_rows import arrow
 from support.spark_checkpoints import struct
 
-from statemigrate.checkpoint.logs.pinned import (
+from statemigrate.checkpoint.codecs.opening import compressing
+from statemigrate.checkpoint.logs.entries import (
     CODEC,
     HDFS_PROVIDER,
     MERGE_OPERATOR,
@@ -20,12 +21,9 @@ from statemigrate.checkpoint.logs.pinned import (
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapped.checksums import with_deletion_checksums
-from statemigrate.checkpoint.stores.codecs import compressing
-from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
-from statemigrate.checkpoint.stores.records import (
+from statemigrate.checkpoint.rows.wrapping import RowLayout, with_deletion_checksums
+from statemigrate.checkpoint.stores.changelog import (
     DELETE,
     MERGE,
     PUT,
@@ -33,7 +31,8 @@ from statemigrate.checkpoint.stores.records import (
     end_of_records,
     records,
 )
-from statemigrate.checkpoint.stores.versions import StoreVersion
+from statemigrate.checkpoint.stores.files import StoreVersion
+from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles
 

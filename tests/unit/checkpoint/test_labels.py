@@ -1,6 +1,6 @@
 """Names of a struct's fields that tell each of them."""
 
-from statemigrate.checkpoint.operators.labels import labelled, labels
+from statemigrate.checkpoint.operators.shapes import labelled, labels
 
 
 def struct(*fields):

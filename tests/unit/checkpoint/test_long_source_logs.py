@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.checkpoint.logs.sources import SourceLog
+from statemigrate.checkpoint.logs.offsets import SourceLog
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import LocalFiles
-from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles
-from statemigrate.native.backfill.presence import has_control_source
+from statemigrate.native.chunks import CHUNKS, ChunkFiles
+from statemigrate.native.control_source import has_control_source
 
 ENTRIES, COMPACT = 100_000, 99_989
 

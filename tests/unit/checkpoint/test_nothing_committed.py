@@ -6,11 +6,11 @@ import pytest
 
 from statemigrate import fork
 from statemigrate.checkpoint.shape import describe
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.last import require_committed
+from statemigrate.embedded.continuation import require_committed
+from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CheckpointError
-from statemigrate.files.opening import open_files
-from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.files.open import open_files
+from statemigrate.native.checkpoint import SparkCheckpoint
 
 LOOKS = {
     "describe": lambda root: describe(open_files(root)),

@@ -3,21 +3,21 @@
 import pytest
 from support.spark_checkpoints import KEY, VALUE, aggregation, logs, put, struct, variables
 
-from statemigrate.checkpoint.logs.pinned import (
-    AGGREGATION_FORMAT,
-    GROUPS_FORMAT,
-    PARTITIONS,
-)
+from statemigrate.checkpoint.logs.entries import AGGREGATION_FORMAT, GROUPS_FORMAT, PARTITIONS
 from statemigrate.checkpoint.operators.metadata import known_variables
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+from statemigrate.commands.rewrite import rewrite_checkpoint
 from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles
-from statemigrate.native.spark_state.reader import SparkCheckpoint, session_with
-from statemigrate.native.spark_state.retrying import _first_line
-from statemigrate.native.spark_state.types import entries_at, metadata_without
-from statemigrate.state.opening import require_store
+from statemigrate.native.checkpoint import (
+    SparkCheckpoint,
+    entries_at,
+    metadata_without,
+    session_with,
+)
+from statemigrate.native.retrying import _first_line
+from statemigrate.state.open import require_store
 
 FORMATS = {PARTITIONS: "2", AGGREGATION_FORMAT: "2", GROUPS_FORMAT: "2"}
 SESSION = struct(session_window="string", n="long")

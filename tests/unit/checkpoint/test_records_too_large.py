@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.records import PUT, records
+from statemigrate.checkpoint.stores.changelog import PUT, records
 from statemigrate.errors import UnsupportedError
 
 SMALL = Rows(np.zeros(3, np.uint8), np.array([0, 3], np.int64))

@@ -10,17 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores import folding
+from statemigrate.checkpoint.stores import reading as folding
 from statemigrate.checkpoint.stores.changelog import (
+    DELETE,
+    MERGE,
+    PUT,
     ChangelogWriter,
     LineageItem,
+    deletions,
     read_changelog,
+    records,
     version_of,
 )
-from statemigrate.checkpoint.stores.folding import fold
+from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
 from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
-from statemigrate.checkpoint.stores.records import DELETE, MERGE, PUT, deletions, records
-from statemigrate.checkpoint.stores.rocksdb_files import empty_snapshot, read_snapshot
+from statemigrate.checkpoint.stores.reading import fold
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
 LINEAGE = (LineageItem(4, "a-b"), LineageItem(5, "c-d"))
@@ -125,7 +129,7 @@ def test_values_of_many_megabytes_are_read_in_batches():
     ],
 )
 def test_a_file_that_is_damaged_is_named(version, data):
-    from statemigrate.checkpoint.stores.codecs import compressing
+    from statemigrate.checkpoint.codecs.opening import compressing
 
     sink = io.BytesIO()
     out = compressing("zstd", sink)
@@ -137,7 +141,7 @@ def test_a_file_that_is_damaged_is_named(version, data):
 
 @pytest.mark.parametrize("version", [0, 7])
 def test_a_version_that_is_not_known_is_refused(version):
-    from statemigrate.checkpoint.stores.codecs import compressing
+    from statemigrate.checkpoint.codecs.opening import compressing
 
     sink = io.BytesIO()
     out = compressing("zstd", sink)

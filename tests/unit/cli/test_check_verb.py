@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.native.seen.record import StoreRecord, write_record
+from statemigrate.native.deployment_check import StoreRecord, write_record
 from statemigrate.scripts.loading import load
 
 FOLDER = Path("migrations")

@@ -146,7 +146,7 @@ def test_the_code_of_all_checkpoints_is_checked(run, tmp_path):
 def test_a_dry_run_of_all_counts_no_values_and_hides_no_other_checkpoint(
     run, tmp_path, monkeypatch
 ):
-    from statemigrate.commands import dry_run_all
+    from statemigrate.commands import dry_run as dry_run_all
     from statemigrate.state.embedded import EmbeddedState
 
     checkpoints.scripts(tmp_path)

@@ -9,11 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from statemigrate.cli.views.demo import DemoView
-from statemigrate.demo.stage.batch import Batch
-from statemigrate.demo.stage.crash import Crash
-from statemigrate.demo.stage.options import DemoOptions
-from statemigrate.demo.steps import (
+from statemigrate.cli.demo import DemoView
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.story import (
     ActBegun,
     BatchDone,
     Finished,
@@ -22,9 +21,14 @@ from statemigrate.demo.steps import (
     Refused,
     Rewritten,
 )
-from statemigrate.demo.verdict.comparison import Comparison
-from statemigrate.demo.verdict.figures import BatchTimes, Figures, MigrationFigures
-from statemigrate.demo.verdict.rewritten import RewriteFigures, RewritingFigures
+from statemigrate.demo.verdict import (
+    BatchTimes,
+    Comparison,
+    Figures,
+    MigrationFigures,
+    RewriteFigures,
+    RewritingFigures,
+)
 from statemigrate.errors import CheckpointError
 
 EQUAL = Comparison(1000, 0, 0, 0, 0)
@@ -112,7 +116,7 @@ def ended(options, folder, settings):
 
 @pytest.mark.usefixtures("java")
 def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("statemigrate.cli.verbs.demo._run", ended)
+    monkeypatch.setattr("statemigrate.cli.demo._run", ended)
     output = run("demo", "--keep", "--partitions", "2").output
     assert output.splitlines() == [
         "Kept in statemigrate-demo. Next:",
@@ -133,7 +137,7 @@ def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, mo
 
 @pytest.mark.usefixtures("java")
 def test_what_is_not_kept_leaves_the_word_that_it_could_be(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("statemigrate.cli.verbs.demo._run", ended)
+    monkeypatch.setattr("statemigrate.cli.demo._run", ended)
     places = []
     monkeypatch.setattr("tempfile.mkdtemp", lambda **_: places.append(tmp_path / "x") or places[0])
     assert "--keep leaves checkpoint, scripts and sink" in run("demo").output

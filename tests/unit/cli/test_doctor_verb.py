@@ -13,10 +13,9 @@ from support.object_store import MemoryFiles
 from support.offset_logs import checkpoint
 
 from statemigrate import doctor
-from statemigrate.commands.health.checkpoint import examined_checkpoint
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.storage.lock import checkpoint_locks
-from statemigrate.embedded.versions.epochs import claim
+from statemigrate.commands.doctor_checkpoint import examined_checkpoint
+from statemigrate.embedded.epochs import claim
+from statemigrate.embedded.layout import Layout, checkpoint_locks
 from statemigrate.errors import StorageError
 from statemigrate.files import LocalFiles
 

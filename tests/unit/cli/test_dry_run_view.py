@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from support.dry_runs import CONTROL, EMPTY, GOOD, LONG_KEY, LOSING, NASTY, NOT_SAMPLED, REPORT, TAG
 
-from statemigrate.cli.views.dry_run import print_report
-from statemigrate.shell import argument
+from statemigrate.cli.dry_run import print_report
+from statemigrate.quoting import argument
 
 WHOLE = """\
 Dry run of auctions to 9f2d6c1b7e05

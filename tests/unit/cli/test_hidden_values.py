@@ -13,17 +13,16 @@ from click.testing import CliRunner, Result
 from statemigrate.access import DualAccess
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
-from statemigrate.cli.verbs.stopped import _print_quarantined
+from statemigrate.cli.stopped import _print_quarantined
 from statemigrate.commands.quarantine import Quarantined
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
-from statemigrate.families import MemoryFamily
+from statemigrate.families import MemoryFamily, Source
 from statemigrate.formats import Struct
-from statemigrate.inspect.trial.course import Course
+from statemigrate.inspect.trial_path import Course
 from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
 from statemigrate.scripts import ScriptFolder
-from statemigrate.sources import Source
 
 SECRETS = ("secret-key", "secret-name", "secret-text", "SECRET-TEXT", "secret-number", "secret-map")
 """Parts of the keys and values of the file."""

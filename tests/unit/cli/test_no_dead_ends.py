@@ -234,7 +234,7 @@ def test_without_an_editor_the_file_and_the_next_command_are_named(items, monkey
 def test_ctrl_c_says_how_far_a_stopped_backfill_is_and_the_same_command_goes_on(items):
     code = (
         "import os, signal\n"
-        "from statemigrate.embedded.engine.stopped.offline import StoppedQuery\n"
+        "from statemigrate.embedded.offline import StoppedQuery\n"
         "whole = StoppedQuery._publish\n"
         "def publish(self, *given):\n"
         "    whole(self, *given)\n"

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import click
 import pytest
 
-from statemigrate.cli import quiet
-from statemigrate.cli.quiet import is_quiet, pass_on, quiet_settings
+from statemigrate.cli import main as quiet
+from statemigrate.cli.main import is_quiet, pass_on, quiet_settings
 
 OPTIONS = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"]
 

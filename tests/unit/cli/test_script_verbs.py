@@ -11,7 +11,7 @@ from support import checkpoints
 import statemigrate
 from statemigrate import backfill
 from statemigrate.cli.main import VERBS
-from statemigrate.demo.stage.places import example_migrations
+from statemigrate.demo.paths import example_migrations
 
 HEAVY = ("pyspark", "rocksdict", "fastavro", "alembic")
 

@@ -13,14 +13,13 @@ from click.testing import CliRunner
 from support import checkpoints
 
 from statemigrate.cli.main import main
-from statemigrate.commands.writing.autogenerate import autogenerate
-from statemigrate.commands.writing.baseline import baseline
+from statemigrate.commands.new_script import autogenerate, baseline
 from statemigrate.deployment import Declared, StoredStore
 from statemigrate.formats import Struct
-from statemigrate.native.spark_state.reader import SparkCheckpoint
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.ticks import Ticks
+from statemigrate.state.protocol import Ticks
 
 COUNTING = """
 with open({log!r}, "a") as log:
@@ -115,7 +114,7 @@ def test_autogenerate_executes_each_script_once(monkeypatch: pytest.MonkeyPatch,
         Declared("others", "value", Struct("n INT, m INT").struct_type()),
         Declared("thirds", "value", Struct("n INT").struct_type()),
     ]
-    monkeypatch.setattr("statemigrate.commands.writing.autogenerate.declared_in", lambda _: changed)
+    monkeypatch.setattr("statemigrate.commands.new_script.declared_in", lambda _: changed)
     written = autogenerate("pipeline:Totals", "more")
     assert [each.store for each in written] == ["items", "others", "thirds"]
     assert executed(log) == {"amounts": 1, "others": 1}

@@ -1,4 +1,4 @@
-from statemigrate.demo.verdict.comparison import Comparison, compare_summaries
+from statemigrate.demo.verdict import Comparison, compare_summaries
 
 
 def auction(bids, total, highest, name="lot-1"):

@@ -10,9 +10,8 @@ from support.waiting import eventually
 
 from statemigrate.demo.jobs.embedded import changelogs_written
 from statemigrate.demo.jobs.native import partitions_written
-from statemigrate.demo.stage.crash import Crash, MidBatchKill
-from statemigrate.demo.stage.processes import ProcessSession
-from statemigrate.embedded.storage.layout import Layout
+from statemigrate.demo.stage import Crash, MidBatchKill, ProcessSession
+from statemigrate.embedded.layout import Layout
 
 pytestmark = pytest.mark.kill
 

@@ -1,7 +1,7 @@
 import pytest
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.java import require_java
+from statemigrate.files.hadoop_jvm import require_java
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import Row
 
 from statemigrate.demo.jobs import after, before
-from statemigrate.demo.stage.places import example_migrations
+from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import SETTINGS
 from statemigrate.scripts import ScriptFolder
 

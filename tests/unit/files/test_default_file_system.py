@@ -6,8 +6,8 @@ import pytest
 
 from statemigrate.errors import StorageError
 from statemigrate.files import LocalFiles
-from statemigrate.files.hadoop import jvm
-from statemigrate.files.opening import open_files
+from statemigrate.files import hadoop_jvm as jvm
+from statemigrate.files.open import open_files
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,7 @@ import pytest
 
 from statemigrate.errors import ForeignFileError, StorageError, UnsupportedError
 from statemigrate.files import conditional
-from statemigrate.files.local import LocalFiles
-from statemigrate.files.local_copies import copy_local
+from statemigrate.files.local import LocalFiles, copy_local
 from statemigrate.files.protocol import Entry
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.errors import StorageError
-from statemigrate.files.hadoop.failures import CutOffError, whole
+from statemigrate.files.hadoop_failures import CutOffError, whole
 
 
 def reading(*outcomes):

@@ -3,7 +3,7 @@
 import pytest
 from support.object_store import MemoryFiles
 
-from statemigrate.files.remembered import Remembered
+from statemigrate.files.cached import Remembered
 
 
 def test_nothing_is_asked_twice() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.files.documents.whole import replacing
+from statemigrate.files.documents import replacing
 
 
 def rights(path: Path) -> int:

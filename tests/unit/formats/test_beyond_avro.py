@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Struct, Verdict, compare, format_from_json
+from statemigrate.formats.examples import made_up_values
 from statemigrate.formats.json_values import json_text, leaf_from_text, value_from_json
-from statemigrate.formats.made_up import made_up_values
 
 NAMES = ("a", "a b", "a.b", "1st", "näme", "tick`s", "emoji \U0001f600")
 DAY = dt.timedelta(days=1, microseconds=1)

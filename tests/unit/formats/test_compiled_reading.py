@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import FormatError
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.avro.compiled.reading import compiled_reader
+from statemigrate.formats.avro.compiled_reading import compiled_reader
 from statemigrate.formats.avro.reading import strict_reader_of
 
 EVERY_TYPE = Struct(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.avro.compiled.writing import compiled_writer
+from statemigrate.formats.avro.compiled_writing import compiled_writer
 from statemigrate.formats.avro.writing import Unfit, writer_of
 
 EDGES = [

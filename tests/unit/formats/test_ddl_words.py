@@ -3,8 +3,7 @@
 import pytest
 
 from statemigrate.errors import FormatError
-from statemigrate.formats.struct.ddl import parse_ddl
-from statemigrate.formats.struct.words import words_of
+from statemigrate.formats.struct.ddl import parse_ddl, words_of
 
 
 def test_a_text_is_split_into_words_names_texts_and_signs():

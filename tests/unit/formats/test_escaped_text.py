@@ -10,15 +10,8 @@ from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
 from statemigrate.formats.arrow_values import array_of, is_utf8, plain_values
-from statemigrate.formats.escaped_text import (
-    bytes_of,
-    first_escaped,
-    is_escaped,
-    text_of,
-    visible,
-)
-from statemigrate.migration.readable import check_readable
-from statemigrate.migration.step import Step
+from statemigrate.formats.escaped_text import bytes_of, first_escaped, is_escaped, text_of, visible
+from statemigrate.migration.path import Step, check_readable
 
 KIND = pa.struct(
     [

@@ -13,7 +13,7 @@ from unit.formats.avro_strategies import schemas_with_values
 
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Avro, Struct
-from statemigrate.formats.avro.container import read_container, write_container
+from statemigrate.formats.avro.reading import read_container, write_container
 from statemigrate.formats.json_values import json_text, value_from_json
 
 

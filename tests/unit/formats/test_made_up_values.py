@@ -10,7 +10,7 @@ from avro_strategies import schemas_with_values
 from hypothesis import given
 
 from statemigrate.formats import Avro, Struct
-from statemigrate.formats.made_up import MOST, made_up_values, samples
+from statemigrate.formats.examples import MOST, made_up_values, samples
 
 
 @given(schemas_with_values())

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.avro.straight import straight_ways
+from statemigrate.formats.avro.codec import straight_ways
 
 
 def tried(call: Any, argument: Any) -> Any:

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from statemigrate import NewScript, autogenerate
-from statemigrate.errors import FormatError, LineageError, ScriptError, StartupError
+from statemigrate.errors import CodeError, FormatError, LineageError, ScriptError, StartupError
 from statemigrate.formats import Avro, Struct
-from statemigrate.inspect.checking.code import CodeError
 from statemigrate.scripts import ScriptFolder
 
 MODULE = """

@@ -15,12 +15,12 @@ from support.metric_points import points
 
 from statemigrate import Behind, Fleet, StatusMetrics, current, rollback, status, status_page
 from statemigrate.cli import main, watching
-from statemigrate.commands.following.deployed import behind
-from statemigrate.commands.following.fleet import Look
+from statemigrate.commands.deployed import behind
+from statemigrate.commands.fleet import Look
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest, PartitionState
-from statemigrate.embedded.versions.versions import publish_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.versions import publish_manifest
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
 

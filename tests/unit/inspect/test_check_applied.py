@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.commands.applied import record_applied
+from statemigrate.commands.adopt import record_applied
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.storage.layout import Layout
-from statemigrate.embedded.versions.manifest import Manifest
-from statemigrate.embedded.versions.versions import manifest_name, publish_manifest
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.versions import manifest_name, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
-from statemigrate.inspect.checking.check import check
-from statemigrate.native.seen.record import StoreRecord, write_record
+from statemigrate.inspect.check import check
+from statemigrate.native.deployment_check import StoreRecord, write_record
 from statemigrate.scripts.loading import load
-from statemigrate.state.applied import applied_by
+from statemigrate.state.open import applied_by
 
 Applied = dict[str, dict[str, str]]
 HEAD = "m/versions/a2.py"

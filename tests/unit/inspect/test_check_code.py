@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.inspect.checking.check import check
-from statemigrate.inspect.checking.report import Finding
+from statemigrate.inspect.check import check
+from statemigrate.inspect.check_report import Finding
 
 PROCESSOR = """
 from pyspark.sql.streaming import StatefulProcessor

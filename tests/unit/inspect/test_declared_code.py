@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.inspect.checking.code import CodeError, declared_in
+from statemigrate.errors import CodeError
+from statemigrate.inspect.check_code import declared_in
 
 MODULE = """
 from pyspark.sql.streaming import StatefulProcessor

@@ -12,7 +12,7 @@ from support.offset_logs import checkpoint as native_checkpoint
 
 from statemigrate import status, status_page
 from statemigrate.cli import main
-from statemigrate.commands.following.summary import NextStep
+from statemigrate.commands.fleet import NextStep
 
 
 def test_what_needs_a_person_comes_first_and_is_counted():

@@ -22,7 +22,7 @@ from support.dry_runs import (
 )
 
 import statemigrate.inspect.report
-from statemigrate.inspect.report.html import html_page
+from statemigrate.inspect.report_html import html_page
 
 CONTROL_SHOWN = r"bell\x07 escape\x1b[31m null\x00 next\x85 line\nnext\ttab \udc80 \ufffe"
 RIGHT_TO_LEFT_SHOWN = RIGHT_TO_LEFT.replace("\u202e", r"\u202e").replace("\u202c", r"\u202c")

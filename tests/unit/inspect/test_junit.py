@@ -16,7 +16,7 @@ from support.dry_runs import (
     huge,
 )
 
-from statemigrate.inspect.report.junit import junit_xml
+from statemigrate.inspect.report_junit import junit_xml
 
 # What the readers' common schema takes: an element's children, then its attributes; ! is required.
 SCHEMA = {

@@ -2,7 +2,7 @@
 
 import datetime as dt
 
-from statemigrate.state.logical import lists
+from statemigrate.state.spark import lists
 
 NAN = float("nan")
 FIRST, SECOND = (dt.datetime(2025, 11, 2, 1, 30, fold=fold) for fold in (0, 1))

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import HIDDEN
 from statemigrate.formats import Struct
-from statemigrate.inspect.report.dry_run import FamilyTrial
-from statemigrate.inspect.trial.findings import Findings
-from statemigrate.inspect.trial.trial import Trial
+from statemigrate.inspect.report import FamilyTrial
+from statemigrate.inspect.trial import Findings, Trial
 from statemigrate.migration import Path, Step
 
 Transform = Callable[[Any], Any]

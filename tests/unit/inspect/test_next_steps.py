@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 from support.offset_logs import checkpoint
 
-from statemigrate.commands.following.next_steps import next_step
-from statemigrate.commands.following.store_status import FamilyStatus, StoreStatus
+from statemigrate.commands.status import FamilyStatus, StoreStatus, next_step
 from statemigrate.native.adoption import adopt
-from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
 
 OLD = FamilyStatus("auctions", "base", 3, {0: 3}, None)
 LEFT = StoreStatus("auctions", "value", "r1", "r1", 5, (OLD,), "")

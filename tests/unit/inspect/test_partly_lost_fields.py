@@ -15,7 +15,7 @@ from test_lost_fields import step, tried
 
 from statemigrate.cli import main
 from statemigrate.formats import Struct
-from statemigrate.inspect.report.verdict import verdict
+from statemigrate.inspect.report_text import verdict
 from statemigrate.migration import Step
 
 ODD = 777

@@ -11,9 +11,8 @@ from support.dry_runs import (
     REPORT,
 )
 
-from statemigrate.inspect.report.dry_run import Meetings
-from statemigrate.inspect.report.sentences import headline, meetings, round_trips, sentences
-from statemigrate.inspect.report.verdict import verdict
+from statemigrate.inspect.report import Meetings
+from statemigrate.inspect.report_text import headline, meetings, round_trips, sentences, verdict
 
 
 def test_failures_are_counted_with_their_causes():

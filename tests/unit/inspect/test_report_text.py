@@ -1,7 +1,7 @@
 import pytest
 
-from statemigrate.escapes import visible, visible_lines
-from statemigrate.inspect.report.text import counted, duration, size
+from statemigrate.inspect.report_text import counted, duration, size
+from statemigrate.quoting import visible, visible_lines
 
 
 @pytest.mark.parametrize(

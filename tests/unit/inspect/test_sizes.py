@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.inspect.trial import sizes
-from statemigrate.inspect.trial.sizes import Sizes
+from statemigrate.inspect import trial as sizes
+from statemigrate.inspect.trial import Sizes
 
 
 @given(st.lists(st.integers(0, 2**33)))

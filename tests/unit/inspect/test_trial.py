@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Struct
-from statemigrate.inspect.trial.fields.effects import shown
-from statemigrate.inspect.trial.findings import Findings, added
-from statemigrate.inspect.trial.trial import Trial
+from statemigrate.inspect.field_effects import shown
+from statemigrate.inspect.trial import Findings, Trial, added
 from statemigrate.migration import Path
 from statemigrate.migration.path import Step
-from statemigrate.state.values import Share
+from statemigrate.state.protocol import Share
 
 OLD = Struct("n BIGINT, text STRING, tags MAP<STRING, BIGINT>")
 NEW = Struct("n INT, label STRING, tags MAP<STRING, BIGINT>, item STRUCT<size: INT>")

@@ -11,24 +11,32 @@ import pytest
 from support.object_store import MemoryFiles, ObjectStore
 
 from statemigrate import log
-from statemigrate.commands.following.log import read_log
+from statemigrate.commands.current import read_log
 from statemigrate.errors import CheckpointError, CorruptFileError, StorageError
-from statemigrate.files import LocalFiles
-from statemigrate.files.documents.sealed import sealed
-from statemigrate.logbook import code
-from statemigrate.logbook.code import CODE_VERSION, Stamp, code_version
-from statemigrate.logbook.events import FORMAT, Event, StoreChange, Verb
-from statemigrate.logbook.folder import (
+from statemigrate.event_log import events as code
+from statemigrate.event_log.events import (
+    CODE_VERSION,
+    FORMAT,
+    Event,
+    Stamp,
+    StoreChange,
+    Verb,
+    code_version,
+)
+from statemigrate.event_log.log import (
     LARGEST,
     LOG,
+    Facts,
+    Note,
+    Standing,
     append,
     document_after,
     names,
     read_event,
     require_writable,
 )
-from statemigrate.logbook.noting import Note
-from statemigrate.logbook.standing import Facts, Standing
+from statemigrate.files import LocalFiles
+from statemigrate.files.documents import sealed
 
 ORDER = ("base", "aaaa", "bbbb")
 OLD, NEW = Standing("base", ("t",), ORDER), Standing("aaaa", ("t@aaaa", "t"), ORDER)

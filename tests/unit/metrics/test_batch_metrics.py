@@ -13,7 +13,7 @@ from support.metric_points import RaisingProvider, metrics, page_code, points
 
 from statemigrate import BatchProgress, EmbeddedMetrics, StatemigrateError
 from statemigrate.embedded.progress import FamilyProgress
-from statemigrate.embedded.versions.readback import Restorable
+from statemigrate.embedded.read_back import Restorable
 from statemigrate.errors import CorruptFileError, TransformError
 
 FIRST = BatchProgress(
@@ -173,9 +173,9 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
 
 def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
     code = (
-        "import sys, statemigrate.embedded.engine.driver.query, statemigrate.native.decorator;"
-        "import statemigrate.native.backfill.progress;"
-        "statemigrate.embedded.engine.driver.query.EmbeddedOptions();"
+        "import sys, statemigrate.embedded.query, statemigrate.native.decorator;"
+        "import statemigrate.native.backfill_progress;"
+        "statemigrate.embedded.query.EmbeddedOptions();"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     assert run(code) == "[]"
@@ -184,7 +184,7 @@ def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
 def test_the_code_of_the_readme_exports_what_a_batch_did():
     more = (
         f"from statemigrate.embedded.progress import BatchProgress, FamilyProgress\n"
-        f"from statemigrate.embedded.versions.readback import Restorable\n"
+        f"from statemigrate.embedded.read_back import Restorable\n"
         f"options.metrics.committed({FIRST!r})\n"
         f"provider.shutdown()\n"
     )

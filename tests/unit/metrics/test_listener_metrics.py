@@ -20,8 +20,7 @@ from support.metric_points import RaisingProvider, points
 from statemigrate import NativeMetrics, StatemigrateError
 from statemigrate.deployment import Settings
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.live.counts import MigrationCounts
-from statemigrate.native.live.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployed import DEPLOYED, Deployed, MigrationCounts
 
 MINE = "347d808f-eee8-439a-a782-b393fe344835"
 OTHER = "51cf5cc0-bfb3-4d7b-a786-7a9d08aac01f"

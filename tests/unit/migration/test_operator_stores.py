@@ -6,7 +6,7 @@ from statemigrate.checkpoint.operators.catalogue import KINDS, VARIABLES
 from statemigrate.errors import LineageError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, check_store_name, is_operator_store
-from statemigrate.migration.names import OPERATOR_WORDS
+from statemigrate.migration.migration import OPERATOR_WORDS
 
 
 def test_every_kind_of_operator_that_is_known_has_stores_of_its_name():

@@ -20,8 +20,8 @@ from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, is_l
 from statemigrate.errors import CheckpointError
 from statemigrate.files import LocalFiles
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.adoption.relocation import plan_relocation
-from statemigrate.native.backfill.chunk_files import CHUNKS
+from statemigrate.native.adoption_files import plan_relocation
+from statemigrate.native.chunks import CHUNKS
 
 V2 = "state/0/_metadata/v2/0"
 ENVELOPE = [{"name": "revision", "type": "string"}, {"name": "payload", "type": "binary"}]

@@ -8,10 +8,15 @@ import pytest
 from support.offset_logs import checkpoint, kill_last_batch, lines, run_batch, tree
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.native.adoption.plan import plan_adoption, plan_undoing
-from statemigrate.native.adoption.steps import adopting, undoing
+from statemigrate.native.adoption import (
+    adopt,
+    adopting,
+    plan_adoption,
+    plan_undoing,
+    undo_adoption,
+    undoing,
+)
+from statemigrate.native.adoption_files import OffsetLog
 
 CONTROL = ['{"logOffset":7}', '{"logOffset":0}']
 

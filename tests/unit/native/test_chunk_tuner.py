@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemigrate.errors import StartupError
-from statemigrate.native.backfill.feeding.batches import Batch, Trigger
-from statemigrate.native.backfill.feeding.tuning import IDLE_MILLISECONDS, ChunkTuner
-from statemigrate.native.backfill.pace import Pace
-from statemigrate.native.live.work import Work
+from statemigrate.native.chunks import Pace
+from statemigrate.native.deployed import Work
+from statemigrate.native.pacing import IDLE_MILLISECONDS, Batch, ChunkTuner, Trigger
 
 MOMENT = 1_763_000_000_000.0
 

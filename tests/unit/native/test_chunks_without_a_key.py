@@ -10,10 +10,10 @@ from support.offset_logs import checkpoint
 
 from statemigrate.deployment import Settings, StoredFamily
 from statemigrate.formats import Struct
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.source import ask_to_retire
-from statemigrate.native.live.deployed import DEPLOYED, Deployed
-from statemigrate.native.seen.seen import Seen
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.control_source import ask_to_retire
+from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployment_check import Seen
 
 EMPTY = StoredFamily("tally", "base", Struct("n BIGINT"), "nothing")
 

@@ -4,9 +4,9 @@ import pytest
 from support.offset_logs import METADATA, checkpoint, put
 from support.source_logs import CHUNKS, file_log
 
-from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.backfill.feeding.batches import Batch
-from statemigrate.native.backfill.feeding.feeder import Feeder
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
+from statemigrate.native.feeder import Feeder
+from statemigrate.native.pacing import Batch
 
 PLAN = "0123456789ab"
 NAMES = [f"part-{number:05}.parquet" for number in range(30)]

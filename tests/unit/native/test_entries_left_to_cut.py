@@ -6,10 +6,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from statemigrate.native.backfill.blocks import ENTRIES, Blocks
-from statemigrate.native.backfill.chunk_files import WAITING, ChunkFiles, PlanRecord
-from statemigrate.native.backfill.pace import Pace
-from statemigrate.native.backfill.progress import keys_uncut
+from statemigrate.native.backfill_progress import keys_uncut
+from statemigrate.native.chunks import ENTRIES, WAITING, Blocks, ChunkFiles, Pace, PlanRecord
 
 COUNTS = [[3, 1, 4], [1, 5]]
 PLAN = "0123456789ab"

@@ -20,8 +20,8 @@ from statemigrate.errors import (
     TransformError,
     ValueMismatchError,
 )
-from statemigrate.native.live.control import MARKER
-from statemigrate.native.live.group_state import MigratedGroupState
+from statemigrate.native.control_rows import MARKER
+from statemigrate.native.functions import MigratedGroupState
 from statemigrate.scripts import ScriptFolder
 
 OLD, NEW = Struct("n BIGINT, name STRING"), Struct("m BIGINT, names ARRAY<STRING>")

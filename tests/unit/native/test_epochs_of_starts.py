@@ -12,10 +12,8 @@ from statemigrate.checkpoint.epochs import Fence, claim, epoch_name, newest_epoc
 from statemigrate.errors import CheckpointError, CheckpointInUseError, UnsupportedError
 from statemigrate.files import LocalFiles
 from statemigrate.files.conditional import no_create
-from statemigrate.native.seen import seen as seen_module
-from statemigrate.native.seen.comparing import begin_run
-from statemigrate.native.seen.record import RECORD, StoreRecord, read_record
-from statemigrate.native.seen.seen import Seen
+from statemigrate.native import deployment_check as seen_module
+from statemigrate.native.deployment_check import RECORD, Seen, StoreRecord, begin_run, read_record
 
 QUERY = "11111111-2222-3333-4444-555555555555"
 

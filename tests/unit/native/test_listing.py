@@ -6,12 +6,7 @@ import pytest
 from support.offset_logs import put
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.native.spark_state.listing import (
-    Listing,
-    begun_schemas,
-    check_listed,
-    read_listing,
-)
+from statemigrate.native.listing import Listing, begun_schemas, check_listed, read_listing
 
 
 def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformWithStateExec"):

@@ -10,11 +10,10 @@ from support.object_store import Fault, MemoryFiles, ObjectStore
 from support.offset_logs import checkpoint, tree
 
 from statemigrate.errors import CheckpointInUseError, StorageError
-from statemigrate.files.remembered import Remembered
+from statemigrate.files.cached import Remembered
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.backfill.chunk_files import CHUNKS, ChunkFiles, PlanRecord
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
-from statemigrate.native.seen.seen import Seen
+from statemigrate.native.chunks import CHUNKS, ChunkFiles, PlanRecord
+from statemigrate.native.deployment_check import Seen, StoreRecord, read_record, write_record
 
 PLAN = PlanRecord("p", keys=2, chunks=2, offset=-1)
 
@@ -107,7 +106,7 @@ def test_a_query_that_goes_on_is_seen(files: MemoryFiles, monkeypatch) -> None:
         slept.append(seconds)
         files.put("state/0/1/7.delta", b"x")
 
-    monkeypatch.setattr("statemigrate.native.adoption.activity.time.sleep", goes_on)
+    monkeypatch.setattr("statemigrate.native.adoption.time.sleep", goes_on)
     with pytest.raises(CheckpointInUseError, match="memory://checkpoint/state/0/1"):
         adopt(files, apply=True, wait=5)
     assert slept == [5]

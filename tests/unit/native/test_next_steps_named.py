@@ -7,11 +7,11 @@ from unittest.mock import Mock
 import pytest
 
 from statemigrate.errors import CheckpointError, PageError, StartupError, UnsupportedError
-from statemigrate.native.live.envelope import Envelope
-from statemigrate.native.seen.seen import Seen
-from statemigrate.pages.live import handle
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.native.deployment_check import Seen
+from statemigrate.native.envelope import Envelope
+from statemigrate.pages import deployed as handle
+from statemigrate.pages.columns import Place
+from statemigrate.pages.page import Page
 
 
 def test_a_state_without_an_envelope_is_rewritten():
@@ -22,7 +22,7 @@ def test_a_state_without_an_envelope_is_rewritten():
 
 
 def test_a_page_that_is_too_large_is_told_the_way_to_more_pages(monkeypatch):
-    monkeypatch.setattr("statemigrate.pages.page.page.LARGEST", 3)
+    monkeypatch.setattr("statemigrate.pages.page.LARGEST", 3)
     page = Page(Place(4, 1, b"12345678"), None)
     page.section("tally", b"12345678").put(b"key", b"value")
     with pytest.raises(PageError) as raised:

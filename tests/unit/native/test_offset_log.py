@@ -9,8 +9,9 @@ from support.waiting import eventually
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError
 from statemigrate.files import LocalFiles
-from statemigrate.native.adoption import activity, adopt, undo_adoption
-from statemigrate.native.adoption.offsets import OffsetLog, read_offsets
+from statemigrate.native import adoption as activity
+from statemigrate.native.adoption import adopt, undo_adoption
+from statemigrate.native.adoption_files import OffsetLog, read_offsets
 
 OFFSET = '{"logOffset":2}'
 

@@ -5,16 +5,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from statemigrate.checkpoint.operators.entries import OperatorEntry
+from statemigrate.checkpoint.operators.metadata import OperatorEntry
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.spark_state.operators import (
+from statemigrate.native.checkpoint import (
     FUNCTION,
+    SparkCheckpoint,
     check_names,
     check_operator,
     only,
     operators_in,
 )
-from statemigrate.native.spark_state.reader import SparkCheckpoint
 
 
 def row(number, name, *variables):
@@ -53,7 +53,7 @@ PAGED = row(3, "transformWithStateInPySparkExec", "statemigrate_pages", "statemi
 
 def reader(monkeypatch, rows, **parts):
     """A reader of a checkpoint whose metadata have these rows."""
-    monkeypatch.setattr("statemigrate.native.spark_state.reader.entries_at", lambda *_: rows)
+    monkeypatch.setattr("statemigrate.native.checkpoint.entries_at", lambda *_: rows)
     return SparkCheckpoint("/c", Mock(), batch=0, files=Mock(), **parts)
 
 

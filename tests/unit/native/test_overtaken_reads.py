@@ -4,11 +4,11 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException, SparkRuntimeException
 
 import statemigrate
-from statemigrate.commands.writing.baseline import baseline
+from statemigrate.commands.new_script import baseline
 from statemigrate.errors import CheckpointError
-from statemigrate.native.backfill.keys import OlderFamilies, OlderKeys
-from statemigrate.native.spark_state import retrying
-from statemigrate.native.spark_state.retrying import RETAINED, looks_again, retried
+from statemigrate.native import retrying
+from statemigrate.native.backfill import OlderFamilies, OlderKeys
+from statemigrate.native.retrying import RETAINED, looks_again, retried
 from statemigrate.scripts import ScriptFolder
 
 GONE = SparkRuntimeException("CANNOT_LOAD_STATE_STORE of version 3\nand a trace")
@@ -135,12 +135,12 @@ VERBS = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_that_looks_opens_the_state_anew(checkpoint, monkeypatch, tmp_path, verb):
     query = Query(checkpoint)
-    monkeypatch.setattr("statemigrate.native.spark_state.session.session_of", lambda *_: None)
+    monkeypatch.setattr("statemigrate.native.session.session_of", lambda *_: None)
     monkeypatch.setattr("statemigrate.commands.dry_run.session_of", lambda *_: None)
-    monkeypatch.setattr("statemigrate.commands.writing.baseline._in_files", lambda *_: None)
+    monkeypatch.setattr("statemigrate.commands.new_script._in_files", lambda *_: None)
     for module in ("view", "dry_run"):
         monkeypatch.setattr(f"statemigrate.commands.{module}.require_store", lambda *_: None)
-    monkeypatch.setattr("statemigrate.state.opening_spark.open_spark_state", query.read)
+    monkeypatch.setattr("statemigrate.state.open_spark.open_spark_state", query.read)
     scripts = tmp_path / "migrations"
     ScriptFolder.create(scripts)
     (scripts / "versions" / "a.py").write_text(SCRIPT)
@@ -183,7 +183,7 @@ def test_the_keys_of_a_backfill_are_read_by_a_reader_an_attempt(checkpoint, monk
         query.read()
         return {}
 
-    monkeypatch.setattr("statemigrate.native.backfill.keys.SparkCheckpoint", Reader)
+    monkeypatch.setattr("statemigrate.native.backfill.SparkCheckpoint", Reader)
     families = OlderFamilies(str(checkpoint), 3, "session", None, {}, find)
     assert OlderKeys(families).left.keys == 0
     assert [each.batch for each in readers] == [0, 1, 2]

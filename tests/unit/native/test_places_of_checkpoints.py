@@ -3,9 +3,9 @@
 import pytest
 
 from statemigrate.errors import CheckpointError
-from statemigrate.files.opening import open_files
-from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.native.seen.seen import Seen
+from statemigrate.files.open import open_files
+from statemigrate.native.adoption_files import OffsetLog
+from statemigrate.native.deployment_check import Seen
 
 
 @pytest.fixture

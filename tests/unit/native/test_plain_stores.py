@@ -5,8 +5,8 @@ from unittest.mock import Mock
 from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Settings
-from statemigrate.native.live.deployed import Deployed
-from statemigrate.native.live.handle import NativeHandle
+from statemigrate.native.deployed import Deployed
+from statemigrate.native.worker import NativeHandle
 
 
 def test_what_is_declared_reaches_spark_untouched():

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import ForeignFileError
-from statemigrate.native.backfill.chunk_files import ChunkFiles, PlanRecord
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
-from statemigrate.state.applied import applied_by
-from statemigrate.state.opening import engine_of
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
+from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
+from statemigrate.state.open import applied_by, engine_of
 
 PLAN = PlanRecord("plan", 1, 1, -1)
 RECORD = {"words": StoreRecord(("words",), 0, {})}

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.feeding.listener import Feeding
-from statemigrate.native.live.work import Work
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.deployed import Work
+from statemigrate.native.feeder import Feeding
 
 
 class Told:
@@ -38,7 +38,7 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def telling(monkeypatch):
-    module = "statemigrate.native.backfill.feeding.listener.Feeder"
+    module = "statemigrate.native.feeder.Feeder"
     monkeypatch.setattr(f"{module}.begin", Told.begin)
     monkeypatch.setattr(f"{module}.idle", Told.idle)
 

@@ -2,7 +2,7 @@
 
 import os
 
-from statemigrate.native.seen.record import StoreRecord, read_record, write_record
+from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 
 
 def test_a_record_is_on_disk_before_it_has_its_name(tmp_path, monkeypatch):

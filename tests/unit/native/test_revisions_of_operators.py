@@ -5,8 +5,8 @@ import pytest
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
-from statemigrate.native.seen.record import StoreRecord
-from statemigrate.state.native.revisions import stored_revision
+from statemigrate.native.deployment_check import StoreRecord
+from statemigrate.state.spark_operators import stored_revision
 
 A, B = Struct("a BIGINT"), Struct("b BIGINT")
 SHOP, DAY = Struct("shop STRING"), Struct("day STRING")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 
-from statemigrate.native.live.rows_within import taking_rows, without_rows
+from statemigrate.native.worker import taking_rows, without_rows
 
 
 class Recorder:

@@ -6,8 +6,8 @@ import pytest
 from support.offset_logs import put
 
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.seen import seen
-from statemigrate.native.seen.seen import Seen
+from statemigrate.native import deployment_check as seen
+from statemigrate.native.deployment_check import Seen
 
 QUERY = "11111111-2222-3333-4444-555555555555"
 

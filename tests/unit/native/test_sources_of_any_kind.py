@@ -8,12 +8,12 @@ from support.offset_logs import METADATA, checkpoint, kill_last_batch, put, run_
 from support.source_logs import CHUNKS, KINDS, file_log, source_files
 
 from statemigrate import pause_backfill
-from statemigrate.checkpoint.logs.sources import SourceLog
+from statemigrate.checkpoint.logs.offsets import SourceLog
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.backfill.chunk_files import ChunkFiles
-from statemigrate.native.backfill.presence import require_control_source
-from statemigrate.native.backfill.progress import BackfillListener
+from statemigrate.native.backfill_progress import BackfillListener
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.control_source import require_control_source
 
 FILES = [f"{name}.parquet" for name in "abc"]
 

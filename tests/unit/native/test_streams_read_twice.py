@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from statemigrate.checkpoint.logs.sources import SourceLog
+from statemigrate.checkpoint.logs.offsets import SourceLog
 from statemigrate.files import LocalFiles
-from statemigrate.native.backfill.chunk_files import ChunkFiles, chunks_of, named_in
-from statemigrate.native.backfill.presence import control_sources, require_control_source
+from statemigrate.native.chunks import ChunkFiles, chunks_of, named_in
+from statemigrate.native.control_source import control_sources, require_control_source
 
 KAFKA = '{"topic":{"0":%d}}'
 

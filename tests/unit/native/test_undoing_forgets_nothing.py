@@ -7,7 +7,7 @@ from support.offset_logs import checkpoint, kill_last_batch, put, tree
 
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.seen.record import RECORD, StoreRecord, read_record, write_record
+from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, write_record
 
 NEWER = "totals@aaaa11112222"
 

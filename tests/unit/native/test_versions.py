@@ -5,10 +5,10 @@ import pyspark
 import pytest
 
 from statemigrate import migrated, paged
-from statemigrate.checkpoint.rows.partitions import partition_of
+from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.errors import UnsupportedError
-from statemigrate.native.spark_state.placing import hashed_into
-from statemigrate.native.spark_state.versions import check_kind
+from statemigrate.native.session import hashed_into
+from statemigrate.native.versions import check_kind
 
 
 class Processor:

@@ -12,9 +12,9 @@ from support.offset_logs import checkpoint, operator, tree
 
 from statemigrate.checkpoint.operators import metadata as operators
 from statemigrate.files import LocalFiles
-from statemigrate.files.remembered import Remembered
-from statemigrate.native.spark_state import view
-from statemigrate.native.spark_state.view import readable_place
+from statemigrate.files.cached import Remembered
+from statemigrate.native import checkpoint as view
+from statemigrate.native.checkpoint import readable_place
 
 
 class Session:

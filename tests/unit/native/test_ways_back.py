@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from support.ways_back import MIDDLE, Command, Figures, Ways, WrongError, failure_of, play, ways
 
-from statemigrate.native.adoption import commands
-from statemigrate.native.spark_state.listing import Listing
-from statemigrate.native.startup.stored import _Reading
+from statemigrate.native import adoption as commands
+from statemigrate.native.listing import Listing
+from statemigrate.native.startup_stored import _Reading
 
 HISTORIES = 16
 BOTH = (("k0", "k1"),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemigrate.native.live.work import Stopwatch, Work, _ByBatch
+from statemigrate.native.deployed import Stopwatch, Work, _ByBatch
 
 
 class Clock:

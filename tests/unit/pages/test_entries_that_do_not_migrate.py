@@ -20,16 +20,16 @@ from statemigrate.deployment import Declared, Settings, StoredStore, plan_store
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.native.live.control import MARKER
-from statemigrate.pages.live.deployed import PagedDeployment
-from statemigrate.pages.live.families import fingerprint
-from statemigrate.pages.live.quarantine import MARKS, MARKS_FORMAT
-from statemigrate.pages.live.rows import BUCKET, pack
-from statemigrate.pages.live.visits import PagedProcessor, key_fingerprint
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.native.control_rows import MARKER
+from statemigrate.pages.columns import Place
+from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.pages.families import fingerprint
+from statemigrate.pages.page import Page
 from statemigrate.pages.record import VARIABLE
-from statemigrate.processor.keys.codec import KeyCodec
+from statemigrate.pages.rows import BUCKET, pack
+from statemigrate.pages.value import MARKS, MARKS_FORMAT
+from statemigrate.pages.visit import PagedProcessor, key_fingerprint
+from statemigrate.processor.keys import KeyCodec
 
 KEY = Struct("k STRING").struct_type()
 KEYS = KeyCodec(KEY)

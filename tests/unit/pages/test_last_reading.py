@@ -1,7 +1,15 @@
 """What a start may go by of what an earlier one read in the pages."""
 
 from statemigrate.files import LocalFiles
-from statemigrate.pages.record import RECORD, LastReading, PagesRecord, read_record, record_document
+from statemigrate.pages.record import (
+    RECORD,
+    LastReading,
+    PagesRecord,
+    record_document,
+)
+from statemigrate.pages.record import (
+    read_pages_record as read_record,
+)
 
 LAST = LastReading("one", 3, frozenset({"tally", "tally@aaaa"}))
 

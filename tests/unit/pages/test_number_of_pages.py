@@ -5,10 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
-from statemigrate.pages.startup.held import Held, _surveyed
-from statemigrate.pages.startup.sizing import tell_of_size
+from statemigrate.pages.columns import Place
+from statemigrate.pages.page import Page
+from statemigrate.pages.startup import Held, _surveyed, tell_of_size
 
 KEYS = b"k" * 16
 FORMATS = {"notes": b"n" * 16, "notes@r1": b"m" * 16}

@@ -7,12 +7,13 @@ from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Settings
 from statemigrate.errors import StartupError
+from statemigrate.event_log.events import Stamp
+from statemigrate.event_log.log import Note
 from statemigrate.files import LocalFiles
-from statemigrate.logbook.code import Stamp
-from statemigrate.logbook.noting import Note
-from statemigrate.native.seen.seen import Seen
-from statemigrate.pages.live.deployed import PagedDeployment
-from statemigrate.pages.record import PagesRecord, read_record
+from statemigrate.native.deployment_check import Seen
+from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.pages.record import PagesRecord
+from statemigrate.pages.record import read_pages_record as read_record
 
 
 @pytest.fixture

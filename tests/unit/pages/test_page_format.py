@@ -12,12 +12,11 @@ from hypothesis import example, given
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
-from statemigrate.pages.page import outside
-from statemigrate.pages.page import page as pages
-from statemigrate.pages.page import section as sections
-from statemigrate.pages.page.columns import NEVER
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.pages import columns as outside
+from statemigrate.pages import page as pages
+from statemigrate.pages import page as sections
+from statemigrate.pages.columns import NEVER, Place
+from statemigrate.pages.page import Page
 
 PLACE = Place(8, 3, b"k" * 16)
 FAMILIES = {"notes": b"n" * 16, "notes@r1": b"m" * 16, "ü": b"u" * 16}

@@ -7,9 +7,9 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from statemigrate.pages.live.timers import PageTimers
-from statemigrate.pages.page.layout import Place
-from statemigrate.pages.page.page import Page
+from statemigrate.pages.columns import Place
+from statemigrate.pages.deployed import PageTimers
+from statemigrate.pages.page import Page
 
 PLACE = Place(4, 1, b"k" * 16)
 KEYS = [b"\x02a\x00", b"\x02b\x00"]

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from support.state_server import StateServer, client_of, java_row, other_row
 
 from statemigrate.errors import StorageError
-from statemigrate.pages.live.value import PageValue, PromptPageValue, page_value
+from statemigrate.pages.value import PageValue, PromptPageValue, page_value
 
 VISITS = [(1, b"one"), (2, b"two"), (1, b"one again"), (2, None), (2, b"")]
 EDGES = [bytes(range(256)), b"", b"\x00", b"bytearray\nX\x05\x00\x00\x00", b"\xff" * 100_000]

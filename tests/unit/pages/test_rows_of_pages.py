@@ -16,17 +16,10 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from statemigrate.pages.live.rows import (
-    BUCKET,
-    Packing,
-    Unpacking,
-    arrow_schema,
-    pack,
-    packed_output,
-)
+from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, packed_output
 from statemigrate.processor.garbage import keep_what_is_loaded
-from statemigrate.processor.keys.codec import KeyCodec
-from statemigrate.processor.variables.handle import struct_of
+from statemigrate.processor.handle import struct_of
+from statemigrate.processor.keys import KeyCodec
 
 COLUMNS = {
     "key": pa.string(),

@@ -1,7 +1,6 @@
 """Shapes of checkpoints, as tests of plans put them together."""
 
-from statemigrate.checkpoint.logs.commits import CommitEntry
-from statemigrate.checkpoint.logs.entries import OffsetEntry
+from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,

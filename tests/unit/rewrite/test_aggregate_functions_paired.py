@@ -14,11 +14,11 @@ from rewrite_shapes import aggregation, buffers, checkpoint, struct
 from support.aggregate_functions import known_functions, pair_of
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.pairing.aggregates import KnownFunctions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.run.functions import check_functions
-from statemigrate.rewrite.run.run import _answers
+from statemigrate.rewrite.aggregates import KnownFunctions
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.record import check_functions
+from statemigrate.rewrite.run import _answers
 
 KNOWN = known_functions()
 POOL = sorted(KNOWN)

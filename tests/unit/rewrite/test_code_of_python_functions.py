@@ -7,7 +7,7 @@ import types
 import pytest
 from pyspark.serializers import CloudPickleSerializer
 
-from statemigrate.rewrite.probe.python_functions import digest_of, digest_of_command
+from statemigrate.rewrite.probe_expressions import digest_of, digest_of_command
 
 PATTERN = re.compile("a")
 BODY = """

@@ -14,9 +14,9 @@ from statemigrate import fork
 from statemigrate.checkpoint.directory import UNFINISHED
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
+from statemigrate.event_log.log import LOG
 from statemigrate.files import LocalFiles
-from statemigrate.logbook.folder import LOG
-from statemigrate.rewrite.unfinished.claims import OWNERS
+from statemigrate.rewrite.claims import OWNERS
 
 FORMATS = ("aggregation", "flatMapGroupsWithState")
 
@@ -192,7 +192,7 @@ def test_a_fork_that_was_killed_with_no_more_than_its_claim_is_made_by_the_next(
     script = (
         "import os, sys; from pathlib import Path; "
         "from statemigrate.files import LocalFiles; "
-        "from statemigrate.rewrite.unfinished.claims import claim; "
+        "from statemigrate.rewrite.claims import claim; "
         "claim(LocalFiles(Path(sys.argv[1])), 'fork'); os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", script, str(new)], check=False)
@@ -345,7 +345,7 @@ def test_a_file_that_vanishes_is_named_and_no_checkpoint_is_left(tmp_path, new):
 
 
 def test_who_makes_a_checkpoint_there_meanwhile_is_told_apart(old, new, monkeypatch):
-    from statemigrate.rewrite.forking import fork as forking
+    from statemigrate.rewrite import fork as forking
 
     original = forking._copied
 

@@ -11,9 +11,9 @@ from statemigrate import fork, log
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import StatemigrateError
+from statemigrate.event_log.log import LOG
 from statemigrate.files import LocalFiles
-from statemigrate.logbook.folder import LOG
-from statemigrate.rewrite.unfinished.claims import MAKING
+from statemigrate.rewrite.claims import MAKING
 
 TRIES = 4
 """How often a request is made before it counts as failed."""

@@ -4,7 +4,7 @@ from support.offset_logs import tree
 from support.spark_checkpoints import put, variables
 
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.run.leftovers import remove_leftovers
+from statemigrate.rewrite.run import remove_leftovers
 
 
 def test_tables_of_no_snapshot_and_unfinished_files_go_and_all_others_stay(tmp_path):

@@ -13,15 +13,14 @@ from support.spark_checkpoints import aggregation, put, taken
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.native.adoption.backup import new_backup
-from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.plan import RewritePlan, make_plan
-from statemigrate.rewrite.run.log_record import LogRecord
-from statemigrate.rewrite.run.publishing import publish_shape
-from statemigrate.rewrite.run.report import RewriteReport, read_report
-from statemigrate.rewrite.run.source_logs import kept_logs
-from statemigrate.rewrite.verifying.logs import compared_logs
+from statemigrate.native.adoption_files import OffsetLog, new_backup
+from statemigrate.rewrite.plan import RewritePlan, make_plan
+from statemigrate.rewrite.record import LogRecord
+from statemigrate.rewrite.report import RewriteReport, read_report
+from statemigrate.rewrite.run import publish_shape
+from statemigrate.rewrite.source_logs import kept_logs
+from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite.verify_logs import compared_logs
 
 YEAR = 365 * 86_400_000
 WATERMARK = 1_700_000_000_000

@@ -2,7 +2,7 @@
 
 import json
 
-from statemigrate.rewrite.probe.functions import _comparable, _parsed
+from statemigrate.rewrite.probe_functions import _comparable, _parsed
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"
 

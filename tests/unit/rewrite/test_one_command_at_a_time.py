@@ -19,19 +19,19 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CheckpointInUseError, RewriteError
 from statemigrate.files import Files, LocalFiles
-from statemigrate.files.documents.sealed import sealed
-from statemigrate.native.adoption.offsets import OffsetLog
-from statemigrate.rewrite.forking import fork as forking
-from statemigrate.rewrite.run.target import Target
-from statemigrate.rewrite.unfinished.claims import OWNERS, Owner, claim
-from statemigrate.rewrite.unfinished.making import making
+from statemigrate.files.documents import sealed
+from statemigrate.native.adoption_files import OffsetLog
+from statemigrate.rewrite import fork as forking
+from statemigrate.rewrite.claims import OWNERS, Owner, claim
+from statemigrate.rewrite.claims import making_checkpoint as making
+from statemigrate.rewrite.origin import Target
 
 METADATA = b'{"id":"2b9f2f0e-0000-4000-8000-000000000000"}'
 OF_A_DEAD_PROCESS = """
 import sys
 from pathlib import Path
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.run.target import Target
+from statemigrate.rewrite.origin import Target
 target = Target(LocalFiles(Path(sys.argv[1])), "plan", "/old")
 with target.begun() as new:
     new.files.put("state/0/0/1.delta", b"half of it")

@@ -6,12 +6,11 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 from support.object_store import MemoryFiles
 
-from statemigrate.checkpoint.logs.commits import CommitEntry
-from statemigrate.checkpoint.logs.pinned import PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.run.keeping import kept_operators
+from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER, CommitEntry
+from statemigrate.rewrite.operator import kept_operators
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
 
 KEY = struct("k STRING")
 VALUE = buffers(("sum", "long"), ("sum", "long"))

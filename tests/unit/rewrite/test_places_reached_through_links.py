@@ -15,10 +15,10 @@ from statemigrate import fork
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import RewriteError, StorageError
 from statemigrate.files import LocalFiles
-from statemigrate.files.opening import open_files
-from statemigrate.files.places import local_path
-from statemigrate.rewrite.run.target import Target
-from statemigrate.rewrite.unfinished.separation import check_apart
+from statemigrate.files.open import open_files
+from statemigrate.files.protocol import local_path
+from statemigrate.rewrite.claims import check_apart
+from statemigrate.rewrite.origin import Target
 
 SEEDS = range(200)
 MARK = "mark-of-this-place"

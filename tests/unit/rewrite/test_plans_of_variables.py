@@ -13,17 +13,16 @@ from statemigrate.checkpoint.operators.shapes import (
     PrefixScan,
     StoreShape,
 )
-from statemigrate.cli.views.rewrite import print_rewriting
-from statemigrate.commands.rewriting.rewrite import Rewriting
+from statemigrate.cli.rewrite import print_rewriting
+from statemigrate.commands.rewrite import Rewriting
 from statemigrate.errors import RewriteError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.document import plan_document
-from statemigrate.rewrite.plan.lineages import StoreScripts
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.plan.scripts import Scripts
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.report import plan_document
+from statemigrate.rewrite.scripts import Scripts, StoreScripts
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"]})

@@ -5,7 +5,7 @@ from typing import Annotated
 import pytest
 
 from statemigrate.errors import CodeError
-from statemigrate.rewrite.probe.inputs import input_schemas
+from statemigrate.rewrite.probe import input_schemas
 
 ORDERS = "id string, n int"
 

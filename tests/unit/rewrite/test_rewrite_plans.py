@@ -6,10 +6,10 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.document import plan_document
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.plan import make_plan
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.report import plan_document
+from statemigrate.rewrite.sources import RewriteOptions
 
 KEY = struct("k STRING")
 COUNT_SUM = buffers(("count", "long"), ("sum", "long"))

@@ -9,14 +9,13 @@ from rewrite_shapes import CONF, aggregation, buffers, checkpoint, operator, str
 from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix, TimestampPostfix
 from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files.local import LocalFiles
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import PROVIDERS, RewriteOptions
-from statemigrate.rewrite.plan.pairing.places import families_of
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.plan.scripts import Scripts
-from statemigrate.rewrite.rows.reading import StateReader
-from statemigrate.rewrite.run.origin import OldCheckpoint
-from statemigrate.rewrite.run.target import Target
+from statemigrate.rewrite.column_pairing import store_families as families_of
+from statemigrate.rewrite.origin import OldCheckpoint, Target
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.reading import StateReader
+from statemigrate.rewrite.scripts import Scripts
+from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"

@@ -11,13 +11,13 @@ from statemigrate.checkpoint.operators.shapes import (
     OperatorShape,
     StoreShape,
 )
-from statemigrate.rewrite.plan.families import FamilyPlan
-from statemigrate.rewrite.plan.pairing.fields import match_fields
-from statemigrate.rewrite.plan.pairing.places import Place
-from statemigrate.rewrite.rows.arrow.structs import arrow_row, retyped
-from statemigrate.rewrite.rows.arrow.tasks import change_task
-from statemigrate.rewrite.rows.checksums import hashes_of, without_maps
-from statemigrate.rewrite.rows.placing import Blocks, Placing, rows_in
+from statemigrate.rewrite.arrow_types import arrow_row, retyped
+from statemigrate.rewrite.checksums import hashes_of, without_maps
+from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.entries import change_task
+from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.fields import match_fields
+from statemigrate.rewrite.partitioning import Blocks, Placing, rows_in
 
 
 def struct(**fields):

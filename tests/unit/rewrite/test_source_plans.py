@@ -7,12 +7,10 @@ from support.spark_checkpoints import aggregation
 
 from statemigrate.checkpoint.logs.entries import OffsetEntry
 from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.commands.rewriting.rewrite import rewrite_checkpoint
+from statemigrate.commands.rewrite import rewrite_checkpoint
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.asking.ask import Asked
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.options import RewriteOptions
-from statemigrate.rewrite.plan.sources import AskedOfSources, NewSources, plan_sources
+from statemigrate.rewrite.questions import Asked, RewriteAnswers
+from statemigrate.rewrite.sources import AskedOfSources, NewSources, RewriteOptions, plan_sources
 
 TWO = Offsets(False, ('{"logOffset":3}', '{"topic":{"0":7}}'))
 NAMED = Offsets(True, ('a:{"logOffset":3}', "b:-"))

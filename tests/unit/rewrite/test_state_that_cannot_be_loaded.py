@@ -13,7 +13,7 @@ from support.spark_checkpoints import aggregation, variables
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, StorageError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.verifying.loading import LoadedState
+from statemigrate.rewrite.verify_findings import LoadedState
 
 
 def loaded(root: Path) -> LoadedState:

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from rewrite_shapes import aggregation, buffers, checkpoint, struct
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan.asking.questions import RewriteAnswers
-from statemigrate.rewrite.plan.asking.windows import key_questions, window_questions
-from statemigrate.rewrite.plan.plan import make_plan
-from statemigrate.rewrite.plan.window_columns import NewWindows, changed_keys, find_windows
-from statemigrate.rewrite.windows.comparing import ObservedWindows
-from statemigrate.rewrite.windows.findings import WindowFinding
-from statemigrate.rewrite.windows.kinds import SessionWindow, TimeWindow
-from statemigrate.rewrite.windows.meanings import ChangedKey, KeyMeaning
+from statemigrate.rewrite.meaning_questions import key_questions, window_questions
+from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.window_columns import NewWindows, changed_keys, find_windows
+from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.rewrite.windows import ChangedKey, KeyMeaning, SessionWindow, TimeWindow
 from statemigrate.windows import window_around
 
 MINUTE = 60_000_000

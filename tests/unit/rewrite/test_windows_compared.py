@@ -4,14 +4,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from statemigrate.rewrite.windows.comparing import (
+from statemigrate.rewrite.window_comparison import (
     ObservedWindows,
     compare_observed,
     compare_sessions,
     compare_windows,
     lost_parts,
 )
-from statemigrate.rewrite.windows.kinds import SessionWindow, TimeWindow, duration
+from statemigrate.rewrite.windows import SessionWindow, TimeWindow, duration
 
 TIMES = range(100, 160)
 events_of = st.lists(st.sampled_from(TIMES), min_size=1, max_size=12)

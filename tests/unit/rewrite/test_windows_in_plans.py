@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.rewrite.probe.keys import read_meanings
-from statemigrate.rewrite.windows.kinds import SessionWindow, TimeWindow
-from statemigrate.rewrite.windows.meanings import differs
+from statemigrate.rewrite.probe_keys import read_meanings
+from statemigrate.rewrite.windows import SessionWindow, TimeWindow, differs
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"
 

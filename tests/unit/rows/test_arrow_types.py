@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from tests.support.unsafe_rows import field, leaf_types, schema_of, structs, types
 
 

@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.operators.shapes import NoPrefix, PrefixScan, RangeScan
-from statemigrate.checkpoint.rows.avro.part import AvroPart
+from statemigrate.checkpoint.rows.avro_encoding import AvroPart
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans
+from statemigrate.checkpoint.rows.wrapping import RowLayout, Spans
 from statemigrate.errors import CorruptFileError, UnsupportedError, ValueMismatchError
 from tests.support.arrow_rows import arrow
 from tests.support.avro_rows import avro_types, encoded

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.logs.pinned import (
+from statemigrate.checkpoint.logs.entries import (
     HDFS_PROVIDER,
     MERGE_OPERATOR,
     PROVIDER,
@@ -24,8 +24,8 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
-from statemigrate.checkpoint.rows.layouts import RowLayout
 from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.errors import CorruptFileError, UnsupportedError, ValueMismatchError
 from tests.support.unsafe_rows import field, row, schema_of, values
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.rows.unsafe.floats import normalized
+from statemigrate.checkpoint.rows.unsafe_leaves import normalized
 
 NOT_A_NUMBER = np.array([0xFFF8000000000001], np.uint64).view(np.float64)[0]
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.rows.hashing import hash_of
-from statemigrate.checkpoint.rows.murmur3 import MURMUR3
-from statemigrate.checkpoint.rows.partitions import partition_of
+from statemigrate.checkpoint.rows.hashing import MURMUR3, hash_of, partition_of
 from statemigrate.errors import UnsupportedError
 from tests.support.arrow_rows import arrow
 from tests.support.murmur3 import hashed

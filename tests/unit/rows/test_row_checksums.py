@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.wrapped.checksums import (
+from statemigrate.checkpoint.rows.wrapping import (
+    Spans,
+    crc32c,
     summed_deletions,
     with_deletion_checksums,
 )
-from statemigrate.checkpoint.rows.wrapped.crc32c import crc32c
-from statemigrate.checkpoint.rows.wrapped.splitting import Spans
 
 
 def one_at_a_time(data):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.rows.unsafe.types import arrow_schema
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from tests.support.arrow_rows import arrow

@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 from support.script_files import script
 
 from statemigrate.errors import ScriptError
-from statemigrate.migration.imports import imported_inside
+from statemigrate.migration.migration import imported_inside
 from statemigrate.scripts import ScriptFolder
 
 MONEY = "from decimal import Decimal\n\n\ndef doubled(n):\n    return n * FACTOR\n\n\nFACTOR = 2\n"

@@ -6,9 +6,9 @@ from format_pairs import FormatPair, format_pairs
 from hypothesis import given, settings
 
 from statemigrate.formats import Avro, compare
-from statemigrate.formats.schema.capacity import CONVERTIBLE
+from statemigrate.formats.schema.matching import CONVERTIBLE
+from statemigrate.scripts.conversions import _BETWEEN
 from statemigrate.scripts.inference import infer_transforms
-from statemigrate.scripts.inference.conversions import _BETWEEN
 
 RENAMED = re.compile(r"was `(.*?)` renamed to `(.*?)`|did `(.*?)` move to `(.*?)`")
 

@@ -15,8 +15,8 @@ from statemigrate.deployment import Settings, StoredStore
 from statemigrate.deployment.checks import check_scripts
 from statemigrate.errors import StartupError
 from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.applied import code_checksum
 from statemigrate.scripts.loading import load
-from statemigrate.scripts.syntax import code_checksum
 
 CODE = '''"""Money as decimals.
 

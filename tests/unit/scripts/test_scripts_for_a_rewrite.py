@@ -5,7 +5,7 @@ from support.pages import DOCS, Page
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Struct
-from statemigrate.migration.stage import stages_of
+from statemigrate.migration.stages import stages_of
 
 KEYED = """
 new_key = Struct("shop STRING")

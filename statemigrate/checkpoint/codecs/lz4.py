@@ -1,0 +1,194 @@
+"""LZ4 in blocks, as ``LZ4BlockOutputStream`` of lz4-java frames them; no LZ4 frame.
+
+A block is ``LZ4Block``, a byte with the method (0x10 plain, 0x20 compressed) and the block size,
+and three numbers, little-endian: bytes in the file, bytes of content, and the checksum of the
+content. An empty block ends a stream; another stream may follow.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from statemigrate.checkpoint.codecs.reading import PIECE, exactly, up_to
+
+# XXH32 of many byte strings at once: each step is taken for all of them together.
+#
+# The checksum of the LZ4 framing that Spark's state files have; too small a part for a package of
+# its own. Specification: ``doc/xxhash_spec.md`` of Cyan4973/xxHash.
+
+
+_P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+_M = 0xFFFFFFFF
+_STRIPE = 16
+
+Words = npt.NDArray[np.uint32]
+
+
+def xxhash32(contents: Sequence[bytes], seed: int) -> list[int]:
+    """The hash of each of ``contents``, as numbers of 32 bits."""
+    found: list[int] = []
+    for _, same in groupby(contents, len):
+        found += _of_one_length(list(same), seed)
+    return found
+
+
+def _of_one_length(contents: list[bytes], seed: int) -> list[int]:
+    size = len(contents[0])
+    if size < _STRIPE:
+        return [_finished((seed + _P5) & _M, content, size) for content in contents]
+    tail = size - size % _STRIPE
+    words = np.frombuffer(b"".join(contents), np.uint8).reshape(len(contents), size)
+    stripes = np.ascontiguousarray(words[:, :tail]).view("<u4").reshape(len(contents), -1, 4)
+    starts = [seed + _P1 + _P2, seed + _P2, seed, seed - _P1]
+    state = np.tile(np.array([start & _M for start in starts], np.uint32), (len(contents), 1))
+    for stripe in np.ascontiguousarray(stripes.transpose(1, 0, 2)):
+        state = _rotated(state + stripe * np.uint32(_P2), 13) * np.uint32(_P1)
+    lanes = [_rotated(state[:, lane], by) for lane, by in enumerate((1, 7, 12, 18))]
+    sums = np.sum(np.array(lanes, np.uint64), axis=0).tolist()
+    return [
+        _finished(each & _M, content[tail:], size)
+        for each, content in zip(sums, contents, strict=True)
+    ]
+
+
+def _rotated(words: Words, by: int) -> Words:
+    rotated: Words = (words << np.uint32(by)) | (words >> np.uint32(32 - by))
+    return rotated
+
+
+def _finished(state: int, tail: bytes, size: int) -> int:
+    state = (state + size) & _M
+    whole = len(tail) - len(tail) % 4
+    for at in range(0, whole, 4):
+        state = (state + int.from_bytes(tail[at : at + 4], "little") * _P3) & _M
+        state = (_left(state, 17) * _P4) & _M
+    for byte in tail[whole:]:
+        state = (_left((state + byte * _P5) & _M, 11) * _P1) & _M
+    state = ((state ^ (state >> 15)) * _P2) & _M
+    state = ((state ^ (state >> 13)) * _P3) & _M
+    return state ^ (state >> 16)
+
+
+def _left(number: int, by: int) -> int:
+    return ((number << by) | (number >> (32 - by))) & _M
+
+
+_MAGIC = b"LZ4Block"
+_HEADER = struct.Struct("<8sBIII")
+_PLAIN, _COMPRESSED = 0x10, 0x20
+_BLOCK = 1 << 15
+"""Content of a block; Spark's ``spark.io.compression.lz4.blockSize``."""
+_LEVEL = 5
+"""How the block size is noted: 2 to the power of 10 and this."""
+_SEED = 0x9747B28C
+_MASK = 0x0FFFFFFF
+MOST = 255
+"""Bytes of content that a byte in the file makes at best: one more of a match's length."""
+_LARGEST = 1 << 25
+"""The largest block that can be noted."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    method: int
+    size: int
+    checksum: int
+    data: bytes
+
+    @property
+    def content(self) -> bytes:
+        if self.method == _PLAIN:
+            if len(self.data) != self.size:
+                raise ValueError(f"a plain block of {len(self.data)} bytes for {self.size}")
+            return self.data
+        try:
+            return pa.Codec("lz4_raw").decompress(self.data, self.size, asbytes=True)  # type: ignore[no-any-return]
+        except OSError as error:
+            raise ValueError(f"a damaged block of LZ4: {error}") from error
+
+
+def decompressed(source: BinaryIO) -> Iterator[bytes]:
+    """The content of all blocks. Raises ValueError for what is damaged or ends too early."""
+    for blocks in _pieces(_blocks(source)):
+        contents = [block.content for block in blocks]
+        found = [checksum & _MASK for checksum in xxhash32(contents, _SEED)]
+        if found != [block.checksum for block in blocks] or any(
+            len(content) != block.size for content, block in zip(contents, blocks, strict=True)
+        ):
+            raise ValueError("a block of LZ4 whose checksum is another one")
+        yield b"".join(contents)
+
+
+class Writer:
+    """Blocks of 32 KiB, then the end."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self._codec = pa.Codec("lz4_raw")
+        self._waiting = bytearray()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take more bytes."""
+        self._waiting += data
+        if len(self._waiting) >= PIECE:
+            whole = len(self._waiting) - len(self._waiting) % _BLOCK
+            self._write_blocks(bytes(self._waiting[:whole]))
+            del self._waiting[:whole]
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write_blocks(bytes(self._waiting))
+        self._waiting.clear()
+        self._sink.write(_HEADER.pack(_MAGIC, _PLAIN | _LEVEL, 0, 0, 0))
+
+    def _write_blocks(self, data: bytes) -> None:
+        contents = [data[at : at + _BLOCK] for at in range(0, len(data), _BLOCK)]
+        for content, checksum in zip(contents, xxhash32(contents, _SEED), strict=True):
+            compressed = self._codec.compress(content, asbytes=True)
+            smaller = len(compressed) < len(content)
+            method, body = (_COMPRESSED, compressed) if smaller else (_PLAIN, content)
+            sizes = len(body), len(content), checksum & _MASK
+            self._sink.write(_HEADER.pack(_MAGIC, method | _LEVEL, *sizes) + body)
+
+
+def _pieces(blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
+    """Blocks whose content is handled at once: as many as make a piece, and one at least."""
+    found: list[_Block] = []
+    size = 0
+    for block in blocks:
+        if found and size + block.size > PIECE:
+            yield found
+            found, size = [], 0
+        found.append(block)
+        size += block.size
+    if found:
+        yield found
+
+
+def _blocks(source: BinaryIO) -> Iterator[_Block]:
+    is_ended = False
+    while header := up_to(source, _HEADER.size):
+        if len(header) < _HEADER.size:
+            raise ValueError("the file ends too early")
+        magic, token, length, size, checksum = _HEADER.unpack(header)
+        method, largest = token & 0xF0, 1 << (10 + (token & 0x0F))
+        known = magic == _MAGIC and method in (_PLAIN, _COMPRESSED)
+        if not known or size > largest or length > 2 * largest:
+            raise ValueError("no block of LZ4Block")
+        if size > MOST * length:
+            raise ValueError(f"a block of LZ4 of {size:,} bytes made of {length:,}")
+        is_ended = size == 0
+        if not is_ended:
+            yield _Block(method, size, checksum, exactly(source, length))
+        elif length or checksum:
+            raise ValueError("an end of LZ4Block with content")
+    if not is_ended:
+        raise ValueError("the file ends too early")

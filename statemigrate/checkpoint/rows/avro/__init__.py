@@ -1,1 +1,0 @@
-"""Rows as Avro, for queries whose state is encoded so: many at a time."""

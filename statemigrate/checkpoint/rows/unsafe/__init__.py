@@ -1,1 +1,0 @@
-"""Spark's `UnsafeRow`: its types, and columns of Arrow to its bytes and back."""

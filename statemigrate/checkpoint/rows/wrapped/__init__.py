@@ -1,1 +1,0 @@
-"""What a store puts around rows: versions, lengths, orders, times and checksums."""

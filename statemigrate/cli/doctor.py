@@ -1,0 +1,60 @@
+"""`doctor`: what keeps queries and commands from working, here, on the workers, at a checkpoint."""
+
+from __future__ import annotations
+
+import click
+
+from statemigrate.cli.options import Settings, checkpoint_if_said, operator_option, shared_options
+from statemigrate.cli.output import print_json, print_rows, print_sentence
+from statemigrate.commands.examination import Diagnosis
+
+_STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
+
+
+@click.command(epilog="Example: statemigrate doctor s3a://bucket/checkpoints/auctions")
+@checkpoint_if_said("Checkpoint directory of a query, or its name in pyproject.toml, to look at.")
+@click.option(
+    "--write/--no-write",
+    default=True,
+    help="Whether the rights at the checkpoint are tried, with files that are removed again.  "
+    "[default: tried]",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="The cluster whose workers are asked, as Spark takes it: spark://..., yarn, k8s://...  "
+    "[default: this machine's]",
+)
+@operator_option
+@shared_options()
+@click.pass_obj
+def doctor(settings: Settings, checkpoint: str | None, master: str | None, *, write: bool) -> None:
+    """Look at what queries and commands need, and say what to do about what is missing.
+
+    Here: PySpark, packages, Java, the temporary directory. On the workers: the same packages. Of
+    CHECKPOINT: whether its file system answers, and by which connector; the rights to make, make
+    once and delete a file; whether batches are kept for as long as a look takes; chunk files; who
+    holds it. The query may be running. Exit code 1 where there is a problem.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.doctor import doctor as examine
+
+    with spark_when_needed(master) as spark:
+        found = examine(checkpoint, write=write, operator=settings.operator, spark=spark)
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if found.verdict == "problem":
+        click.get_current_context().exit(1)
+
+
+def _print(found: Diagnosis) -> None:
+    print_rows(
+        ("verdict", "what", "found"),
+        [(each.verdict, each.subject, each.found) for each in found.examined],
+    )
+    for each in found.examined:
+        if each.next_action is not None:
+            mark = f"{each.verdict}, {each.subject}: "
+            print_sentence(each.next_action, mark=mark, style=_STYLES[each.verdict])

@@ -1,0 +1,277 @@
+"""How `current` and `log` look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    all_option,
+    check_heads_option,
+    checkpoint_named,
+    looking,
+    match_option,
+    named_by,
+    operator_option,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import print_json, print_parts, print_rows, print_sentence
+from statemigrate.cli.watching import unread_parts
+from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
+from statemigrate.configuration import NamedCheckpoint
+from statemigrate.event_log.events import STEP
+
+_COMMIT = re.compile(r"([0-9a-f]{10})[0-9a-f]{30}(-dirty)?")
+_BEGINS = "Nothing is logged yet: the log begins with the query's next start, or command on it."
+
+
+def print_current(found: Current) -> None:
+    """Print a line a store, and what the log does not know."""
+    print_sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
+    _print_stores(found)
+
+
+def print_currents(found: Sequence[CurrentOf]) -> None:
+    """Print a line for each store of all checkpoints, and below what is wrong with which."""
+    read = [(each.checkpoint.name, each.current) for each in found if each.current is not None]
+    columns = ("checkpoint", "store", "revision", "since (UTC)", "code", "older", "message")
+    print_rows(
+        columns,
+        [(name, *_row(store)) for name, current in read for store in current.stores],
+    )
+    for name, current in read:
+        for store in current.stores:
+            if store.differs:
+                print_sentence(
+                    _differing(store), mark=f"{name}, {store.store}", style="bold yellow"
+                )
+        _print_damaged(current.log, name)
+    print_parts(unread_parts((e.checkpoint.name, e.error) for e in found if e.error is not None))
+
+
+def print_logs(found: Sequence[LogOf], limit: int | None) -> None:
+    """Print the entries of all checkpoints, the newest ``limit`` of them, newest first."""
+    read = [(each.checkpoint.name, each.log) for each in found if each.log is not None]
+    entries = [(name, entry) for name, log in read for entry in log.entries]
+    entries.sort(key=lambda each: datetime.fromisoformat(each[1].time), reverse=True)
+    if entries:
+        columns = ("time (UTC)", "checkpoint", "batch", "what", "code", "by")
+        rows = ((name, _entry(entry)) for name, entry in entries[:limit])
+        print_rows(columns, [(cells[0], name, *cells[1:]) for name, cells in rows])
+    else:
+        print_sentence(_BEGINS)
+    for name, log in read:
+        _print_damaged(log, name)
+    print_parts(unread_parts((e.checkpoint.name, e.error) for e in found if e.error is not None))
+
+
+def _print_stores(found: Current) -> None:
+    columns = ("store", "revision", "since (UTC)", "code", "older", "message")
+    print_rows(columns, [_row(each) for each in found.stores])
+    for each in found.stores:
+        if each.differs:
+            print_sentence(_differing(each), mark=each.store, style="bold yellow")
+    if any(each.noted is None for each in found.stores):
+        known = found.log.since
+        print_sentence(_BEGINS if known is None else f"The log begins at {moment(known)}Z.")
+    _print_damaged(found.log)
+
+
+def _differing(store: CurrentStore) -> str:
+    return (
+        f": the log says {store.noted}, and the state is at {store.revision}, which counts. "
+        "A release that keeps no log has run; the next start adds what it did."
+    )
+
+
+def _row(store: CurrentStore) -> tuple[str, ...]:
+    return (
+        store.store,
+        f"{store.revision}{' (head)' if store.is_head else ''}",
+        "-" if store.since is None else moment(store.since),
+        short(store.code),
+        ", ".join(store.older) or "-",
+        store.message or "-",
+    )
+
+
+def print_log(found: Log) -> None:
+    """Print the entries, newest first."""
+    if found.entries:
+        columns = ("time (UTC)", "batch", "what", "code", "by")
+        print_rows(columns, [_entry(each) for each in found.entries])
+    else:
+        print_sentence(_BEGINS)
+    _print_damaged(found)
+
+
+def _print_damaged(found: Log, name: str | None = None) -> None:
+    mark = "Damaged:" if name is None else f"{name}, damaged:"
+    for error in found.damaged:
+        print_sentence(f" {error}", mark=mark, style="bold red", lines=True)
+
+
+def _entry(entry: LogEntry) -> tuple[str, ...]:
+    return moment(entry.time), str(entry.batch), _what(entry), short(entry.code), entry.by
+
+
+def _what(entry: LogEntry) -> str:
+    details = ", ".join(f"{name} {text}" for name, text in entry.details.items() if name != STEP)
+    done = f"{entry.verb} {entry.details.get(STEP, '')}".rstrip()
+    parts = [done if entry.store is None else _store(entry), details, _outcome(entry)]
+    return "; ".join(part for part in parts if part)
+
+
+def _store(entry: LogEntry) -> str:
+    change = {
+        "first": f"at {entry.revision}",
+        "none": f"stays at {entry.revision}",
+        "other": f"{entry.before} -> {entry.revision}",
+    }.get(entry.change or "", f"{entry.change} {entry.before} -> {entry.revision}")
+    older = len(entry.families) - 1
+    beside = f", {older} older {'family' if older == 1 else 'families'}" if older > 0 else ""
+    return f"{entry.verb}: {entry.store} {change}{beside}"
+
+
+def _outcome(entry: LogEntry) -> str:
+    return {
+        "done": "",
+        "no batch yet": "no batch is committed yet",
+        "no batch": "no batch was committed with it",
+        "unknown": "whether a batch was committed with it is not known",
+    }[entry.outcome]
+
+
+def moment(text: str) -> str:
+    """A time of the log to the second, in UTC."""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def short(code: str | None) -> str:
+    """A version of the code, a commit as git shortens it."""
+    if code is None:
+        return "-"
+    commit = _COMMIT.fullmatch(code)
+    return code if commit is None else f"{commit[1]}{commit[2] or ''}"
+
+
+# `current` and `log`: what is applied where, since when, and by which version of the code.
+
+
+@click.command(epilog="Example: statemigrate current /data/checkpoint")
+@checkpoint_named
+@all_option
+@match_option
+@check_heads_option
+@target_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def current(
+    settings: Settings,
+    checkpoint: str,
+    targets: dict[str, str],
+    *,
+    every: bool,
+    match: str | None,
+    check_heads: bool,
+) -> None:
+    """Show the revision of each store, since when it has it, and by which code.
+
+    The revision is read from the committed state, and so are the older ones whose values are still
+    to migrate; time and code are the log's. The query may be running. --all has every checkpoint
+    that has a name, and exit code 1 if one of them cannot be read. With --check-heads the exit code
+    is 1 as well if a store's revision is not known to be the head of its scripts.
+    """
+    from statemigrate.cli.session import spark_when_needed
+
+    pass  # gone
+    from statemigrate.commands.current import current as look
+    from statemigrate.commands.current import current_of_all
+
+    if every and checkpoint:
+        raise click.UsageError("--all is every checkpoint.")
+    _check_match(match, every)
+    with spark_when_needed() as spark:
+        shared = looking(settings, targets, spark)
+        if not every:
+            found = look(checkpoint, operator=settings.operator, **shared)
+            if settings.json:
+                print_json(found.to_json())
+            else:
+                print_current(found)
+            if check_heads and not found.is_current:
+                click.get_current_context().exit(1)
+            return
+        all_found = current_of_all(named_by(match), **shared)
+    if settings.json:
+        print_json([each.to_json() for each in all_found])
+    else:
+        print_currents(all_found)
+    is_current = all(each.current is not None and each.current.is_current for each in all_found)
+    if any(each.error for each in all_found) or (check_heads and not is_current):
+        click.get_current_context().exit(1)
+
+
+def _check_match(match: str | None, every: bool) -> None:
+    if match is not None and not every:
+        raise click.UsageError("--match is for --all.")
+
+
+@click.command(epilog="Example: statemigrate log /data/checkpoint --limit 20")
+@checkpoint_named
+@all_option
+@match_option
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(min=1), help="The newest N events.  [default: all]"
+)
+@shared_options()
+@click.pass_obj
+def log(
+    settings: Settings, checkpoint: str, limit: int | None, *, every: bool, match: str | None
+) -> None:
+    """List what was done to a checkpoint, newest first: when, by whom, with which code.
+
+    It is kept in the checkpoint: the first start of each deployment, and what commands did. A start
+    of which no batch was committed says so. --all has every checkpoint that has a name, in one
+    list. Exit code 1 if part of a log is damaged, or one cannot be read.
+    """
+    _check_match(match, every)
+    if every and checkpoint:
+        raise click.UsageError("--all is every checkpoint.")
+    if every:
+        _log_of_all(settings, named_by(match), limit)
+        return
+    pass  # gone
+    from statemigrate.commands.current import log as read
+
+    found = read(checkpoint, limit=limit)
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        print_log(found)
+    if found.damaged:
+        click.get_current_context().exit(1)
+
+
+def _log_of_all(
+    settings: Settings, checkpoints: tuple[NamedCheckpoint, ...], limit: int | None
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+
+    pass  # gone
+    from statemigrate.commands.current import log_of_all
+
+    with spark_when_needed():
+        found = log_of_all(checkpoints, limit=limit)
+    if settings.json:
+        print_json([each.to_json() for each in found])
+    else:
+        print_logs(found, limit)
+    if any(each.log is None or each.log.damaged for each in found):
+        click.get_current_context().exit(1)

@@ -1,0 +1,230 @@
+"""`new`: the verb that writes scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import Settings, configuration, operator_option, shared_options
+from statemigrate.cli.output import console, print_json
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from statemigrate.commands.new_script import NewScript
+    from statemigrate.formats import Format
+
+
+@click.command(
+    epilog="Example: statemigrate new auctions -m 'split item and price' "
+    "--autogenerate pipeline.totals:Totals"
+)
+@click.argument("store", required=False)
+@click.option("-m", "--message", help="What changes, in one line.")
+@click.option(
+    "--from",
+    "old",
+    metavar="FORMAT",
+    help="Format of the first script's `old`: Spark DDL, or the path of an .avsc file.",
+)
+@click.option("--to", "new", metavar="FORMAT", help="Format to fill in as `new`, likewise.")
+@click.option("--baseline", is_flag=True, help="Only record the format the state has today.")
+@click.option(
+    "--autogenerate",
+    "reference",
+    metavar="MODULE:OBJECT",
+    help="Write `new`, `upgrade` and `downgrade` from what this processor declares; without "
+    "STORE, a script for each of its stores that changed.",
+)
+@click.option(
+    "--from-checkpoint",
+    "checkpoint",
+    metavar="PATH",
+    help="Record the format that the state in this checkpoint has today; without STORE, of each "
+    "store that has no script.",
+)
+@click.option(
+    "--like",
+    metavar="PROBE",
+    help="With --from-checkpoint: write what takes its operators' state to that in PROBE, a "
+    "checkpoint that the new code made on any input.",
+)
+@operator_option
+@shared_options()
+@click.pass_obj
+def new(  # noqa: PLR0913 - an option each
+    settings: Settings,
+    store: str | None,
+    *,
+    message: str | None,
+    old: str | None,
+    new: str | None,
+    baseline: bool,
+    reference: str | None,
+    checkpoint: str | None,
+    like: str | None,
+) -> None:
+    """Write a new migration script for STORE.
+
+    It follows the store's newest script and takes its format as `old`; a store's first script
+    starts the store's branch. The formats and `upgrade` that are still open are yours to write.
+    With --to alone a store's first script is a baseline: it records what the state has today.
+    """
+    _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
+    if like is not None and checkpoint is None:
+        raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
+    if like is not None and message is None:
+        raise click.UsageError("Missing option '-m' / '--message'.")
+    if checkpoint is not None and like is not None:
+        _like(settings, checkpoint, like, str(message), store)
+    elif checkpoint is not None:
+        _from_checkpoint(settings, checkpoint, message, store)
+    elif message is None:
+        raise click.UsageError("Missing option '-m' / '--message'.")
+    elif reference is not None:
+        _autogenerate(settings, reference, message, store)
+    elif store is None:
+        raise click.UsageError("Missing argument 'STORE'.")
+    else:
+        _write(settings, store, message, _format(old), _format(new), baseline)
+
+
+def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool) -> None:
+    if reference is not None and formats:
+        raise click.UsageError("--autogenerate finds the formats: leave out the others.")
+    if checkpoint is not None and (formats or reference is not None):
+        raise click.UsageError("--from-checkpoint finds the format: leave out the others.")
+
+
+def _from_checkpoint(
+    settings: Settings, checkpoint: str, message: str | None, store: str | None
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.new_script import MESSAGE, baseline
+
+    with spark_when_needed() as spark:
+        written = baseline(
+            checkpoint,
+            message or MESSAGE,
+            store=store,
+            migrations=settings.migrations,
+            operator=settings.operator,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    if settings.json:
+        print_json([_document(script) for script in written])
+        return
+    screen = console()
+    if not written:
+        screen.print("Nothing to record: every store of the checkpoint has scripts")
+    for script in written:
+        screen.print(f"Wrote {script.path}")
+        screen.print(f"Next: statemigrate show {argument(script.store)}")
+
+
+def _write(
+    settings: Settings,
+    store: str,
+    message: str,
+    old: Format | None,
+    new: Format | None,
+    baseline: bool,
+) -> None:
+    from statemigrate.commands.new_script import new as write
+
+    script = write(
+        store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations
+    )
+    steps = _next_steps(store, script.is_baseline, new is not None)
+    if settings.json:
+        print_json(
+            {
+                "path": str(script.path),
+                "store": store,
+                "baseline": script.is_baseline,
+                "next": steps,
+            }
+        )
+        return
+    screen = console()
+    screen.print(f"Wrote {script.path}")
+    if script.is_baseline and not baseline:
+        screen.print(
+            f"Store {store} had no script: this one records the format of --to as the one that its "
+            "state has today"
+        )
+        screen.print("If the state has another one: remove the script, and name that with --from")
+    for step in steps:
+        screen.print(f"Next: {step}")
+
+
+def _like(settings: Settings, checkpoint: str, like: str, message: str, store: str | None) -> None:
+    from statemigrate.commands.new_script import autogenerate_like
+
+    written = autogenerate_like(
+        checkpoint,
+        like,
+        message,
+        store=store,
+        migrations=settings.migrations,
+        stores=configuration().stores,
+    )
+    _print_written(settings, written, "the state of both is the same")
+
+
+def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
+    from statemigrate.commands.new_script import autogenerate
+
+    written = autogenerate(reference, message, store=store, migrations=settings.migrations)
+    _print_written(settings, written, "the code declares the head's format")
+
+
+def _print_written(settings: Settings, written: Sequence[NewScript], nothing: str) -> None:
+    if settings.json:
+        print_json([_document(script) for script in written])
+        return
+    screen = console()
+    if not written:
+        screen.print(f"Nothing to migrate: {nothing}")
+    for script in written:
+        screen.print(f"Wrote {script.path}")
+        for line in _remarks(script):
+            screen.print(line)
+
+
+def _document(script: NewScript) -> dict[str, Any]:
+    return {
+        "path": str(script.path),
+        "store": script.store,
+        "baseline": script.is_baseline,
+        "questions": [asdict(question) for question in script.questions],
+    }
+
+
+def _remarks(script: NewScript) -> list[str]:
+    if script.is_baseline:
+        return [
+            f"Store {script.store} had no script: this one records the format the code declares"
+        ]
+    count = len(script.questions)
+    questions = "1 question" if count == 1 else f"{count} questions"
+    answer = [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
+    return [*(answer if count else []), f"Next: statemigrate show {argument(script.store)}"]
+
+
+def _format(text: str | None) -> Format | None:
+    from statemigrate.formats import Avro, Struct
+
+    if text is None:
+        return None
+    return Avro(Path(text)) if text.endswith(".avsc") else Struct(text)
+
+
+def _next_steps(store: str, baseline: bool, has_new: bool) -> list[str]:
+    formats = [] if has_new else ["write the format in `new`, and check `old`"]
+    functions = [] if baseline else ["write `upgrade`, and `downgrade` if there is a way back"]
+    return [*formats, *functions, f"statemigrate show {argument(store)}"]

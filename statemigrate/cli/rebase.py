@@ -1,0 +1,73 @@
+"""`rebase`: one chain again, after two branches of a team were merged."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import Settings, checkpoint_if_said, shared_options
+from statemigrate.cli.output import console, print_json
+from statemigrate.quoting import visible
+
+if TYPE_CHECKING:
+    from statemigrate.commands.rebase import Rebase
+    from statemigrate.scripts.rebase import RebasedScript
+
+
+@click.command(epilog="Example: statemigrate rebase auctions --apply")
+@click.argument("store")
+@checkpoint_if_said("What was applied to this checkpoint stays as it is.")
+@click.option("--onto", metavar="REVISION", help="The head that stays as it is.")
+@click.option("--apply", is_flag=True, help="Write it; otherwise only show what would change.")
+@shared_options()
+@click.pass_obj
+def rebase(
+    settings: Settings, store: str, checkpoint: str | None, onto: str | None, apply: bool
+) -> None:
+    """Put one of STORE's two branches of scripts on top of the other.
+
+    Two heads come of two people who each wrote a script on the same one. The branch that was
+    applied stays, else the older one. The scripts of the other follow it, with the fields of both
+    in their formats. What a script does not know of the other branch is carried past its functions.
+    What only one branch has, or both have changed, is a QUESTION in the script, which
+    `statemigrate check` refuses until you have answered it.
+    """
+    from statemigrate.commands.rebase import rebase as put_on_top
+
+    found = put_on_top(
+        store, onto=onto, apply=apply, migrations=settings.migrations, checkpoint=checkpoint
+    )
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+
+
+def _print(found: Rebase) -> None:
+    screen = console()
+    number = len(found.scripts)
+    verb = "follow" if number > 1 else "follows"
+    screen.print(
+        f"{number} script{'s' if number > 1 else ''} of {visible(found.store)} {verb} "
+        f"{visible(found.onto)}{'' if found.written else ', if you want'}",
+        style="bold",
+    )
+    for each in found.scripts:
+        screen.print()
+        for line in _difference(each):
+            screen.print(visible(line), style=_STYLES.get(line[:1]), soft_wrap=True)
+    screen.print()
+    for text in found.questions:
+        screen.print(f"? {visible(text)}", style="yellow")
+    screen.print(f"Next: {visible(found.next_action)}")
+
+
+_STYLES = {"+": "green", "-": "red"}
+
+
+def _difference(script: RebasedScript) -> list[str]:
+    lines = (script.before.split("\n"), script.text.split("\n"))
+    path = str(script.path)
+    return list(unified_diff(*lines, path, path, lineterm="", n=1))

@@ -1,0 +1,104 @@
+"""`repair`: what is damaged in a checkpoint, and what it is made whole from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    checkpoint_named,
+    operator_option,
+    places_named,
+    shared_options,
+)
+from statemigrate.cli.output import print_json, print_line, print_rows
+
+if TYPE_CHECKING:
+    from statemigrate.commands.repair import Repair
+
+
+@click.command(epilog="Example: statemigrate repair /data/checkpoints/auctions --apply")
+@checkpoint_named
+@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@click.option(
+    "--back-to",
+    metavar="BATCH",
+    type=click.IntRange(min=0),
+    help="On the embedded engine, go back to an older version that is whole; batches after it run "
+    "again.",
+)
+@click.option(
+    "--working-directory",
+    metavar="DIR",
+    help="On the embedded engine, the one that the query's options name.",
+)
+@click.option(
+    "--new",
+    metavar="NEW",
+    callback=places_named,
+    help="On Spark's own state, where the new checkpoint is to be; beside the old one if not said.",
+)
+@click.option(
+    "--accept",
+    metavar="NAME:DIGITS",
+    multiple=True,
+    help="On Spark's own state, take what a question proposes, as it shows this option.",
+)
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="On Spark's own state, how long to watch for a running query.",
+)
+@accept_edited_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def repair(settings: Settings, /, *, checkpoint: str, **options: Any) -> None:
+    """Make the state of a stopped query whole from what is left of it.
+
+    Says first what is missing or altered, and what makes up for it; --apply does that. Each step is
+    proven by checksums and counts. What nothing makes up for is named.
+
+    Exit code 0 when nothing is wrong or all of it is repaired, 1 otherwise.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.repair import repair as make_whole
+
+    with spark_when_needed() as spark:
+        found = make_whole(
+            checkpoint,
+            migrations=settings.migrations,
+            operator=settings.operator,
+            spark=spark,
+            **options,
+        )
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if not found.is_whole:
+        click.get_current_context().exit(1)
+
+
+def _print(found: Repair) -> None:
+    print_line(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
+    if found.findings:
+        rows = [(each.subject, each.found, _outcome(each)) for each in found.findings]
+        print_rows(("what", "found", "repair"), rows)
+    else:
+        print_line("Nothing is damaged.")
+    for each in found.did:
+        print_line(f"Done: {each}.")
+    print_line(f"Next: {found.next_action}")
+
+
+def _outcome(finding: Any) -> str:
+    if finding.remedy is None:
+        return "nothing makes up for it"
+    return f"done: {finding.remedy}" if finding.repaired else finding.remedy

@@ -1,0 +1,147 @@
+"""`rollback`: the way back to an older revision, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    checkpoint_named,
+    operator_option,
+    shared_options,
+    stopped_option,
+    target_option,
+)
+from statemigrate.cli.output import print_json, print_line, print_rows
+
+if TYPE_CHECKING:
+    from statemigrate.commands.rollback import Rollback
+
+
+@click.command(epilog="Example: statemigrate rollback /data/checkpoints/auctions --to base")
+@checkpoint_named
+@click.option(
+    "--to",
+    "to",
+    metavar="[STORE=]REVISION",
+    multiple=True,
+    required=True,
+    help="The revision to go back to, `base` for the oldest of all stores; may be repeated with "
+    "the store's name.",
+)
+@click.option("--undo", is_flag=True, help="Take the control source out at the end.")
+@click.option("--apply", is_flag=True, help="Do the next step; otherwise only say what it is.")
+@click.option("--watch", is_flag=True, help="With --apply: follow until every value is back.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: for how long.",
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: between two looks.",
+)
+@stopped_option
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --undo --apply: how long to watch for a running query.",
+)
+@target_option
+@accept_edited_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def rollback(
+    settings: Settings,
+    /,
+    *,
+    checkpoint: str,
+    to: tuple[str, ...],
+    watch: bool,
+    timeout: float,
+    **options: Any,
+) -> None:
+    """Take the values of CHECKPOINT back to an older revision, step by step.
+
+    Says where the way back stands and what is next; run it again after each step. It needs a
+    `downgrade` in every script on the way. With --apply the next step is done as far as a command
+    can: on Spark's own state the backfill is planned, which the query takes under the older code;
+    on the embedded engine all values of a stopped query go back at once.
+
+    With --undo the control source goes at the end, so that the release of before starts as it was.
+    That needs --to base, and the query stopped.
+
+    Exit code 0 when everything is back, 1 while something is left to do or a check failed.
+    """
+    if watch and not options["apply"]:
+        raise click.UsageError("--watch is for --apply.")
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.rollback import rollback as go_back
+
+    with spark_when_needed() as spark:
+        found = go_back(
+            checkpoint,
+            _revisions(to),
+            timeout=timeout if watch else 0.0,
+            migrations=settings.migrations,
+            operator=settings.operator,
+            spark=spark,
+            progress=_silent if settings.json or not watch else _print_look,
+            **options,
+        )
+    if settings.json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if not found.is_done:
+        click.get_current_context().exit(1)
+
+
+def _revisions(to: tuple[str, ...]) -> str | Mapping[str, str]:
+    pairs = [each.partition("=") for each in to]
+    if len(pairs) == 1 and not pairs[0][1]:
+        return to[0]
+    if not all(store and revision for store, _, revision in pairs):
+        raise click.UsageError("--to is one REVISION, or STORE=REVISION for each store.")
+    if len({store for store, _, _ in pairs}) < len(pairs):
+        raise click.UsageError("--to names a store twice.")
+    return {store: revision for store, _, revision in pairs}
+
+
+def _silent(found: Rollback) -> None:
+    """Only the last look is printed."""
+
+
+def _print_look(found: Rollback) -> None:
+    print_line(f"batch {found.batch}: {found.left:,} values left")
+
+
+def _print(found: Rollback) -> None:
+    print_line(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
+    print_rows(("store", "back to", "written now", "back", "left"), _rows(found))
+    for each in found.did:
+        print_line(f"Done: {each}.")
+    if found.is_done:
+        print_line("Every value is back.")
+    print_line(f"Next: {found.next_action}")
+
+
+def _rows(found: Rollback) -> Iterator[tuple[str, ...]]:
+    for each in found.stores:
+        deployed = each.deployed or "not noted"
+        yield each.store, each.target, deployed, f"{each.in_target:,}", f"{each.left:,}"

@@ -1,0 +1,249 @@
+"""`init`, `history`, `heads`, `show`, `edit`: the folder of scripts and what reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from statemigrate.cli.options import Settings, checkpoint_if_said, shared_options
+from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.quoting import visible, visible_lines
+
+if TYPE_CHECKING:
+    from statemigrate.scripts import Details, Entry
+
+
+@click.command(epilog="Example: statemigrate init")
+@shared_options()
+@click.pass_obj
+def init(settings: Settings) -> None:
+    """Make a folder for migration scripts.
+
+    It holds script.py.mako, the template of new scripts, and versions/, where they go. A folder
+    that is one already stays as it is.
+    """
+    from statemigrate.commands.scripts import init as make
+
+    versions = make(migrations=settings.migrations)
+    if settings.json:
+        print_json({"directory": str(versions.parent)})
+    else:
+        console().print(f"Migration scripts go to {versions}")
+        console().print("Next: statemigrate new STORE -m MESSAGE")
+
+
+@click.command(epilog="Example: statemigrate history auctions")
+@click.argument("store", required=False)
+@checkpoint_if_said("Mark the scripts that were applied to this checkpoint, by its path or name.")
+@shared_options()
+@click.pass_obj
+def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
+    """List the scripts of STORE, or of every store, newest first, with the dates they were made.
+
+    Scripts that are broken or not finished are listed too, with what is wrong. Exit code 1 if
+    there is any.
+    """
+    from statemigrate.commands.scripts import history as scripts_of
+
+    entries = scripts_of(store, migrations=settings.migrations, checkpoint=checkpoint)
+    if settings.json:
+        print_json([entry.to_json() for entry in entries])
+    elif not entries:
+        _say_empty()
+    for name, group in [] if settings.json else groupby(entries, lambda entry: entry.store):
+        mine = list(group)
+        console().print(visible(name or "(no store)"), style="bold cyan")
+        columns = ("  revision", "follows", "", "way back", "created", "message")
+        print_rows(columns, [_row(entry) for entry in mine])
+        _print_faults(mine)
+    _exit_with(entries)
+
+
+@click.command(epilog="Example: statemigrate heads --json")
+@shared_options()
+@click.pass_obj
+def heads(settings: Settings) -> None:
+    """List the newest script of every store.
+
+    Several where a store's scripts form no chain. What is wrong with a script is shown below it,
+    and makes the exit code 1.
+    """
+    from statemigrate.commands.scripts import heads as newest
+
+    entries = newest(migrations=settings.migrations)
+    if settings.json:
+        print_json([entry.to_json() for entry in entries])
+    elif not entries:
+        _say_empty()
+    else:
+        rows = [
+            tuple(map(visible, (e.store or "-", e.revision or "-", e.message))) for e in entries
+        ]
+        print_rows(("store", "head", "message"), rows)
+        _print_faults(entries)
+    _exit_with(entries)
+
+
+@click.command(epilog="Example: statemigrate show auctions@head")
+@click.argument("revision")
+@shared_options()
+@click.pass_obj
+def show(settings: Settings, revision: str) -> None:
+    """Show one script and how it changes the format.
+
+    REVISION is an id or the beginning of one, STORE for its head, or STORE@ followed by an id,
+    head, base+1 or -1. Of a script that is broken or not finished, what can be read is shown, and
+    what is wrong; the exit code is 1 then.
+    """
+    from statemigrate.commands.scripts import show as details_of
+
+    _tell(settings, details_of(revision, migrations=settings.migrations))
+
+
+@click.command(epilog="Example: statemigrate edit auctions")
+@click.argument("revision")
+@shared_options()
+@click.pass_obj
+def edit(settings: Settings, revision: str) -> None:
+    """Open one script in your editor, and then say what it changes and what is wrong with it.
+
+    REVISION is as in `show`. The editor is that of VISUAL, else of EDITOR, else the first that is
+    installed of several usual ones. The exit code is 1 if something is wrong with the script.
+    """
+    from statemigrate.commands.scripts import edit as edited
+
+    _tell(settings, edited(revision, migrations=settings.migrations))
+
+
+def _tell(settings: Settings, details: Details) -> None:
+    if settings.json:
+        print_json(details.to_json())
+    else:
+        _print_details(details)
+    _exit_with([details])
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    return (
+        f"  {visible(entry.revision or '-')}",
+        _follows(entry),
+        _marks(entry),
+        _way_back(entry),
+        _created(entry),
+        visible(entry.message or Path(entry.path).name),
+    )
+
+
+def _created(entry: Entry) -> str:
+    """The day, of what alembic writes; another text as it is, and nothing where nobody says."""
+    text = entry.created or "-"
+    return visible(text[:10] if _DAY.match(text) else text)
+
+
+_DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]|$)")
+
+
+def _follows(entry: Entry) -> str:
+    is_baseline = entry.migration is not None and entry.migration.is_baseline
+    return visible(entry.down_revision or ("-" if is_baseline else "base"))
+
+
+def _marks(entry: Entry) -> str:
+    migration = entry.migration
+    marks = {
+        "head": entry.is_head,
+        "applied": bool(entry.applied),
+        "baseline": migration is not None and migration.is_baseline,
+        "broken": bool(entry.faults),
+    }
+    return ", ".join([*(mark for mark, holds in marks.items() if holds), *_questions(entry)])
+
+
+def _questions(entry: Entry) -> list[str]:
+    number = len(entry.migration.questions) if entry.migration else 0
+    return [f"{number} question{'s' if number > 1 else ''}"] if number else []
+
+
+def _way_back(entry: Entry) -> str:
+    if entry.migration is None:
+        return "?"
+    if entry.migration.is_baseline:
+        return "-"
+    return "yes" if entry.migration.is_reversible else "no"
+
+
+def _print_details(details: Details) -> None:
+    migration, screen = details.migration, console()
+    lines = {
+        "revision": f"{details.revision or '-'} {_marks(details)}".rstrip(),
+        "store": details.store or "-",
+        "follows": _follows(details),
+        "message": details.message,
+        **({"created": details.created} if details.created else {}),
+        "script": details.path,
+        "way back": _way_back(details),
+        **({"drops": ", ".join(migration.drops)} if migration and migration.drops else {}),
+        **({"keys": str(details.new_key)} if details.new_key else {}),
+        **({"rewrite": _by_rewriting(details)} if details.only_by_rewriting else {}),
+    }
+    for name, text in lines.items():
+        screen.print(f"{name + ':':<10}", style="bold", end="")
+        screen.print(visible(text))
+    if details.comparison is not None or details.new is not None:
+        screen.print()
+        for line in _change(details):
+            screen.print(line)
+    for line in _meanings(details):
+        screen.print(visible(line))
+    _print_faults([details])
+
+
+def _change(details: Details) -> list[str]:
+    """How the format changes, a line or more a field; of a baseline the format, on one line."""
+    if details.comparison is not None:
+        return visible_lines(str(details.comparison))
+    return [visible(details.new)]
+
+
+def _by_rewriting(details: Details) -> str:
+    return f"only a rewrite runs {', '.join(details.only_by_rewriting)}"
+
+
+def _meanings(details: Details) -> list[str]:
+    """What the columns of an aggregation's value are; nothing of any other store."""
+    from statemigrate.checkpoint.operators.described import meanings
+    from statemigrate.formats import Struct
+
+    is_aggregation = (details.store or "").startswith("aggregation-")
+    if not is_aggregation or not isinstance(details.new, Struct):
+        return []
+    told = meanings(details.new.to_json()["schema"])
+    return ["", "What the columns are:", *(f"  {each}" for each in told)] if told else []
+
+
+def _print_faults(entries: Sequence[Entry]) -> None:
+    """Each fault once, also where it is one of several scripts."""
+    screen = console()
+    faults = dict.fromkeys(fault for entry in entries for fault in entry.faults)
+    for fault in faults:
+        screen.print(f"  Wrong: {visible(fault.headline)}", style="bold red", soft_wrap=False)
+        for name, text in (("expected", fault.expected), ("found", fault.found)):
+            if text is not None:
+                first = visible_lines(str(text))[0]
+                screen.print(f"    {name}: {first}", soft_wrap=False)
+        if fault.next_action:
+            screen.print(f"    Next: {visible(fault.next_action)}", soft_wrap=False)
+
+
+def _exit_with(entries: Sequence[Entry]) -> None:
+    if any(entry.faults for entry in entries):
+        click.get_current_context().exit(1)
+
+
+def _say_empty() -> None:
+    console().print("No migration scripts yet. Next: statemigrate new STORE -m MESSAGE")

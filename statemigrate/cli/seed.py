@@ -1,0 +1,148 @@
+"""`seed`: a new checkpoint whose state comes from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import Settings, places_named, shared_options, target_option
+from statemigrate.cli.output import print_json, print_sentence, progress_bar
+from statemigrate.cli.rewrite import new_code_options, plan_or_make, said_options
+
+if TYPE_CHECKING:
+    from statemigrate.rewrite.fork import Fork
+
+
+_EPILOG = (
+    "Example: statemigrate seed checkpoints/orders --code jobs:orders --from history/orders.parquet"
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("new", callback=places_named)
+@click.option(
+    "--from",
+    "tables",
+    metavar="[STORE=]TABLE",
+    multiple=True,
+    required=True,
+    help="A folder or file of Parquet or JSON with the keys and values of a store.",
+)
+@click.option(
+    "--revision",
+    "revisions",
+    metavar="[STORE=]REVISION",
+    multiple=True,
+    help="Revision that a table is of; the scripts of its store bring it to the head.",
+)
+@new_code_options
+@said_options
+@target_option
+@shared_options()
+@click.pass_obj
+def seed(
+    settings: Settings,
+    /,
+    new: str,
+    tables: tuple[str, ...],
+    revisions: tuple[str, ...],
+    targets: dict[str, str],
+    **given: Any,
+) -> None:
+    """Make the checkpoint NEW of a query that has not run, with state from tables.
+
+    Without --apply this only says what becomes of every column and what it has to ask: exit code 1
+    while a question is open. NEW is a directory that is not there yet. The query goes on from
+    there as after its second batch.
+
+    A column goes into the field of state that has its name; --take STORE.FIELD=COLUMN says it where
+    names differ. A table may be of an older --revision, whose scripts say what becomes of its rows.
+    The query's code is run on empty streams to see what it keeps (--code), or has
+    made a checkpoint elsewhere (--like).
+    """
+    from statemigrate.cli.rewrite import print_seeding
+    from statemigrate.commands.seed import seed as make_seeded
+
+    make = partial(
+        make_seeded, new, _tables(tables), targets=targets, revisions=_revisions(revisions)
+    )
+    plan_or_make(make, settings, given, print_seeding)
+
+
+def _revisions(given: tuple[str, ...]) -> dict[str, str]:
+    """By store; without a name of the only one."""
+    found: dict[str, str] = {}
+    for each in given:
+        store, _, revision = each.rpartition("=")
+        if not revision or store in found:
+            raise click.UsageError("--revision takes STORE=REVISION, each store once.")
+        found[store] = revision
+    return found
+
+
+def _tables(given: tuple[str, ...]) -> dict[str, str]:
+    """By store; without a name for the only one. A path may have an equals sign after a slash."""
+    found: dict[str, str] = {}
+    for each in given:
+        store, equals, place = each.partition("=")
+        if not equals or "/" in store:
+            store, place = "", each
+        if not place or store in found:
+            raise click.UsageError("--from takes STORE=TABLE, each store once.")
+        found[store] = place
+    return found
+
+
+# `fork`: copies a query's checkpoint as it was after a committed batch.
+
+
+@click.command(epilog="Example: statemigrate fork /data/checkpoints/orders /backup/orders-11-22")
+@click.argument("old", callback=places_named)
+@click.argument("new", callback=places_named)
+@click.option(
+    "--at-batch",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="The batch to go back to, if Spark still keeps it; the last committed one otherwise.",
+)
+@click.option("--new-id", is_flag=True, help="Give the new query an id of its own.")
+@click.option(
+    "--without-state",
+    is_flag=True,
+    help="The query keeps no state: there is no folder state to copy.",
+)
+@shared_options()
+@click.pass_obj
+def fork(settings: Settings, /, old: str, new: str, **given: Any) -> None:
+    """Copy the checkpoint OLD, as it was after a committed batch, to NEW.
+
+    For a backup, for staging, or for trying a change on real state: the query goes on in NEW from
+    that batch, as it would have in OLD. Files are copied and never decoded. Both places are paths
+    or URIs of any file system that Spark reaches; OLD is only read and may be of a running query.
+
+    The query id is kept, so that sinks that remember batches of a query, like Delta's, take NEW for
+    the same query. Where both go on and write to the same such sink, use --new-id.
+    """
+    from statemigrate.rewrite.fork import fork as fork_checkpoint
+
+    with progress_bar(f"Copying {old}", shown=not settings.json) as progress:
+        done = fork_checkpoint(old, new, **given, progress=progress)
+    if settings.json:
+        print_json(asdict(done))
+        return
+    for line in _lines(done):
+        print_sentence(line)
+
+
+def _lines(done: Fork) -> Iterator[str]:
+    yield f"{done.new} has the state after batch {done.batch}"
+    yield f"  {done.files:,} files, {done.bytes:,} bytes; query {done.query_id}"
+    if done.uncommitted is not None:
+        yield f"  batch {done.uncommitted}, which {done.old} has begun, is not in it"
+    for each in done.left:
+        yield f"  not carried over: {each}"
+    yield "Next: start the query there; never two that write to one sink under one query id"

@@ -1,1 +1,0 @@
-"""The verbs: each maps flags to a command and prints."""

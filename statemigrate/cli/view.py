@@ -1,0 +1,140 @@
+"""`get` and `export`: the logical view of a checkpoint's stores."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    checkpoint_and_key,
+    checkpoint_named,
+    configuration,
+    operator_option,
+    require_values,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import console, print_json, print_json_text, progress_bar
+
+
+@click.command(epilog="Example: statemigrate get auctions /data/checkpoint 42")
+@click.argument("store")
+@checkpoint_and_key
+@target_option
+@accept_edited_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def get(
+    settings: Settings,
+    store: str,
+    key: tuple[str, ...],
+    *,
+    checkpoint: str,
+    targets: dict[str, str],
+    accept_edited: tuple[str, ...],
+) -> None:
+    """Print what STORE holds under KEY, in the target format.
+
+    KEY has one word for each column that the query groups by, and for map state one for each column
+    of the map's own key; with fewer words, all keys that begin with them are printed. A key as a
+    dry run prints it, a list in JSON, is one word. CHECKPOINT is left out where an option, a
+    variable or the configuration names one. Exit code 1 if there is no such key.
+    """
+    require_values("get")
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.view import find
+
+    with spark_when_needed() as spark:
+        found = find(
+            store,
+            checkpoint,
+            key,
+            migrations=settings.migrations,
+            targets=targets,
+            accept_edited=accept_edited,
+            operator=settings.operator,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    _print_found(settings, found.entries, whole=found.is_one)
+    if not found.entries:
+        console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
+        click.get_current_context().exit(1)
+
+
+@click.command(epilog="Example: statemigrate export auctions /data/cp --output all.parquet")
+@click.argument("store")
+@checkpoint_named
+@click.option(
+    "--output",
+    "path",
+    required=True,
+    metavar="FILE",
+    help="File ending in .parquet, .avro or .jsonl; - for lines of JSON on standard output.",
+)
+@target_option
+@accept_edited_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def export(
+    settings: Settings,
+    store: str,
+    *,
+    checkpoint: str,
+    path: str,
+    targets: dict[str, str],
+    accept_edited: tuple[str, ...],
+) -> None:
+    """Write every key of STORE with its value, in the target format, to one file.
+
+    To standard output with `--output -`, once all is read. Whatever is migrated so far; the query
+    may be running. Each record has a `key` and a `value`.
+    """
+    require_values("export")
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.view import export as write
+
+    bar = progress_bar("keys", shown=not settings.json)
+    is_output = path == "-"
+    to: Any = sys.stdout.buffer if is_output else path
+    with spark_when_needed() as spark, bar as move:
+        done = write(
+            store,
+            checkpoint,
+            to,
+            migrations=settings.migrations,
+            targets=targets,
+            accept_edited=accept_edited,
+            operator=settings.operator,
+            stores=configuration().stores,
+            spark=spark,
+            progress=move,
+        )
+    if settings.json:
+        print_json(asdict(done), stderr=is_output)
+    else:
+        keys, batch = done.keys, done.batch
+        place = "standard output" if is_output else path
+        text = f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {place}"
+        console(stderr=is_output).print(text)
+
+
+def _print_found(settings: Settings, found: Sequence[tuple[Any, Any]], *, whole: bool) -> None:
+    from statemigrate.formats.json_values import json_text
+
+    if whole:
+        for _, value in found:
+            print_json_text(json_text(value, indent=2))
+    elif settings.json:
+        print_json_text(json_text([{"key": key, "value": value} for key, value in found], indent=2))
+    else:
+        for key, value in found:
+            print_json_text(json_text({"key": key, "value": value}))

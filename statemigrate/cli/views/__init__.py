@@ -1,1 +1,0 @@
-"""How the larger results look in a terminal."""

@@ -1,0 +1,354 @@
+"""`current`: which revision each store of a checkpoint is at, and since when, by which code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.commands.deployed import scripted_revision
+from statemigrate.commands.fleet import found_or_error, look_at_each
+from statemigrate.configuration import NamedCheckpoint
+from statemigrate.deployment import StoredStore
+from statemigrate.errors import StatemigrateError
+from statemigrate.event_log.events import STORES, Change, Event, StoreChange, Verb
+from statemigrate.event_log.log import LaterStarts, newest_first
+from statemigrate.files import Files
+from statemigrate.files.open import Place, open_files
+from statemigrate.migration import Lineage
+from statemigrate.native.retrying import looks_again
+from statemigrate.state.open import Scripts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statemigrate.native.session import Spark
+
+
+# `log`: what was done to a checkpoint, when, by whom and with which code, newest first.
+
+
+Outcome = Literal["done", "no batch yet", "no batch", "unknown"]
+"""``done`` once a batch of it is committed; ``no batch`` where something else began before one.
+
+``unknown`` where something else began at its batch, of which the log does not say all stores.
+"""
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """What an event did to one store; to none in particular where ``store`` is None.
+
+    ``revision`` is what is written since, ``before`` what was until then; ``families`` are all live
+    ones. ``batch`` is the first of what was started, or the one whose state a command was about.
+    ``code`` is the version of the code, ``by`` the user of the operating system.
+    """
+
+    time: str
+    verb: Verb
+    batch: int
+    outcome: Outcome
+    store: str | None
+    change: Change | None
+    before: str | None
+    revision: str | None
+    families: tuple[str, ...]
+    code: str | None
+    by: str
+    statemigrate: str
+    spark: str | None
+    details: Mapping[str, str]
+
+    @property
+    def took_place(self) -> bool:
+        """Whether the state is, or was, what the entry says."""
+        return self.outcome == "done"
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of a checkpoint, newest first; what cannot be read of it is in ``damaged``.
+
+    ``batch`` is the last committed one, -1 for none. ``since`` is when the log begins, None where
+    there is none, or where older entries were not asked for.
+    """
+
+    checkpoint: str
+    batch: int
+    entries: tuple[LogEntry, ...]
+    since: str | None
+    damaged: tuple[StatemigrateError, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "checkpoint": self.checkpoint,
+            "batch": self.batch,
+            "since": self.since,
+            "entries": [{**asdict(each), "families": list(each.families)} for each in self.entries],
+            "damaged": [each.to_json() for each in self.damaged],
+        }
+
+
+def log(checkpoint: Place, *, limit: int | None = None, spark: SparkSession | None = None) -> Log:
+    """What was done to ``checkpoint``, of ``limit`` events at most.
+
+    The query may be running. A start is ``done`` when a batch of it is committed. What a document
+    that is damaged said is missing, and the error names it. ``spark`` reaches a remote checkpoint.
+    Raises `CheckpointError` for what is not the checkpoint of a query.
+    """
+    files = open_files(checkpoint, spark)
+    directory = CheckpointDirectory(files)
+    if directory.query_id() is None:
+        directory.require_query()
+    return read_log(files, directory.last_commit(), limit)
+
+
+@dataclass(frozen=True)
+class LogOf:
+    """The log of a checkpoint that has a name, or why it cannot be read."""
+
+    checkpoint: NamedCheckpoint
+    log: Log | None
+    error: StatemigrateError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "name": self.checkpoint.name,
+            "path": self.checkpoint.path,
+            "log": None if self.log is None else self.log.to_json(),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+def log_of_all(
+    checkpoints: Iterable[NamedCheckpoint],
+    *,
+    limit: int | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[LogOf, ...]:
+    """The log of every checkpoint, of ``limit`` events each; what is wrong is in its place."""
+
+    def found(named: NamedCheckpoint) -> LogOf:
+        read = found_or_error(named, lambda: log(named.path, limit=limit, spark=spark))
+        if isinstance(read, StatemigrateError):
+            return LogOf(named, None, read)
+        return LogOf(named, read)
+
+    return tuple(map(found, checkpoints))
+
+
+def read_log(files: Files, committed: int, limit: int | None = None) -> Log:
+    """The log of the checkpoint whose last committed batch this is."""
+    documents = newest_first(files)
+    noted = list(islice(documents, limit))
+    events = [each.event for each in noted if each.event is not None]
+    whole = next(documents, None) is None
+    return Log(
+        files.location,
+        committed,
+        tuple(_entries(events, committed, CheckpointDirectory(files).is_embedded)),
+        events[-1].time if events and whole else None,
+        tuple(each.error for each in noted if each.error is not None),
+    )
+
+
+def _entries(events: list[Event], committed: int, is_embedded: bool) -> Iterator[LogEntry]:
+    """Entries newest first; a start that another has followed at the same batch came to nothing."""
+    later = LaterStarts(is_embedded)
+    for event in events:
+        for each in event.stores or (None,):
+            store = None if each is None else each.store
+            yield _entry(event, each, _outcome(event, committed, later.replaced(event, store)))
+        later.add(event)
+
+
+def _outcome(event: Event, committed: int, replaced: bool | None) -> Outcome:
+    if replaced:
+        return "no batch"
+    if committed < event.batch:
+        return "no batch yet"
+    return "done" if replaced is False else "unknown"
+
+
+def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntry:
+    return LogEntry(
+        event.time,
+        event.verb,
+        event.batch,
+        outcome,
+        None if store is None else store.store,
+        None if store is None else store.change,
+        None if store is None else store.before,
+        None if store is None else store.revision,
+        () if store is None else store.families,
+        event.stamp.code,
+        event.stamp.by,
+        event.stamp.statemigrate,
+        event.stamp.spark,
+        {name: text for name, text in event.details.items() if name != STORES},
+    )
+
+
+@dataclass(frozen=True)
+class CurrentStore:
+    """The revision that a store is written at, as the committed state says.
+
+    ``message`` is its script's, None without one, and ``is_head`` whether it is the newest; None
+    for a store without scripts. ``is_current`` is whether it is known to be the head, or what was
+    asked for, which it is without scripts. ``older`` are the other live families' revisions, whose
+    values are still to migrate. ``since``, ``code`` and ``by`` are the log's: when it came to that
+    revision, and the code that writes it now; None where the log does not say. ``noted`` is the
+    revision that the log has for it, which is another one after a release that keeps no log.
+    """
+
+    store: str
+    revision: str
+    message: str | None
+    is_head: bool | None
+    is_current: bool
+    older: tuple[str, ...]
+    since: str | None
+    code: str | None
+    by: str | None
+    noted: str | None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the log says another revision than the state, which is what counts."""
+        return self.noted is not None and self.noted != self.revision
+
+
+@dataclass(frozen=True)
+class Current:
+    """The stores of a checkpoint as of its last committed ``batch``, and the ``log``."""
+
+    checkpoint: str
+    engine: str
+    batch: int
+    stores: tuple[CurrentStore, ...]
+    log: Log
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every store is known to be at its head, or at what was asked for."""
+        return all(each.is_current for each in self.stores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines; of the log, when it begins and what is damaged of it."""
+        return {
+            "checkpoint": self.checkpoint,
+            "engine": self.engine,
+            "batch": self.batch,
+            "is_current": self.is_current,
+            "stores": [
+                {**asdict(each), "older": list(each.older), "differs": each.differs}
+                for each in self.stores
+            ],
+            "log_since": self.log.since,
+            "log_damaged": [each.to_json() for each in self.log.damaged],
+        }
+
+
+@dataclass(frozen=True)
+class CurrentOf:
+    """What was found at a checkpoint that has a name, or why nothing was."""
+
+    checkpoint: NamedCheckpoint
+    current: Current | None
+    error: StatemigrateError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "name": self.checkpoint.name,
+            "path": self.checkpoint.path,
+            "current": None if self.current is None else self.current.to_json(),
+            "error": None if self.error is None else self.error.to_json(),
+        }
+
+
+@looks_again
+def current(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> Current:
+    """The revision of each store, read from the state, and what the log says of it.
+
+    No value is counted: `status` does that. The parameters and errors are those of `status`.
+    """
+    scripts = Scripts.of(migrations, targets)
+    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
+        noted = read_log(open_files(state.checkpoint), state.batch)
+        made = tuple(
+            _store(name, stored, scripts, noted) for name, stored in scripts.told(state).items()
+        )
+        return Current(state.checkpoint, state.engine, state.batch, made, noted)
+
+
+def current_of_all(
+    checkpoints: Iterable[NamedCheckpoint],
+    *,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> tuple[CurrentOf, ...]:
+    """`current` of every checkpoint; what is wrong with one is told in its place."""
+    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
+    looks = look_at_each(checkpoints, current, targets, **shared)
+    return tuple(CurrentOf(*each) for each in looks)
+
+
+def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> CurrentStore:
+    revision, lineage = stored.target.revision, scripts.lineages.get(store)
+    scripted = None if lineage is None else scripted_revision(lineage, revision)
+    mine = [
+        each
+        for each in noted.entries
+        if each.store == store
+        and (each.took_place or (each.outcome == "unknown" and each.revision == revision))
+    ]
+    last = mine[0] if mine else None
+    is_its = last is not None and last.revision == revision
+    started = next((each for each in mine if each.verb == "start"), None) if is_its else None
+    return CurrentStore(
+        store,
+        revision,
+        _message(lineage, revision),
+        None if lineage is None else scripted == lineage.head,
+        not scripts.is_broken(store)
+        if lineage is None
+        else scripted == lineage.resolve(scripts.targets.get(store, "head")),
+        tuple(each.revision for each in stored.others),
+        _since(mine, revision) if is_its else None,
+        None if started is None else started.code,
+        None if started is None else started.by,
+        None if last is None else last.revision,
+    )
+
+
+def _since(mine: list[LogEntry], revision: str) -> str:
+    """When the store came to the revision that it has been at since."""
+    since = mine[0].time
+    for each in mine:
+        if each.revision != revision:
+            break
+        since = each.time
+    return since
+
+
+def _message(lineage: Lineage | None, revision: str) -> str | None:
+    if lineage is None or revision not in lineage:
+        return None
+    applied = lineage.applied(revision)
+    return applied[-1].message if applied else None

@@ -1,1 +1,0 @@
-"""Following a migration: how far it is, how fast it goes, and what to do next."""

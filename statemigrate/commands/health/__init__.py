@@ -1,1 +1,0 @@
-"""Whether this machine, the workers and a checkpoint are as queries and commands need them."""

@@ -1,0 +1,183 @@
+"""What the new code keeps and reads: seen by running it on nothing, or in a checkpoint of its."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.code import named_object
+from statemigrate.errors import RewriteError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.native.session import session_of
+from statemigrate.rewrite.aggregates import AggregateFunction
+from statemigrate.rewrite.column_pairing import operator_name
+from statemigrate.rewrite.families import has_functions
+from statemigrate.rewrite.probe import probed_inputs, run_probe
+from statemigrate.rewrite.probe_functions import aggregate_functions
+from statemigrate.rewrite.probe_keys import key_meanings
+from statemigrate.rewrite.sources import NewSources
+from statemigrate.rewrite.windows import KeyMeaning, Meanings
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from statemigrate.native.session import Spark
+
+
+@dataclass(frozen=True)
+class NewCode:
+    """What the new code keeps, said in one of two ways; neither where it keeps what the old did.
+
+    ``old_code`` is the function that the query was made of whose checkpoint is rewritten, as a
+    ``MODULE:FUNCTION`` too: it shows which aggregate functions the old state is of.
+
+    ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
+    on empty streams: ``inputs`` has their schemas by name where the function does not say them, and
+    ``mode`` the output mode. ``like`` is a checkpoint that the new code has made on a little input.
+    """
+
+    code: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
+    like: str | Path | None = None
+    old_code: str | None = None
+
+
+@dataclass(frozen=True)
+class Probed:
+    """The ``shape`` of a checkpoint that the new code has made, and what the code reads.
+
+    ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
+    has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
+    given.
+    """
+
+    shape: CheckpointShape
+    sources: NewSources
+    functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
+    keys: Meanings = field(default_factory=dict)
+    like: Files | None = None
+
+
+def probed(
+    wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
+) -> Probed | None:
+    """Look at what the new code keeps; None where nothing is said of it.
+
+    ``pinned`` are the settings that the new checkpoint will have, None where those of the session
+    or the probe are right. Raises `CodeError` for code that does not run, `RewriteError` for one
+    that is said twice or was made with other settings.
+    """
+    if wanted.code and wanted.like:
+        raise RewriteError(
+            "SM-REWRITE-002",
+            "the new code is said in two ways",
+            expected="--code or --like",
+            found="both",
+            next_action="leave one of them out",
+        )
+    if wanted.like:
+        return _described(open_files(wanted.like), pinned)
+    return _run(wanted, pinned, spark, checkpoint) if wanted.code else None
+
+
+def _run(
+    wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
+) -> Probed:
+    assert wanted.code is not None, "asked before"  # noqa: S101
+    function = named_object(wanted.code)
+    session = session_of(spark, checkpoint)
+    functions: dict[int, tuple[AggregateFunction, ...]] = {}
+    keys: dict[int, tuple[KeyMeaning, ...]] = {}
+
+    def look(query: StreamingQuery) -> None:
+        functions.update(aggregate_functions(query))
+        keys.update(key_meanings(query))
+
+    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
+        made = run_probe(
+            function,
+            Path(folder),
+            session,
+            inputs=wanted.inputs,
+            mode=wanted.mode,
+            conf=pinned or {},
+            reference=wanted.code,
+            look=look,
+        )
+        files = open_files(made.as_uri())
+        shape = describe(files, 0)
+        return Probed(shape, NewSources.of(shape, probed_inputs(files)), functions, keys)
+
+
+def probed_before(
+    wanted: NewCode, shape: CheckpointShape, spark: Spark, checkpoint: str
+) -> Probed | None:
+    """Look at what the old code keeps; None where it is not given.
+
+    ``shape`` is that of the old ``checkpoint``. Raises `CodeError` for code that does not run,
+    `RewriteError` where it has not the aggregations of the checkpoint, or no new code is given
+    that it could be compared with.
+    """
+    if wanted.old_code is None:
+        return None
+    if wanted.code is None and wanted.like is None:
+        raise RewriteError(
+            "SM-REWRITE-003",
+            "the old code alone is given",
+            expected="--code too, whose functions go on with those of --old-code",
+            found=f"--old-code {wanted.old_code}",
+            next_action="add --code MODULE:FUNCTION, or leave --old-code out: without new code "
+            "every function stays what it is",
+        )
+    function = named_object(wanted.old_code)
+    known = inspect.signature(function).parameters if callable(function) else {}
+    inputs = {name: each for name, each in wanted.inputs.items() if name in known}
+    # The output mode is the new query's; which functions there are does not depend on it.
+    old = replace(wanted, code=wanted.old_code, inputs=inputs, mode=None, like=None)
+    found = _run(old, shape.conf, spark, checkpoint)
+    kept, ran = (_aggregations(each) for each in (shape, found.shape))
+    if kept != ran:
+        raise RewriteError(
+            "SM-REWRITE-004",
+            f"{wanted.old_code} is not the code of {checkpoint}",
+            expected=f"its aggregations: {', '.join(kept) or 'none'}",
+            found=", ".join(ran) or "none",
+            next_action="give --old-code the function that the query was made of, as it was when "
+            "the checkpoint was written",
+        )
+    return found
+
+
+def _aggregations(shape: CheckpointShape) -> list[str]:
+    return [operator_name(each) for each in shape.operators if has_functions(each)]
+
+
+def _described(like: Files, pinned: Mapping[str, str] | None) -> Probed:
+    """The operators of a checkpoint that was made elsewhere, with formats of its own."""
+    shape = describe(like)
+    differing = sorted(
+        name
+        for name in shape.conf
+        if name.endswith(("stateFormatVersion", "encodingFormat", "providerClass"))
+        and pinned is not None
+        and shape.conf[name] != pinned.get(name)
+    )
+    if pinned is not None and differing:
+        name = differing[0]
+        raise RewriteError(
+            "SM-REWRITE-005",
+            f"{like.location} was made with other settings than the new checkpoint will have",
+            expected=f"{name}={pinned.get(name)}",
+            found=f"{name}={shape.conf[name]}",
+            next_action="make it with the setting of the old checkpoint, or ask for the new one, "
+            f"as in --conf {name}={shape.conf[name]}",
+        )
+    return Probed(shape, NewSources.of(shape), like=like)

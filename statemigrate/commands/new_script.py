@@ -1,0 +1,397 @@
+"""First scripts for stores that have state and no script yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
+from statemigrate.checkpoint.operators.described import meanings
+from statemigrate.checkpoint.operators.metadata import operator_names
+from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment import Declared, StoredStore
+from statemigrate.errors import CheckpointError, CodeError, LineageError
+from statemigrate.formats import Format, Struct
+from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.inspect.check_code import declared_in
+from statemigrate.migration import Lineage, Question
+from statemigrate.native.deployment_check import directory_of
+from statemigrate.native.retrying import looks_again
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.inference import KeyChange
+from statemigrate.scripts.loading import load
+from statemigrate.scripts.survey import Survey
+from statemigrate.state.open import engine_of, open_state
+from statemigrate.state.protocol import State, stored_store, told_stores
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+
+
+# `new`: a script to be filled in.
+
+
+@dataclass(frozen=True)
+class NewScript:
+    """A script that was written; ``questions`` are to be answered in it before it is used."""
+
+    store: str
+    path: Path
+    is_baseline: bool
+    questions: tuple[Question, ...] = ()
+
+
+def new(
+    store: str,
+    message: str,
+    *,
+    old: Format | None = None,
+    new: Format | None = None,
+    baseline: bool = False,
+    migrations: str | Path = "migrations",
+) -> NewScript:
+    """Write a script on the store's newest one, or its first.
+
+    ``old`` is filled in from the newest script's ``new``, and otherwise left open, as ``new`` and
+    ``upgrade`` are. With ``baseline``, for a store without scripts, it only records ``new``, the
+    format that the state has today; so it does where only ``new`` is given and no script is there
+    to take ``old`` from, and the result says so. Raises `LineageError` if ``old`` is not the newest
+    format or a baseline would not come first, and `ScriptError` for what is no folder of scripts.
+    """
+    folder = ScriptFolder(migrations)
+    scripts = folder.survey()
+    is_first = store not in scripts.stores
+    baseline = baseline or (is_first and new is not None and old is None)
+    path = folder.new(store, message, old=old, new=new, baseline=baseline, scripts=scripts)
+    return NewScript(store, path, baseline)
+
+
+# The state of Spark's own operators, as a checkpoint's files alone describe it.
+
+
+def stores_in_files(
+    checkpoint: str | Path, names: Mapping[str, str], operator: int | str | None = None
+) -> tuple[Mapping[str, OperatorStore], bool]:
+    """The stores of Spark's own operators, and whether the query has no other state.
+
+    None of the embedded engine's. Raises `CheckpointError` for what is no checkpoint, and
+    `UnsupportedError` for an operator that is not known.
+    """
+    if engine_of(checkpoint) == "embedded":
+        return {}, False
+    directory = directory_of(str(checkpoint))
+    names_of_operators = operator_names(directory.files).values()
+    if names_of_operators and all(name in VARIABLES.names for name in names_of_operators):
+        return {}, False
+    shape = describe(directory.files, directory.last_commit())
+    found = operator_stores(shape, names)
+    chosen = {name: each for name, each in found.items() if operator in (None, each.number)}
+    known = {each.number for each in found.values()}
+    is_all = all(each.number in known for each in shape.operators)
+    return chosen, is_all
+
+
+def notes_on(store: OperatorStore) -> str:
+    """What a script says of a store's columns; nothing where their names say it."""
+    told = meanings(store.value) if store.name.startswith("aggregation") else ()
+    lines = [f"- {each}" for each in told]
+    if not lines:
+        return ""
+    return "\n".join(["The columns of a value are what Spark's functions keep:", "", *lines])
+
+
+MESSAGE = "the format the state has today"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a script of a store records: its value, of an operator's state the key, and notes."""
+
+    value: Format
+    key: Format | None = None
+    notes: str = ""
+
+
+def baseline(
+    checkpoint: str | Path,
+    message: str = MESSAGE,
+    *,
+    store: str | None = None,
+    migrations: str | Path = "migrations",
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> tuple[NewScript, ...]:
+    """Write a baseline for ``store``, or for every store that has no script, as the state is.
+
+    The format is what the checkpoint really holds: the embedded engine's own note of it, or the
+    schema of Spark's state. Of Spark's own operators, called by kind and number or as ``stores``
+    says, it is in the checkpoint's files. Spark's other state is read with ``spark``, the active
+    session unless given, or a function that makes one.
+
+    Raises `LineageError` for a store that has scripts, and `CheckpointError` for one that the
+    checkpoint does not hold, or for what is no checkpoint.
+    """
+    folder = ScriptFolder(migrations)
+    scripts = folder.survey()
+    found = _in_files(checkpoint, scripts, store, operator, stores or {})
+    if found is None:
+        chosen = _in_state(checkpoint, scripts, store, operator, stores, spark)
+        found = {name: _Found(_only_format(name, each)) for name, each in chosen.items()}
+    return tuple(_written(folder, scripts, name, each, message) for name, each in found.items())
+
+
+def _in_files(
+    checkpoint: str | Path,
+    scripts: Survey,
+    store: str | None,
+    operator: int | str | None,
+    names: Mapping[str, str],
+) -> Mapping[str, _Found] | None:
+    """What the files alone tell; None where they do not tell it."""
+    there, is_all = stores_in_files(checkpoint, names, operator)
+    if store is not None and store in there:
+        wanted = {store}
+    elif store is None and is_all:
+        wanted = there.keys() - set(scripts.stores)
+    else:
+        return None
+    return {name: _described(each) for name, each in there.items() if name in wanted}
+
+
+@looks_again
+def _in_state(
+    checkpoint: str | Path,
+    scripts: Survey,
+    store: str | None,
+    operator: int | str | None,
+    stores: Mapping[str, str] | None,
+    spark: Spark,
+) -> Mapping[str, StoredStore]:
+    with closing(
+        open_state(str(checkpoint), {}, operator=operator, stores=stores, spark=spark)
+    ) as state:
+        return dict(_chosen(scripts, state, store))
+
+
+def _described(store: OperatorStore) -> _Found:
+    # No script changes the keys of a join: both sides would have to change alike.
+    key = None if store.is_join else struct_from_json(store.key)
+    return _Found(struct_from_json(store.value), key, notes_on(store))
+
+
+def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[str, StoredStore]]:
+    scripted = scripts.stores
+    if store is not None:
+        yield store, stored_store(state, store)
+        return
+    told = told_stores(state, ())
+    yield from ((name, each) for name, each in told.items() if name not in scripted)
+
+
+def _only_format(store: str, stored: StoredStore) -> Format:
+    if len(stored.families) > 1:
+        raise LineageError(
+            "SM-LINEAGE-005",
+            f"store {store} has been migrated already: it has {len(stored.families)} families",
+            expected="state in one format, from before the first migration",
+            found=", ".join(each.name for each in stored.families),
+            next_action="check out the scripts that this checkpoint was last run with",
+            store=store,
+        )
+    return stored.target.format
+
+
+def _written(
+    folder: ScriptFolder, scripts: Survey, store: str, found: _Found, message: str
+) -> NewScript:
+    path = folder.new(
+        store,
+        message,
+        new=found.value,
+        new_key=found.key,
+        notes=found.notes,
+        baseline=True,
+        scripts=scripts,
+    )
+    return NewScript(store, path, True)
+
+
+# Scripts for what the code declares and the newest scripts do not say.
+
+
+def autogenerate(
+    code: str, message: str, *, store: str | None = None, migrations: str | Path = "migrations"
+) -> tuple[NewScript, ...]:
+    """Write a script for each store whose declared schema is not its newest script's format.
+
+    ``code`` names a processor, ``MODULE:OBJECT``; ``store`` leaves all others out. A store without
+    scripts gets a baseline, as there is nothing to compare with. Nothing is written for a store
+    that holds the same either way: nullability and whether a format is Avro do not count.
+
+    Raises `CodeError` if the code declares no state, or not ``store``; and what `ScriptFolder`
+    raises.
+    """
+    folder = ScriptFolder(migrations)
+    chosen = _picked(declared_in(code), code, store)
+    scripts = folder.survey()
+    lineages = scripts.every() if store is None else dict(_lineage_of(scripts, store))
+    changed = [(each, Struct(each.schema)) for each in chosen if _differs(each, lineages)]
+    return tuple(
+        _wrote(folder, scripts, each.store, message, format, baseline=each.store not in lineages)
+        for each, format in changed
+    )
+
+
+def _picked(declared: Sequence[Declared], reference: str, store: str | None) -> Sequence[Declared]:
+    chosen = [each for each in declared if store in (None, each.store)]
+    if chosen:
+        return chosen
+    names = ", ".join(each.store for each in declared)
+    raise CodeError(
+        "SM-CODE-001",
+        f"{reference} declares no state" if store is None else f"{reference} has no store {store}",
+        expected="a getValueState, getListState or getMapState call in init"
+        if store is None
+        else f"a store that init declares, named {store}",
+        found=names or "none",
+        next_action=f"name one of {names}, or the processor that declares it"
+        if names
+        else "name the processor that declares the state",
+        reference=reference,
+        store=store,
+    )
+
+
+def _lineage_of(scripts: Survey, store: str) -> Iterator[tuple[str, Lineage]]:
+    # Broken scripts of other stores stay out of it.
+    if store in scripts.stores:
+        yield store, scripts.sound(store)[store]
+
+
+def _differs(declared: Declared, lineages: dict[str, Lineage]) -> bool:
+    lineage = lineages.get(declared.store)
+    if lineage is None:
+        return True
+    head = lineage.format_of(lineage.head).struct_type()
+    return bool(shape_of(head) != shape_of(declared.schema))
+
+
+def _wrote(
+    folder: ScriptFolder,
+    scripts: Survey,
+    store: str,
+    message: str,
+    format: Struct,
+    *,
+    baseline: bool,
+) -> NewScript:
+    path = folder.new(
+        store, message, new=format, baseline=baseline, infer=not baseline, scripts=scripts
+    )
+    return NewScript(store, path, baseline, load(path).questions)
+
+
+# Scripts from what two checkpoints hold: one of the old code, and one that the new code made.
+
+
+def autogenerate_like(
+    checkpoint: str | Path,
+    like: str | Path,
+    message: str,
+    *,
+    store: str | None = None,
+    migrations: str | Path = "migrations",
+    stores: Mapping[str, str] | None = None,
+) -> tuple[NewScript, ...]:
+    """Write a script for ``store``, or for each store of an operator that is not as in ``like``.
+
+    ``like`` is a checkpoint that the new code made, on whatever input; of both only files are read.
+    The script takes values and keys of ``checkpoint`` to those of ``like``: columns go by name, and
+    what that does not tell is a question. ``stores`` has the names that operators' stores get.
+
+    Raises `CheckpointError` for a store that is not in both, `LineageError` where the newest script
+    of one leads to another format than the checkpoint holds, and what `ScriptFolder` raises.
+    """
+    folder = ScriptFolder(migrations)
+    scripts = folder.survey()
+    before, _ = stores_in_files(checkpoint, stores or {})
+    after, _ = stores_in_files(like, stores or {})
+    if store is not None:
+        for place, found in ((checkpoint, before), (like, after)):
+            _require(store, str(place), found)
+    both = [name for name in before if name in after and store in (None, name)]
+    return tuple(
+        _written_like(folder, scripts, name, message, before[name], after[name])
+        for name in both
+        if _differ(before[name], after[name])
+    )
+
+
+def _require(store: str, checkpoint: str, found: Mapping[str, OperatorStore]) -> None:
+    if store not in found:
+        raise CheckpointError(
+            "SM-STATE-020",
+            f"the checkpoint {checkpoint} has no operator whose state is {store}",
+            expected=f"one of {', '.join(found) or 'none: it has no such operator'}",
+            found=store,
+            next_action="name a store of both checkpoints; a variable of transformWithState is "
+            "compared with the code: `statemigrate new --autogenerate MODULE:OBJECT`",
+            path=checkpoint,
+        )
+
+
+def _differ(before: OperatorStore, after: OperatorStore) -> bool:
+    pairs = ((before.value, after.value), (before.key, after.key))
+    return any(not _is_same(struct_from_json(a), struct_from_json(b)) for a, b in pairs)
+
+
+def _is_same(one: Format, other: Format) -> bool:
+    return bool(shape_of(one.struct_type()) == shape_of(other.struct_type()))
+
+
+def _written_like(
+    folder: ScriptFolder,
+    scripts: Survey,
+    store: str,
+    message: str,
+    before: OperatorStore,
+    after: OperatorStore,
+) -> NewScript:
+    keys = KeyChange(
+        struct_from_json(before.key), struct_from_json(after.key), is_list=before.is_join
+    )
+    path = folder.new(
+        store,
+        message,
+        old=_continued(scripts, store, struct_from_json(before.value)),
+        new=struct_from_json(after.value),
+        infer=True,
+        keys=keys if keys.changes else None,
+        notes=notes_on(after),
+        scripts=scripts,
+    )
+    return NewScript(store, path, False, load(path).questions)
+
+
+def _continued(scripts: Survey, store: str, held: Format) -> Format:
+    """The format before: the head's, where there are scripts, which must be the state's."""
+    lineage = scripts.lineages.get(store)
+    if lineage is None:
+        return held
+    head = lineage.format_of(lineage.head)
+    if _is_same(head, held):
+        return head
+    raise LineageError(
+        "SM-LINEAGE-006",
+        f"Store '{store}': the newest script leads to another format than the checkpoint holds.",
+        expected=repr(head),
+        found=repr(held),
+        next_action="rewrite the checkpoint first, or remove the script that no state has seen",
+        store=store,
+        revision=lineage.head,
+    )

@@ -1,0 +1,326 @@
+"""`rewrite`: a new checkpoint from an old one, for code that keeps other state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.operators.catalogue import user_stores
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.commands.new_code import NewCode, Probed, probed, probed_before
+from statemigrate.errors import RewriteError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.migration import Lineage
+from statemigrate.native.deployment_check import read_record
+from statemigrate.native.session import session_of
+from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.quoting import argument
+from statemigrate.rewrite.aggregates import KnownFunctions
+from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.fork import Fork, fork
+from statemigrate.rewrite.meaning_questions import key_questions, window_questions
+from statemigrate.rewrite.origin import OldCheckpoint, Target
+from statemigrate.rewrite.plan import RewritePlan, make_plan
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.reading import StateReader, rewriting_session
+from statemigrate.rewrite.report import RewriteReport, plan_document, read_report
+from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
+from statemigrate.rewrite.scripts import Scripts, StoreScripts
+from statemigrate.rewrite.source_logs import check_offsets
+from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite.verify import Verified, verify_files
+from statemigrate.rewrite.window_columns import (
+    NewWindows,
+    changed_keys,
+    find_windows,
+    observe_windows,
+)
+from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.scripts.folder import survey_of
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """A plan as a ``document``, and the ``report`` of what was done, None where nothing was.
+
+    ``uncommitted`` is a batch that has begun since the one that the plan is of, if one has.
+    """
+
+    old: str
+    new: str
+    plan: RewritePlan
+    report: RewriteReport | None = None
+    uncommitted: int | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON holds it."""
+        return plan_document(self.plan)
+
+    @property
+    def begun(self) -> int:
+        """When the batch was begun whose state it is, in milliseconds since 1970."""
+        return self.plan.old.offsets[self.plan.old.batch].timestamp
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be made sure of before it is done; nothing once it is."""
+        if self.report is not None:
+            return ()
+        return (*_unfinished(self.uncommitted, self.plan.old.batch), *doubts(self.begun))
+
+    @property
+    def next_action(self) -> str:
+        """What to do next."""
+        if self.report is not None:
+            return (
+                f"`statemigrate verify {argument(self.old)} {argument(self.new)}`, then "
+                "start the new code on it"
+            )
+        if self.plan.questions:
+            return f"answer {counted(self.plan)}, as shown, in the same command"
+        return "the same command with --apply, while the query is stopped"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for machines."""
+        report = None if self.report is None else self.report.to_json()
+        paths = {"old": self.old, "new": self.new}
+        seen = {"begun": self.begun, "warnings": self.warnings}
+        return {**paths, **seen, "plan": self.document, "report": report, "next": self.next_action}
+
+
+def rewrite(  # noqa: PLR0913 - all but two by name
+    old: str | Path,
+    new: str | Path,
+    *,
+    target: NewCode | None = None,
+    options: RewriteOptions | None = None,
+    answers: RewriteAnswers | None = None,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    stores: Mapping[str, str] | None = None,
+    apply: bool = False,
+    spark: Spark = None,
+    progress: Progress | None = None,
+) -> Rewriting:
+    """Plan the way from the checkpoint ``old`` to a ``new`` one, and go it with ``apply``.
+
+    The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
+    happens before, no query takes it for one, and the same call goes on where it was interrupted.
+    ``options`` are what changes beside the code, ``answers`` what the plan asks; scripts of the
+    folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
+    revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
+    `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
+    `CodeError` for the new code, `RewriteError` for what cannot be done, and for open questions
+    with ``apply``, also where this Spark itself runs a query on the old checkpoint;
+    `CheckpointInUseError` where another command makes a checkpoint in the new place.
+    """
+    old_files, new_files = open_files(old), open_files(new)
+    options, wanted = options or RewriteOptions(), target or NewCode()
+    directory = CheckpointDirectory(old_files)
+    committed, begun = directory.last_commit(), directory.last_begun()
+    # A plan is a look: it is of what is committed. What is begun would be missing in a rewrite.
+    is_unfinished = not apply and 0 <= committed < begun
+    shape = describe(old_files, committed if is_unfinished else None)
+    if options.pages is None:
+        reading = _Reading(migrations, targets or {}, stores or {}, spark)
+        plan = _plan(old_files, shape, wanted, options, answers, reading)
+    else:
+        from statemigrate.commands.rewrite_pages import paging_plan
+
+        session = session_of(spark, str(old))
+        lineages = _lineages(migrations, shape, stores or {}, {})
+        plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
+    check_offsets(plan, old_files)
+    origins = (("the old checkpoint", old_files),)
+    place = Target(new_files, plan.fingerprint, old_files.location, origins)
+    place.check()
+    uncommitted = begun if is_unfinished else None
+    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted)
+    if not apply:
+        return rewriting
+    require_answers(plan)
+    check_spark_version(REWRITING, "rewrite a checkpoint")
+    session = session_of(spark, str(old))
+    check_stopped(old_files, session)
+    origin = OldCheckpoint(old_files, shape.query_id)
+    report = run_plan(plan, origin, place, session, progress)
+    return Rewriting(str(old), str(new), plan, report)
+
+
+rewrite_checkpoint = rewrite
+"""The name before every verb had its own; the same function."""
+
+
+def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:
+    if begun is None:
+        return ()
+    return (
+        f"batch {begun} is begun and not committed, and the plan is of batch {committed}: start "
+        "the query with the code that it had, let it finish the batch, and stop it",
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Where scripts are and what they are to lead to, how stores are called, and what reads."""
+
+    migrations: str | Path | None
+    targets: Mapping[str, str]
+    names: Mapping[str, str]
+    spark: Spark
+
+
+def _plan(
+    old: Files,
+    shape: CheckpointShape,
+    wanted: NewCode,
+    options: RewriteOptions,
+    answers: RewriteAnswers | None,
+    reading: _Reading,
+) -> RewritePlan:
+    found = probed(wanted, options.pinned(shape.conf), reading.spark, old.location)
+    take, names = answers.take if answers else {}, reading.names
+    lineages = _lineages(reading.migrations, shape, names, take)
+    told = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
+    scripts = Scripts(told.of_old(), told.of_new(take))
+    before = probed_before(wanted, shape, reading.spark, old.location)
+    if found is None:
+        told.check_undeployed()
+        return make_plan(shape, None, options, answers, scripts)
+    plan = partial(
+        make_plan,
+        shape,
+        found.shape.operators,
+        options,
+        scripts=scripts,
+        sources=found.sources,
+        functions=KnownFunctions(before.functions if before else {}, found.functions),
+    )
+    # Which columns are windows a plan says; what is accepted of it is asked once these are known.
+    first = plan(answers=replace(answers, accept=frozenset()) if answers else None)
+    new = new_windows(found, before, reading.spark)
+    windows = _windows(first, new, old, reading.spark)
+    further = [*window_questions(windows), *key_questions(changed_keys(first, new))]
+    return replace(plan(answers=answers, further=further), windows=windows)
+
+
+def new_windows(found: Probed, before: Probed | None, spark: Spark) -> NewWindows:
+    """What is known of the windows of the new code, and of the old one where it was given."""
+    like = found.like
+    keys = {} if before is None else before.keys
+    if like is None:
+        return NewWindows(found.keys, before=keys)
+
+    def in_like(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+        return _observed(like, found.shape, operator, place, column, spark)
+
+    return NewWindows(found.keys, in_like, keys)
+
+
+def _windows(
+    plan: RewritePlan, new: NewWindows, old: Files, spark: Spark
+) -> tuple[WindowFinding, ...]:
+    """What the old state has in window columns, held against what the new code makes."""
+
+    def in_old(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+        return _observed(old, plan.old, operator, place, column, spark)
+
+    return tuple(find_windows(plan, new, in_old))
+
+
+def _observed(
+    files: Files,
+    shape: CheckpointShape,
+    operator: OperatorShape,
+    place: Place,
+    column: tuple[str, str],
+    spark: Spark,
+) -> ObservedWindows:
+    check_spark_version(REWRITING, "rewrite a checkpoint")
+    session = rewriting_session(session_of(spark, files.location), shape)
+    return observe_windows(StateReader(files, shape.batch, session).rows(operator, place), column)
+
+
+def _lineages(
+    migrations: str | Path | None,
+    shape: CheckpointShape,
+    names: Mapping[str, str],
+    take: Mapping[str, str],
+) -> dict[str, Lineage]:
+    """The lineages of a folder. Raises what is wrong with those of stores that may need them."""
+    survey = survey_of(migrations)
+    if survey is None:
+        return {}
+    own = {known: name for name, known in names.items()}
+    for known in {*take, *(name for each in shape.operators for name in user_stores(each))}:
+        survey.require(own.get(known, known))
+    return dict(survey.lineages)
+
+
+def require_answers(plan: RewritePlan) -> None:
+    """Raise `RewriteError` for questions that are open."""
+    questions = plan.questions
+    if questions:
+        raise RewriteError(
+            "SM-REWRITE-006",
+            f"{counted(plan)} {'is' if len(questions) == 1 else 'are'} open",
+            expected="an answer to each, since only the author knows it",
+            found="; ".join(each.text for each in questions),
+            next_action="; ".join(each.answer for each in questions),
+            questions=[each.name for each in questions],
+        )
+
+
+def counted(plan: RewritePlan) -> str:
+    """How many questions are open, in words."""
+    count = len(plan.questions)
+    return "1 question" if count == 1 else f"{count} questions"
+
+
+# `verify`: whether every row of an old checkpoint is accounted for in the new one.
+
+
+def verify(
+    old: str | Path | None,
+    new: str | Path,
+    *,
+    migrations: str | Path | None = "migrations",
+    spark: Spark = None,
+) -> Verified:
+    """Read both checkpoints again through Spark, as of the batch that was rewritten.
+
+    Compared are the rows of old with what the rewrite noted to have read, those of new with what it
+    noted to have written, the partition of every key with Spark's hash of it, and of joins the
+    counts with the rows. Then the new rows are made once more from the old ones, by the scripts of
+    the folder ``migrations`` where some were run, and must be the same: a script that was edited
+    since, or gives another result each time, is seen. Spark's logs, what sources keep and
+    ``metadata`` must be what the rewrite wrote, and follow from the old logs. The new query may
+    have gone on, as long as the state of that batch is kept. Where ``old`` is None it is the one
+    that the rewrite noted; a checkpoint that was seeded from tables has none, and is looked at
+    alone. Raises `CheckpointError` where one of both cannot be read, or was not made by a rewrite,
+    `RewriteError` for an ``old`` that is not the one, and `ScriptError` for a folder that is none.
+    """
+    files = open_files(new)
+    if old is None:
+        report = read_report(files)
+        old = None if report.tables else report.old
+    survey = survey_of(migrations)
+    lineages = None if survey is None else dict(survey.lineages)
+    old_files = None if old is None else open_files(old)
+    return verify_files(old_files, files, lambda: session_of(spark, str(new)), lineages)
+
+
+# `fork`: a query's checkpoint as it was after a batch, in a new place.
+
+
+__all__ = ["Fork", "fork"]

@@ -1,0 +1,338 @@
+"""The plan of a rewrite that takes state into pages, out of them, or into another number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.logs.offsets import Offsets, reads_twice
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
+from statemigrate.checkpoint.operators.shapes import (
+    CheckpointShape,
+    FamilyShape,
+    OperatorShape,
+    StoreShape,
+)
+from statemigrate.commands.new_code import NewCode
+from statemigrate.deployment import StoredStore
+from statemigrate.errors import RewriteError, UnsupportedError
+from statemigrate.files import Files
+from statemigrate.files.documents import sealed
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import is_name, is_pages, name_in
+from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of, named_in
+from statemigrate.native.control_source import control_sources, has_control_source
+from statemigrate.native.deployment_check import RECORD as DEPLOYED
+from statemigrate.native.deployment_check import StoreRecord, record_document
+from statemigrate.native.deployment_check import read_record as read_deployed
+from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
+from statemigrate.processor.keys import check_grouping
+from statemigrate.rewrite.families import Layout, Paging, written_name
+from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
+from statemigrate.rewrite.probe import operator_with, operator_with_pages
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import NewSources, RewriteOptions
+from statemigrate.state.open import open_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def paging_plan(
+    old: Files,
+    shape: CheckpointShape,
+    options: RewriteOptions,
+    answers: RewriteAnswers | None,
+    target: NewCode,
+    lineages: Mapping[str, Lineage],
+    spark: SparkSession,
+) -> RewritePlan:
+    """The plan of a rewrite with ``options.pages``; 0 of them are variables of Spark's.
+
+    Values, families and timers stay as they are, and no script is run. Raises `RewriteError` for
+    code that is to change at the same time and for what is in so many pages already, and
+    `UnsupportedError` for state that is none of ``transformWithState``.
+    """
+    _check_target(target)
+    operator = _processor(shape, options.paged)
+    paged, before = _is_paged(operator), _name(operator)
+    name = before if options.paged_name is None else options.paged_name
+    if options.pages:
+        _check_name(name, operator, shape)
+    record = _recorded(old, before) if paged else _made(old, operator, shape, lineages, spark)
+    if name == before or not options.pages:
+        _check_new(record if paged else None, options.pages, old)
+    conf = options.pinned(shape.conf)
+    logical = operator_with(record, operator, shape.conf, spark) if paged else operator
+    sources, options = _sources(old, shape, options, before, name)
+    stays = paged and name == before
+    new = _new_paging(record, operator, options.pages or 0, conf, spark, name=name, stays=stays)
+    layout = Layout(
+        operator.number,
+        Paging(record, operator) if paged else Paging(),
+        new,
+        left=_left(before),
+    )
+    layout = replace(layout, files=_files(layout, name, record, _others(old, record), shape.batch))
+    operators = tuple(logical if each is operator else each for each in shape.operators)
+    viewed = replace(shape, operators=operators)
+    return laid_out(make_plan(viewed, None, options, answers, None, sources), layout)
+
+
+def _new_paging(
+    record: PagesRecord,
+    operator: OperatorShape,
+    pages: int,
+    conf: Mapping[str, str],
+    spark: SparkSession,
+    *,
+    name: str,
+    stays: bool,
+) -> Paging:
+    if not pages:
+        return Paging()
+    shape = operator if stays else operator_with_pages(name, operator, conf, spark)
+    return Paging(replace(record, pages=pages, deployment="", reading=None), shape)
+
+
+def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape:
+    """The ``transformWithState`` that is meant: one on pages, if there are any, or the only one."""
+    processors = [each for each in shape.operators if kind_of(each.name) is VARIABLES]
+    if not processors:
+        raise UnsupportedError(
+            "SM-PAGES-001",
+            "the query has no transformWithState, and pages are for one",
+            expected="a checkpoint with a transformWithState, whose variables pages keep",
+            found=", ".join(each.name for each in shape.operators) or "no operator",
+            next_action="the state of applyInPandasWithState becomes variables first: rewrite it "
+            "for a processor, with --code, and then that checkpoint with --pages",
+        )
+    if which is None:
+        found = [each for each in processors if _is_paged(each)] or processors
+    elif isinstance(which, str):
+        found = [each for each in processors if _is_paged(each) and _name(each) == which]
+    else:
+        found = [each for each in processors if each.number == which]
+    if len(found) == 1:
+        return found[0]
+    choices = [_name(each) or str(each.number) for each in processors]
+    raise RewriteError(
+        "SM-PAGES-038",
+        f"the query has {len(processors)} transformWithState, and it is to be said which is meant"
+        if which is None
+        else f"the query has no transformWithState {which}",
+        expected=f"one of {', '.join(choices)}",
+        found="none was named" if which is None else str(which),
+        next_action=f"say it: --paged-operator {' or '.join(choices)}; with --pages, "
+        f"--paged-operator {choices[0]}=NAME gives it the name that `paged(operator=)` has",
+        operators=[each.number for each in processors],
+    )
+
+
+def _is_paged(operator: OperatorShape) -> bool:
+    return any(map(is_pages, user_stores(operator)))
+
+
+def _name(operator: OperatorShape) -> str:
+    """The name of an operator on pages, empty where it has none."""
+    return name_in(user_stores(operator))
+
+
+def _check_name(name: str, operator: OperatorShape, shape: CheckpointShape) -> None:
+    """Raise `RewriteError` for a name that cannot be, or that another operator on pages has."""
+    others = [each for each in shape.operators if each is not operator and _is_paged(each)]
+    taken = [_name(each) for each in others]
+    if (name and not is_name(name)) or name in taken:
+        raise RewriteError(
+            "SM-PAGES-039",
+            f"the operator cannot be called {name}"
+            if name
+            else "another operator on pages has no name, so this one needs one",
+            expected="small letters, digits and underscores, and a name of its own",
+            found="; ".join(each or "one without a name" for each in taken) or name,
+            next_action=f"say one: --paged-operator {_name(operator) or operator.number}=NAME, "
+            "which `paged(operator=)` gets too",
+        )
+
+
+def _left(operator: str) -> tuple[str, ...]:
+    """What tells of the old state alone: a backfill goes by keys, or by pages, that are gone."""
+    folder = folder_of(operator)
+    control = f"{folder}/chunks", f"{folder}/waiting", f"{folder}/plan.json"
+    return record_name(operator), DEPLOYED, *control
+
+
+def _others(old: Files, record: PagesRecord) -> dict[str, StoreRecord]:
+    """What deployments noted of the stores of the query's other operators."""
+    own = {*record.stores}
+    return {name: each for name, each in read_deployed(old).items() if name not in own}
+
+
+def _recorded(old: Files, operator: str) -> PagesRecord:
+    record = read_pages_record(old, record_name(operator))
+    if record is None:
+        raise RewriteError(
+            "SM-PAGES-002",
+            f"{old.location} has pages of state, and not the record of what is in them",
+            expected=record_name(operator),
+            found="no such file",
+            next_action="restore the file from a copy of the checkpoint",
+        )
+    return record
+
+
+def _made(
+    old: Files,
+    operator: OperatorShape,
+    shape: CheckpointShape,
+    lineages: Mapping[str, Lineage],
+    spark: SparkSession,
+) -> PagesRecord:
+    """What pages would have of the state that Spark keeps by itself."""
+    is_alone = sum(kind_of(each.name) is VARIABLES for each in shape.operators) == 1
+    which = None if is_alone else operator.number
+    state = open_state(old.location, lineages, operator=which, spark=spark)
+    own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}
+    key = _without_metadata(state.key_of(next(iter(own), "")))
+    check_grouping(key)
+    families = user_stores(operator)
+    expiring = {
+        store
+        for store, each in own.items()
+        if any(_expires(families, family.name) for family in each.families)
+    }
+    return PagesRecord(0, key.jsonValue(), own, "", frozenset(expiring))
+
+
+def _expires(families: Mapping[str, tuple[StoreShape, FamilyShape]], name: str) -> bool:
+    return name in families and families[name][1].wrapping == "expiry"
+
+
+def _without_metadata(key: StructType) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([type(f)(f.name, f.dataType, f.nullable) for f in key.fields])
+
+
+def _check_target(target: NewCode) -> None:
+    if target.code or target.like:
+        raise RewriteError(
+            "SM-PAGES-003",
+            "the number of pages and the code are to change at once",
+            expected="--pages or --no-pages without --code and --like: values stay as they are",
+            found=f"the code {target.code or target.like}",
+            next_action="leave it out; scripts change the values on the new checkpoint, while the "
+            "query runs, or in a rewrite of its own",
+        )
+
+
+def _check_new(record: PagesRecord | None, pages: int | None, old: Files) -> None:
+    held = 0 if record is None else record.pages
+    if held == pages:
+        raise RewriteError(
+            "SM-PAGES-004",
+            f"{old.location} is as it is to be",
+            expected="another number of pages" if held else "state in pages",
+            found=f"{held} pages" if held else "variables of Spark's, without pages",
+            next_action="leave --pages and --no-pages out, or say another number",
+        )
+
+
+def _sources(
+    old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str, name: str
+) -> tuple[NewSources | None, RewriteOptions]:
+    """The sources of the new code: a query of pages has the control source from its first day.
+
+    ``operator`` is the name that the one on pages has in the old checkpoint, empty for any other,
+    and ``name`` that of the new one.
+    """
+    entry = shape.offsets[shape.batch].offsets
+    names = tuple(entry.by_source)
+    if entry.named:
+        return None, options
+    if named_in(old) and reads_twice(old, entry):
+        raise UnsupportedError(
+            "SM-PAGES-040",
+            f"the query of {old.location} reads one stream in several places",
+            expected="as many sources in its checkpoint as lines in its offset log",
+            found=f"{len(names)} lines, and fewer sources: which line the control source has is "
+            "not told",
+            next_action="leave the pages as they are; a query whose streams are each made by a "
+            "readStream of its own can be rewritten",
+            path=old.location,
+        )
+    mine = _control_source(ChunkFiles(old.location, operator), entry, options)
+    if options.pages and mine is None:
+        told = {name: options.sources.get(name, name) for name in names}
+        # Where others were said to make room for it, it is not the last.
+        numbers = [str(number) for number in range(len(names) + 1)]
+        added = next(each for each in reversed(numbers) if each not in told.values())
+        offsets = {added: None, **options.offsets}
+        return NewSources(entry.named, (*numbers,)), replace(options, sources=told, offsets=offsets)
+    if options.pages and mine is not None and name != operator and mine not in options.sources:
+        # It reads other files by now, and has taken none of them.
+        others: dict[str, str | None] = {each: each for each in names}
+        sources = {**others, mine: None, **options.sources}
+        offsets = {mine: None, **options.offsets}
+        return NewSources(entry.named, names), replace(options, sources=sources, offsets=offsets)
+    if not options.pages and mine is not None and options.sources.get(mine) is None:
+        left = [name for name in names if name != mine]
+        shifted: dict[str, str | None] = {name: str(at) for at, name in enumerate(left)}
+        sources = {**shifted, mine: None, **options.sources}
+        numbers = [str(number) for number in range(len(left))]
+        return NewSources(entry.named, (*numbers,)), replace(options, sources=sources)
+    return None, options
+
+
+def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) -> str | None:
+    """The control source; None where the query has none. Raises `RewriteError` for any of several.
+
+    One that has taken nothing is like the others that have not: the last of them, if no other
+    source comes in between.
+    """
+    if not has_control_source(files, entry):
+        return None
+    found, names = control_sources(files, entry), tuple(entry.by_source)
+    if len(found) <= 1 or names[-len(found) :] == found:
+        return next(reversed(found), names[-1])
+    said = [name for name in found if name in options.sources]
+    if len(said) == 1 or options.pages:
+        return said[0] if said else found[-1]
+    raise RewriteError(
+        "SM-PAGES-041",
+        f"it cannot be told which source of {files.checkpoint} is the control source"
+        + (f" of {files.operator}" if files.operator else ""),
+        expected="one that has taken a file of it",
+        found=f"sources {', '.join(found)}, which have taken nothing yet",
+        next_action="say it by its number, in the order of the query's sources: "
+        f"{' or '.join(f'--source {each}=gone' for each in found)}",
+        sources=list(found),
+    )
+
+
+def _files(
+    layout: Layout,
+    name: str,
+    record: PagesRecord,
+    others: Mapping[str, StoreRecord],
+    batch: int,
+) -> dict[str, bytes]:
+    """What tells of the new state, and, for `verify`, of what was made of the old one."""
+    if layout.new.record is not None:
+        document = sealed(layout.new.record.to_json())
+        made = {
+            record_name(name): document,
+            written_name(name): document,
+            f"{chunks_of(name)}/{MADE}": b"",
+        }
+        return {**made, DEPLOYED: record_document(others)} if others else made
+    return {DEPLOYED: record_document({**others, **_deployed(record.stores, batch)})}
+
+
+def _deployed(stores: Mapping[str, StoredStore], batch: int) -> dict[str, Any]:
+    return {
+        name: StoreRecord(tuple(f.name for f in each.families), batch, dict(each.applied))
+        for name, each in stores.items()
+    }

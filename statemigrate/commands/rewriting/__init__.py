@@ -1,1 +1,0 @@
-"""The verbs that make a new checkpoint from an old one, and look at what was made."""

@@ -1,0 +1,335 @@
+"""`seed`: a new checkpoint whose state comes from tables."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.logs.entries import PARTITIONS
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.commands.new_code import NewCode, Probed, probed
+from statemigrate.commands.rewrite import counted, new_windows, require_answers
+from statemigrate.deployment.code import named_object
+from statemigrate.errors import RewriteError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.native.session import session_of
+from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.quoting import argument
+from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.meaning_questions import window_questions
+from statemigrate.rewrite.origin import Target
+from statemigrate.rewrite.plan import RewritePlan, make_plan
+from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
+from statemigrate.rewrite.reading import rewriting_session
+from statemigrate.rewrite.report import RewriteReport, plan_document
+from statemigrate.rewrite.run import Progress, run_plan
+from statemigrate.rewrite.scripts import Scripted, Scripts
+from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script, seeded_stores
+from statemigrate.rewrite.seed_rows import BATCH, Tables, before_seeding, check_tables
+from statemigrate.rewrite.seed_tables import Table, is_json
+from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite.window_columns import find_windows, observe_windows
+from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.scripts.folder import survey_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statemigrate.native.session import Spark
+
+
+_ZONE = "spark.sql.session.timeZone"
+
+
+@dataclass(frozen=True)
+class Seeding:
+    """A plan, the ``tables`` by store, and the ``report`` of what was done, None where nothing.
+
+    ``columns`` has, by store and field, the columns of its table that are in the field.
+    """
+
+    new: str
+    tables: Mapping[str, str]
+    columns: Mapping[str, Mapping[str, tuple[str, ...]]]
+    plan: RewritePlan
+    report: RewriteReport | None = None
+
+    @property
+    def next_action(self) -> str:
+        """What to do next."""
+        if self.report is not None:
+            return f"`statemigrate verify {argument(self.new)}`, then start the code on it"
+        if self.plan.questions:
+            return f"answer {counted(self.plan)}, as shown, in the same command"
+        return "the same command with --apply"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The plan as JSON holds it."""
+        return plan_document(self.plan)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, for machines."""
+        report = None if self.report is None else self.report.to_json()
+        place = {"new": self.new, "tables": dict(self.tables), "columns": self.columns}
+        return {**place, "plan": self.document, "report": report, "next": self.next_action}
+
+
+def seed(  # noqa: PLR0913 - all but two by name
+    new: str | Path,
+    tables: Mapping[str, str | Path] | str | Path,
+    *,
+    target: NewCode,
+    options: RewriteOptions | None = None,
+    answers: RewriteAnswers | None = None,
+    revisions: Mapping[str, str] | str | None = None,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    stores: Mapping[str, str] | None = None,
+    apply: bool = False,
+    spark: Spark = None,
+    progress: Progress | None = None,
+) -> Seeding:
+    """Plan a ``new`` checkpoint of a query that has not run, and make it with ``apply``.
+
+    ``tables`` are folders of Parquet or JSON, by the names of stores, as in ``aggregation-0``; or
+    one, where the query keeps one state only. Columns go into the fields of their names, or as
+    ``answers.take`` says. ``target`` is the code of the query, or a checkpoint that it made
+    elsewhere. Tables in the format of an older revision have it in ``revisions``: the scripts of
+    their stores, in the folder ``migrations``, bring them to the head or the revision in
+    ``targets``. ``stores`` has names of the project's own. The state is that of batch 1: the query
+    goes on with batch 2, from where ``options.offsets`` say for each source. Raises `CodeError` for
+    the code, `RewriteError` for tables that do not say what state has, and for open questions with
+    ``apply``.
+    """
+    options, answers = options or RewriteOptions(), answers or RewriteAnswers()
+    check_spark_version(REWRITING, "rewrite a checkpoint")
+    _check_places(new, tables, target)
+    session = session_of(spark, str(new))
+    found = _probed(target, options, session, str(new))
+    conf, further = _conf(found, target, options, session)
+    told = _Told(migrations, targets or {}, stores or {})
+    said = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
+    scripts = told.scripts(seeded_stores(found.shape.operators), said)
+    seeds = _seeds(found, tables, answers, session, scripts)
+    shape = before_seeding(found.shape, conf, seeds, _begun(answers))
+    own = replace(
+        answers, take=_own(seeds), operators={each.number: each.number for each in shape.operators}
+    )
+    further += [*_unused(seeds), *_empty(found.shape.operators, seeds)]
+    planned = partial(
+        make_plan,
+        shape,
+        found.shape.operators,
+        options,
+        scripts=Scripts(scripts),
+        sources=found.sources,
+        rows=OF_TABLES,
+    )
+    origin = Tables(seeds, str(uuid.uuid4()))
+    place = Target(open_files(new), "", origin.location, _origins(origin), "seed")
+    place.check()
+    first = planned(answers=replace(own, accept=frozenset()), further=further)
+    windows = _windows(first, found, origin, session)
+    plan = planned(answers=own, further=[*further, *window_questions(windows, of_tables=True)])
+    plan = replace(plan, windows=windows)
+    seeding = Seeding(str(new), origin.tables, {each.store: each.columns for each in seeds}, plan)
+    if not apply:
+        return seeding
+    require_answers(plan)
+    # What was half written is gone on with only where the tables have not changed.
+    sums = check_tables(found.shape.operators, seeds)
+    mark = hashlib.sha256(f"{plan.fingerprint} {sums}".encode()).hexdigest()
+    report = run_plan(plan, origin, replace(place, fingerprint=mark), session, progress)
+    return replace(seeding, report=report)
+
+
+def _check_places(
+    new: str | Path, tables: Mapping[str, str | Path] | str | Path, target: NewCode
+) -> None:
+    """Raise what is wrong with the places and the code, before Spark takes its time to start."""
+    Target(open_files(new), "", "", verb="seed").check()
+    for each in _named(tables).values():
+        is_json(str(each))
+    if target.like:
+        describe(open_files(target.like))
+    elif target.code:
+        named_object(target.code)
+    else:
+        raise _no_code()
+
+
+def _windows(
+    plan: RewritePlan, found: Probed, origin: Tables, spark: SparkSession
+) -> tuple[WindowFinding, ...]:
+    """What tables have in window columns, held against what the code makes.
+
+    Of code that is known by a checkpoint alone its windows are those in that one.
+    """
+    reader = origin.reader(plan, spark)
+
+    def in_tables(
+        operator: OperatorShape, place: Place, column: tuple[str, str]
+    ) -> ObservedWindows:
+        return observe_windows(reader.rows(operator, place), column)
+
+    return tuple(find_windows(plan, new_windows(found, None, spark), in_tables))
+
+
+def _origins(origin: Tables) -> tuple[tuple[str, Files], ...]:
+    """The folders and files that the tables are in, but for patterns of them."""
+    places = {
+        store: place for store, place in origin.tables.items() if not set("*?[{") & set(place)
+    }
+    return tuple((f"the table of {store}", open_files(each)) for store, each in places.items())
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Where scripts are, up to which revisions they are run, and the project's names of stores."""
+
+    migrations: str | Path | None
+    targets: Mapping[str, str]
+    names: Mapping[str, str]
+
+    def scripts(
+        self, stores: Mapping[str, tuple[OperatorShape, Place]], revisions: Mapping[str, str]
+    ) -> dict[str, Scripted]:
+        """By kind and number of a store the scripts from its table's revision on."""
+        if not revisions:
+            return {}
+        survey, found = survey_of(self.migrations), {}
+        for said, revision in revisions.items():
+            name = only_store(self.names.get(said, said), stores)
+            own = next((each for each, known in self.names.items() if known == name), name)
+            if survey is None:
+                raise _no_scripts(own, revision, self.migrations)
+            lineage, target = survey.sound(own)[own], self.targets.get(own, "head")
+            found[name] = seed_script(name, stores[name], lineage, revision, target)
+        return found
+
+
+def _no_scripts(store: str, revision: str, folder: str | Path | None) -> RewriteError:
+    return RewriteError(
+        "SM-SEED-001",
+        f"there are no scripts of {store}, and its table is said to be of revision {revision}",
+        expected="a folder of scripts with some of that store",
+        found=f"none in {folder}",
+        next_action="name the folder with --migrations, or leave --revision out",
+        store=store,
+    )
+
+
+def _probed(target: NewCode, options: RewriteOptions, spark: SparkSession, new: str) -> Probed:
+    found = probed(target, None if target.like else options.pinned({}), spark, new)
+    if found is None:
+        raise _no_code()
+    return found
+
+
+def _no_code() -> RewriteError:
+    return RewriteError(
+        "SM-SEED-002",
+        "what the query keeps is not said",
+        expected="its code, or a checkpoint that it made elsewhere",
+        found="neither",
+        next_action="add --code MODULE:FUNCTION, or --like CHECKPOINT",
+    )
+
+
+def _conf(
+    found: Probed, target: NewCode, options: RewriteOptions, spark: SparkSession
+) -> tuple[dict[str, str], list[Question]]:
+    """The settings that are pinned to the query, and a question where nobody has chosen one."""
+    conf = dict(found.shape.conf)
+    if target.like or options.partitions is not None:
+        return conf, []
+    conf[PARTITIONS] = spark.conf.get(PARTITIONS) or "200"
+    return conf, [
+        Question(
+            "partitions",
+            "partitions",
+            f"the number of state partitions stays with the query: is it {conf[PARTITIONS]}, as in "
+            "this session?",
+            conf[PARTITIONS],
+            ("--partitions N",),
+        )
+    ]
+
+
+def _seeds(
+    found: Probed,
+    tables: Mapping[str, str | Path] | str | Path,
+    answers: RewriteAnswers,
+    spark: SparkSession,
+    scripts: Mapping[str, Scripted],
+) -> tuple[Seed, ...]:
+    session = rewriting_session(spark, found.shape)
+    zone = spark.conf.get(_ZONE) or "UTC"
+    opened = {store: Table.at(str(place), session, zone) for store, place in _named(tables).items()}
+    return find_seeds(found.shape.operators, opened, answers.take, answers.start, scripts)
+
+
+def _named(tables: Mapping[str, str | Path] | str | Path) -> Mapping[str, str | Path]:
+    named = tables if isinstance(tables, Mapping) else {"": tables}
+    if not named:
+        raise RewriteError(
+            "SM-SEED-003",
+            "no table is named",
+            expected="a table of keys and values for each state that is to begin with history",
+            found="none",
+            next_action="add --from STORE=TABLE",
+        )
+    return named
+
+
+def _begun(answers: RewriteAnswers) -> int:
+    """Now, where values expire at a time after that.
+
+    Otherwise the plan is the same at any time, so that what was interrupted is gone on with.
+    """
+    said = (text for name, text in answers.start.items() if name.endswith(f":{EXPIRES}"))
+    return int(time.time() * 1000) if any("batch_time" in str(each) for each in said) else 0
+
+
+def _own(seeds: Sequence[Seed]) -> dict[str, str]:
+    """Each field that a table says goes on with itself, whatever else is called so."""
+    return {f"{seed.store}.{each.name}": each.name for seed in seeds for each in seed.matched}
+
+
+def _unused(seeds: Sequence[Seed]) -> Iterator[Question]:
+    for seed in seeds:
+        for column in seed.rest:
+            name = f"{seed.store}.{column}"
+            yield Question(
+                name,
+                "drop",
+                f"no field of {seed.store} takes the column {column}: is it to be left out?",
+                "left out",
+                (f"--take {seed.store}.FIELD={column}",),
+            )
+
+
+def _empty(operators: Sequence[OperatorShape], seeds: Sequence[Seed]) -> Iterator[Question]:
+    seeded = {each.store for each in seeds}
+    for operator in operators:
+        for name in seeded_stores([operator]):
+            if name not in seeded:
+                yield Question(
+                    name,
+                    "empty",
+                    f"no table is named for {name}: does it begin empty?",
+                    "empty",
+                    (f"--from {name}=TABLE",),
+                )
+
+
+__all__ = ["BATCH", "Seeding", "seed"]

@@ -1,0 +1,482 @@
+"""How far a migration is: what is left where, how fast it goes, and what to do next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.commands.deployed import Behind, behind, scripted_revision
+from statemigrate.deployment import Kind, StoredFamily, StoredStore
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
+from statemigrate.migration import Lineage
+from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
+from statemigrate.native.retrying import looks_again
+from statemigrate.quoting import argument
+from statemigrate.rewrite.report import RewriteReport, find_report
+from statemigrate.state.open import Scripts
+from statemigrate.state.protocol import State
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+
+
+# How far the migration of one store is, as data.
+
+
+Progress = Literal["migrated", "migrating", "behind", "ahead", "unknown"]
+"""What a store is to its scripts: see `StoreStatus.state`."""
+
+
+@dataclass(frozen=True)
+class FamilyStatus:
+    """A family: its values, by partition too, and how many of them a backfill could not migrate.
+
+    ``quarantined`` is None where the engine does not note it.
+    """
+
+    name: str
+    revision: str
+    values: int
+    partitions: Mapping[int, int]
+    quarantined: int | None
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A store: the deployed target, the lineage's head, and the families.
+
+    ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
+    values that are in the target's, None on the embedded engine. ``head`` is None for a store
+    without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
+    second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
+    both None while unknown, and ``seconds`` where nothing moves. ``rewrites`` says that only a
+    rewrite leads on: no query migrates it. ``goes_back`` says that values of a newer revision than
+    the target are left. ``behind`` is None unless newer scripts exist than what is deployed;
+    ``wanted`` is the head, or the revision that was asked for, where another one is deployed;
+    ``is_unscripted`` says that there are scripts, and the target's is not among them.
+    """
+
+    store: str
+    kind: Kind
+    target: str
+    head: str | None
+    in_target: int | None
+    families: tuple[FamilyStatus, ...]
+    next_action: str
+    rate: float | None = None
+    seconds: float | None = None
+    is_broken: bool = False
+    rewrites: bool = False
+    goes_back: bool = False
+    behind: Behind | None = None
+    wanted: str | None = None
+    is_unscripted: bool = False
+
+    @property
+    def state(self) -> Progress:
+        """What the store is to its scripts.
+
+        "behind" while newer scripts exist than what is deployed, whatever is left; "ahead" where an
+        older revision was asked for than the deployed one; "unknown" with broken scripts, or where
+        the deployed revision's is not among them. Else "migrating" while values are left, and
+        "migrated" when none is.
+        """
+        if self.is_broken or self.is_unscripted:
+            return "unknown"
+        if self.behind is not None:
+            return "behind"
+        if self.wanted is not None:
+            return "ahead"
+        return "migrating" if self.left else "migrated"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is deployed is the head, or what was asked for, as far as there are scripts.
+
+        Not known to be so is not so.
+        """
+        return self.state in ("migrated", "migrating")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to deploy, nor to migrate. Broken scripts have no say in it."""
+        return not self.left and self.behind is None
+
+    @property
+    def head_in_words(self) -> str:
+        """What the target is to the scripts."""
+        if self.is_broken:
+            return "its scripts are broken"
+        if self.head is None:
+            return "no scripts"
+        if self.is_unscripted:
+            return "which no script here has"
+        return "the head" if self.head == self.target else f"the head is {self.head}"
+
+    @property
+    def left(self) -> int:
+        """The values that are not in the target's format yet."""
+        return sum(each.values for each in self.families)
+
+    @property
+    def quarantined(self) -> int:
+        """The values that a backfill could not migrate."""
+        return sum(each.quarantined or 0 for each in self.families)
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether reads look into more than the target's family."""
+        return bool(self.families)
+
+    def paced(self, gone: int | None, elapsed: float) -> StoreStatus:
+        """The same at the rate at which ``gone`` values left in ``elapsed`` seconds.
+
+        Without a rate where that is not known, and where there is more than before.
+        """
+        if gone is None or gone < 0 or elapsed <= 0:
+            return replace(self, rate=None, seconds=None)
+        rate = gone / elapsed
+        return replace(self, rate=rate, seconds=self.left / rate if rate else None)
+
+
+# What to do next about a store, true in the state that its checkpoint is in.
+
+
+_ENDS = " (one run with availableNow takes all chunks)"
+_RUN = f"run the query{_ENDS}, with "
+RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor"
+"""What a planned backfill needs: without either, its chunks are not taken."""
+_RUNNING_PAGES = f"{_RUN}@migrated on its processor"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was looked at: a checkpoint, and of several operators on pages the one of a name."""
+
+    checkpoint: str
+    operator: str = ""
+
+    def __str__(self) -> str:
+        return self.checkpoint
+
+    @property
+    def words(self) -> str:
+        """How commands name both."""
+        option = f" --operator {argument(self.operator)}" if self.operator else ""
+        return f"{argument(self.checkpoint)}{option}"
+
+
+def next_step(store: StoreStatus, engine: str, at: str | Looked) -> str:
+    """What to do next, in one sentence."""
+    checkpoint = Looked(at) if isinstance(at, str) else at
+    steps: tuple[Callable[[StoreStatus, str, Looked], str | None], ...]
+    steps = (_scripts, _unscripted, _quarantined, _back, _left, _behind, _empty)
+    found = (step(store, engine, checkpoint) for step in steps)
+    done = "nothing: every value has the target's format"
+    return next((each for each in found if each is not None), done)
+
+
+def _scripts(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
+    if not store.is_broken:
+        return None
+    return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
+
+
+def _unscripted(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
+    if not store.is_unscripted:
+        return None
+    return (
+        f"bring back the script of {store.target}, or name the folder that has it with "
+        f"--migrations; statemigrate history {argument(store.store)} lists those that are here"
+    )
+
+
+def _quarantined(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
+    if not store.quarantined:
+        return None
+    return (
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words} "
+        f"shows why {store.quarantined:,} fail"
+    )
+
+
+def _left(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
+    if not store.left:
+        return None
+    if engine != "embedded":
+        return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
+    return (
+        "run the query: its backfill goes on (to the end of it in one run with availableNow and "
+        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint.words} "
+        "while it is stopped"
+    )
+
+
+def _back(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
+    """The way back, which is planned for another target than the scripts' head."""
+    if not store.goes_back:
+        return None
+    step = (
+        f"statemigrate rollback {checkpoint.words} "
+        f"--to {argument(f'{store.store}={store.target}')} says how the values go back"
+    )
+    if engine != "native":
+        return step
+    return step + "; until then code without migrated would forget them"
+
+
+def _native_backfill(checkpoint: Looked, running: str) -> str:
+    files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
+    look = ChunkFiles(Remembered(files.files), checkpoint.operator)
+    offsets = look.offsets()
+    if offsets is not None and is_untold(look, offsets):
+        return untold_advice(checkpoint.checkpoint)
+    if lacks_control_source(look):
+        return (
+            f"stop the query, run statemigrate adopt {argument(checkpoint)} --apply, put "
+            "with_backfill around its stream and start it again"
+        )
+    plan, log = files.plan(), files.log()
+    waiting = len(files.written() - log.taken.keys())
+    if plan is None or not (waiting or files.uncut()):
+        return f"statemigrate backfill {checkpoint.words}"
+    if not waiting:
+        return (
+            f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint.words} "
+            "--status follows"
+        )
+    chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
+    return (
+        f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
+        f"statemigrate backfill {checkpoint.words} --status follows"
+    )
+
+
+def _empty(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
+    if not store.families:
+        return None
+    return "restart the query: what is empty leaves the read path and is dropped"
+
+
+def _behind(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
+    wanted = store.wanted
+    if wanted is None:
+        return None
+    if store.rewrites:
+        return (
+            f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
+            f"then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
+        )
+    return (
+        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
+        f"then deploy the code for {wanted}, with @migrated on it"
+    )
+
+
+@dataclass(frozen=True)
+class Status:
+    """A checkpoint as of its last committed batch, ``batch``; times are in Unix seconds.
+
+    ``committed_at`` is when Spark noted that batch as done, by the clock of the checkpoint's file
+    system, and ``taken_at`` when it was looked at. ``over`` are the seconds between the two looks
+    that the rates are from, None after one look. ``rewritten`` is what was done when it was made
+    from another one, if it was.
+    """
+
+    engine: str
+    checkpoint: str
+    batch: int
+    taken_at: float
+    stores: tuple[StoreStatus, ...]
+    rewritten: RewriteReport | None = None
+    committed_at: float | None = None
+    over: float | None = None
+
+    @property
+    def age(self) -> float | None:
+        """The seconds since the last commit. Clocks may differ: never less than 0."""
+        return None if self.committed_at is None else max(0.0, self.taken_at - self.committed_at)
+
+    @property
+    def rate(self) -> float | None:
+        """The values that leave older families in a second, of all stores; None while unknown."""
+        rates = [each.rate for each in self.stores if each.rate is not None]
+        return sum(rates) if rates else None
+
+    @property
+    def left(self) -> int:
+        """The values that are not in their target's format yet, of all stores."""
+        return sum(each.left for each in self.stores)
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """The stores for which newer scripts exist than what is deployed."""
+        return tuple(each.store for each in self.stores if each.behind is not None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether what is deployed is known to be the head, or what was asked for, of all stores.
+
+        A store without scripts has no other revision.
+        """
+        return all(each.is_current for each in self.stores)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to deploy, nor to migrate."""
+        return all(each.is_done for each in self.stores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as JSON holds it, with its sums."""
+        document = asdict(self)
+        document["rewritten"] = None if self.rewritten is None else self.rewritten.to_json()
+        for each, store in zip(document["stores"], self.stores, strict=True):
+            each |= {
+                "left": store.left,
+                "quarantined": store.quarantined,
+                "dual": store.is_dual,
+                "state": store.state,
+            }
+        summed = {"left": self.left, "behind": list(self.behind), "is_current": self.is_current}
+        return {**document, **summed}
+
+    def since(self, before: Status) -> Status:
+        """The same with rates, reckoned from an earlier status of the same checkpoint.
+
+        A store of which nothing moved has the rate 0, and one with more left than before none.
+        """
+        over = self.taken_at - before.taken_at
+        earlier = {each.store: each.left for each in before.stores}
+        stores = tuple(
+            each.paced(None if was is None else was - each.left, over)
+            for each in self.stores
+            for was in (earlier.get(each.store),)
+        )
+        return replace(self, stores=stores, over=over)
+
+    @property
+    def first(self) -> Status:
+        """The same as the first of several looks: nothing is said of how fast anything goes."""
+        stores = tuple(each.paced(None, 0.0) for each in self.stores)
+        return replace(self, stores=stores, over=None)
+
+
+@looks_again
+def status(
+    checkpoint: str | Path,
+    *,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> Status:
+    """Count what is left in each store of a checkpoint, as of its last committed batch.
+
+    The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
+    the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
+    several stores fit. Spark's own state is read with ``spark``, the active session unless given,
+    or a function that makes one. ``operator`` is the number or name of the operator that is
+    meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
+    variables and envelopes, other operators' state is counted where it has scripts. A store is
+    behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
+    what is deployed.
+
+    Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
+    scripts; a store with broken scripts is counted too, and says so.
+    """
+    scripts = Scripts.of(migrations, targets)
+    for store, target in scripts.targets.items():
+        scripts.lineages[store].resolve(target)
+    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
+        counted = tuple(
+            _store(state, name, stored, scripts) for name, stored in scripts.told(state).items()
+        )
+        files = open_files(state.checkpoint)
+        return Status(
+            state.engine,
+            state.checkpoint,
+            state.batch,
+            time.time(),
+            counted,
+            find_report(files),
+            CheckpointDirectory(files).committed_at(state.batch),
+        )
+
+
+def _against(
+    lineage: Lineage,
+    target: str,
+    stored: StoredStore,
+    values: Mapping[str, int | None],
+    found: StoreStatus,
+) -> StoreStatus:
+    """The same with what it is to the revision that its scripts lead to, or that was asked for."""
+    wanted = lineage.resolve(target)
+    deployed = scripted_revision(lineage, stored.target.revision)
+    return replace(
+        found,
+        behind=behind(lineage, wanted, stored, values),
+        wanted=None if deployed == wanted else wanted,
+        is_unscripted=deployed is None,
+    )
+
+
+def _only_by_rewriting(lineage: Lineage | None, revision: str | None) -> bool:
+    if lineage is None or revision is None:
+        return False
+    return lineage.path(revision, lineage.head).only_by_rewriting is not None
+
+
+def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamily) -> bool:
+    if lineage is None:
+        return False
+    found, deployed = (scripted_revision(lineage, each.revision) for each in (family, target))
+    if found is None or deployed is None:
+        return False
+    return lineage.position(found) > lineage.position(deployed)
+
+
+def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:
+    target, lineage = stored.target, scripts.lineages.get(store)
+    # What an embedded target holds is noted nowhere, and of no use to know.
+    counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
+    marked = state.quarantined(store)
+    families = tuple(
+        FamilyStatus(
+            each.name,
+            each.revision,
+            sum(counts.get(each.name, {}).values()),
+            counts.get(each.name, {}),
+            None if marked is None else marked.get(each.name, 0),
+        )
+        for each in stored.others
+    )
+    in_target = sum(counts[target.name].values()) if target.name in counts else None
+    deployed = None if lineage is None else scripted_revision(lineage, target.revision)
+    found = StoreStatus(
+        store,
+        stored.kind,
+        deployed or target.revision,
+        None if lineage is None else lineage.head,
+        in_target,
+        families,
+        "",
+        is_broken=scripts.is_broken(store),
+        rewrites=store in state.operator_stores or _only_by_rewriting(lineage, deployed),
+        goes_back=any(each.values and _is_newer(lineage, each, target) for each in families),
+    )
+    if lineage is not None:
+        values = {target.name: in_target, **{each.name: each.values for each in families}}
+        found = _against(lineage, scripts.targets.get(store, "head"), stored, values, found)
+    before = state.earlier([each.name for each in families]) if found.left else None
+    if before is not None and before[1] > found.left:
+        found = found.paced(before[1] - found.left, before[0])
+    at = Looked(state.checkpoint, state.operator)
+    return replace(found, next_action=next_step(found, state.engine, at))

@@ -1,1 +1,0 @@
-"""Where the demonstration plays: places, processes, sessions, and the crash."""

@@ -1,0 +1,351 @@
+"""What the demonstration of a rewrite found out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from statemigrate.demo.jobs.after import cents
+from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.paths import DemoFolder, example_migrations
+from statemigrate.demo.stage import COLUMNS, REWRITTEN, Batch, Crash
+from statemigrate.state.reader import StateReader
+
+# Comparing what is there with what must be there, key by key and field by field.
+
+
+Summaries = Mapping[str, tuple[Any, ...]]
+"""By entity, the other columns, as those of `statemigrate.demo.stage.COLUMNS`."""
+
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many keys were compared, and how many are not as they must be.
+
+    ``unexpected`` keys belong to no event. ``counted_twice`` are those of the differing ones whose
+    number or sum of bids is too large. ``examples`` says what the first few differences are.
+    """
+
+    keys: int
+    missing: int
+    unexpected: int
+    differing: int
+    counted_twice: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether there is no difference at all, and something to compare."""
+        return self.keys > 0 and not (self.missing or self.unexpected or self.differing)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form for machines."""
+        return {**asdict(self), "equal": self.is_equal}
+
+
+def compare_summaries(
+    expected: Summaries, found: Summaries, columns: Sequence[str] = COLUMNS
+) -> Comparison:
+    """Compare ``found`` with ``expected``: every key of either, every field.
+
+    The first of the ``columns`` is the key; ``bids`` and ``total`` are among them.
+    """
+    counting = [columns.index(name) - 1 for name in ("bids", "total")]
+    missing = [key for key in expected if key not in found]
+    unexpected = [key for key in found if key not in expected]
+    differing = [key for key, row in expected.items() if key in found and found[key] != row]
+    twice = [key for key in differing if _is_larger(found[key], expected[key], counting)]
+    wrong = (missing + unexpected + differing)[:_EXAMPLES]
+    examples = tuple(
+        f"{key}: expected {expected.get(key)}, found {found.get(key)}" for key in wrong
+    )
+    return Comparison(
+        len(expected), len(missing), len(unexpected), len(differing), len(twice), examples
+    )
+
+
+def _is_larger(found: tuple[Any, ...], expected: tuple[Any, ...], places: list[int]) -> bool:
+    return any((found[at] or 0) > (expected[at] or 0) for at in places)
+
+
+# What a demonstration found out, in figures.
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """Median milliseconds of a deployment's batches with rows, its first one left out.
+
+    ``without_backfill`` leaves out the slowest partition's share of the backfill.
+    """
+
+    batches: int
+    rows: int
+    with_backfill: float
+    without_backfill: float | None
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch]) -> BatchTimes:
+        """Sum up a deployment; its first batch also starts the workers and proves nothing."""
+        timed = [each for each in batches[1:] if each.rows] or list(batches)
+        live = [each.without_backfill for each in timed if each.without_backfill is not None]
+        return cls(
+            len(batches),
+            sum(each.rows for each in batches),
+            _median([each.milliseconds for each in timed]),
+            _median(live) if live else None,
+        )
+
+
+@dataclass(frozen=True)
+class MigrationFigures:
+    """How the old family was emptied: its values at the start, and who migrated them."""
+
+    old_values: int
+    touched: int
+    backfilled: int
+    left: int
+    retired: tuple[str, ...]
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch]) -> MigrationFigures:
+        """Sum up what came after the first deployment, from its first batch on."""
+        first, last = batches[0], batches[-1]
+        return cls(
+            first.left + first.touched + first.backfilled,
+            sum(each.touched for each in batches),
+            sum(each.backfilled for each in batches),
+            last.left,
+            tuple(name for each in batches for name in each.retired),
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every old value was migrated exactly once and the family is gone."""
+        once = self.touched + self.backfilled == self.old_values
+        return once and self.left == 0 and bool(self.retired)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The whole result. ``rerun_batch`` is the first batch of the second deployment."""
+
+    options: DemoOptions
+    crash: Crash
+    rerun_batch: int
+    before: BatchTimes
+    after: BatchTimes
+    migration: MigrationFigures
+    state: Comparison
+    output: Comparison
+    seconds: dict[str, float]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run shows what it is meant to show, without any difference."""
+        return (
+            self.crash.batch == self.rerun_batch
+            and self.migration.is_complete
+            and self.state.is_equal
+            and self.output.is_equal
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form for machines."""
+        return {
+            "equal": self.is_good,
+            **asdict(self.options),
+            "killed": asdict(self.crash),
+            "rerun_batch": self.rerun_batch,
+            "batch_milliseconds": {"before": asdict(self.before), "after": asdict(self.after)},
+            "migration": {**asdict(self.migration), "complete": self.migration.is_complete},
+            "state": self.state.to_json(),
+            "output": self.output.to_json(),
+            "seconds": self.seconds,
+        }
+
+
+def _median(values: Sequence[float]) -> float:
+    return round(median(values), 1) if values else 0.0
+
+
+# The three tellings of how the stream ended: the state, the sink, and the batch computation.
+
+
+_SEQUENCE = "sequence"
+
+
+def in_state(folder: DemoFolder) -> Summaries:
+    """Every key's value in the last committed version of the state, in the new format."""
+    if folder.options.engine != "embedded":
+        return by_entity(pq.read_table(folder.state))
+    with StateReader(folder.checkpoint, migrations=example_migrations()) as reader:
+        found = dict(_auctions(reader))
+        found.update(
+            (key[0], (None, person["name"], None, person["city"], None, None, None))
+            for key, person in reader.entries("persons")
+        )
+    return found
+
+
+def in_output(folder: DemoFolder) -> Summaries:
+    """The last row of every key that the sink was given, by batch."""
+    return by_entity(last_rows(folder.output))
+
+
+def in_events(folder: DemoFolder) -> Summaries:
+    """What Spark SQL computed from all events."""
+    return by_entity(pq.read_table(folder.expected))
+
+
+def last_rows(sink: Path) -> pa.Table:
+    """The last row of every entity, of files that a sink was given batch by batch."""
+    rows = pa.concat_tables([pq.read_table(path) for path in sorted(sink.glob("*.parquet"))])
+    rows = rows.append_column(_SEQUENCE, pa.array(range(rows.num_rows)))
+    last = rows.group_by("entity").aggregate([(_SEQUENCE, "max")])
+    return rows.take(last[f"{_SEQUENCE}_max"])
+
+
+def by_entity(rows: pa.Table, columns: Sequence[str] = COLUMNS) -> Summaries:
+    """The rows of a table by the first of their columns."""
+    entities, *others = (rows[column].to_pylist() for column in columns)
+    return dict(zip(entities, zip(*others, strict=True), strict=True))
+
+
+def _auctions(reader: StateReader) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    for key, auction in reader.entries("auctions"):
+        item, price = auction["item"], auction["price"]
+        yield (
+            key[0],
+            (
+                auction["seller"],
+                item["name"],
+                item["category"],
+                None,
+                price["bids"],
+                cents(price["total"]),
+                cents(price["highest"]),
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class RewritingFigures:
+    """What a rewrite did with rows of state, by its own report; ``problems`` is what verify found.
+
+    ``partitions`` has the rows that each new one got.
+    """
+
+    read: int
+    written: int
+    merged: int
+    dropped: int
+    partitions: tuple[int, ...]
+    seconds: float
+    problems: tuple[str, ...]
+
+    @classmethod
+    def of(cls, folder: DemoFolder) -> RewritingFigures:
+        """Those that the process which did it left in the folder."""
+        document = json.loads(folder.rewritten.read_text())
+        (family,) = document["report"]["families"]
+        partitions = tuple(each["rows"] for each in family["written"].values())
+        return cls(
+            family["read"]["rows"],
+            sum(partitions),
+            family["merged"],
+            family["dropped"],
+            partitions,
+            round(document["report"]["seconds"], 1),
+            tuple(document["problems"]),
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row is accounted for, and some met."""
+        accounted = self.read == self.written + self.merged + self.dropped
+        return accounted and self.merged > 0 and not self.problems
+
+
+@dataclass(frozen=True)
+class RewriteFigures:
+    """The whole result. ``rerun_batch`` is the batch with which the first code was taken up again.
+
+    ``first_batch`` is the one with which the new code went on; ``refused`` says that no rewrite
+    was possible of the killed query's checkpoint.
+    """
+
+    options: DemoOptions
+    crash: Crash
+    rerun_batch: int
+    last_batch: int
+    first_batch: int
+    refused: bool
+    before: BatchTimes
+    after: BatchTimes
+    rewriting: RewritingFigures
+    state: Comparison
+    output: Comparison
+    seconds: dict[str, float]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the run shows what it is meant to show, without any difference."""
+        return (
+            self.refused
+            and self.crash.batch == self.rerun_batch
+            and self.first_batch == self.last_batch + 1
+            and self.rewriting.is_complete
+            and self.state.is_equal
+            and self.output.is_equal
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form for machines."""
+        return {
+            "equal": self.is_good,
+            **asdict(self.options),
+            "killed": asdict(self.crash),
+            "refused": self.refused,
+            "rerun_batch": self.rerun_batch,
+            "last_batch": self.last_batch,
+            "first_batch": self.first_batch,
+            "batch_milliseconds": {"before": asdict(self.before), "after": asdict(self.after)},
+            "rewrite": {**asdict(self.rewriting), "complete": self.rewriting.is_complete},
+            "state": self.state.to_json(),
+            "output": self.output.to_json(),
+            "seconds": self.seconds,
+        }
+
+
+def compare_rewritten(folder: DemoFolder, files: int) -> tuple[Comparison, Comparison]:
+    """Compare the new state with Spark SQL; and the last output of what the last files touched."""
+    expected = by_entity(pq.read_table(folder.expected), REWRITTEN)
+    state = by_entity(pq.read_table(folder.state), REWRITTEN)
+    touched = _touched(folder, files)
+    output = by_entity(last_rows(folder.new_output), REWRITTEN)
+    wanted = {key: row for key, row in expected.items() if key in touched}
+    return (
+        compare_summaries(expected, state, REWRITTEN),
+        compare_summaries(wanted, output, REWRITTEN),
+    )
+
+
+def _touched(folder: DemoFolder, files: int) -> set[str]:
+    """The auctions that have bids in the last so many files."""
+    last = sorted(folder.events.glob("*.parquet"))[-files:]
+    tables = [pq.read_table(path, columns=["entity", "kind"]) for path in last]
+    return {
+        entity
+        for table in tables
+        for entity in table.filter(pc.equal(table["kind"], "bid"))["entity"].to_pylist()
+    }

@@ -1,1 +1,0 @@
-"""What must have come out, computed independently, and what did."""

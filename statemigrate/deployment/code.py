@@ -1,0 +1,68 @@
+"""The object of the user's code that a command is told of, as MODULE:OBJECT."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from statemigrate.errors import CodeError
+
+
+def named_object(reference: str) -> Any:
+    """The object that ``MODULE:OBJECT`` names, imported as ``python -m`` would from here.
+
+    Raises `CodeError`.
+    """
+    module_name, separator, name = reference.partition(":")
+    if not (separator and module_name and name):
+        raise CodeError(
+            "SM-CODE-002",
+            f"{reference} names no object",
+            expected="MODULE:OBJECT, as in pipeline.totals:Totals",
+            found=reference,
+            next_action="name the module and the object in it",
+            reference=reference,
+        )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as cause:
+        raise CodeError(
+            "SM-CODE-003",
+            f"{reference} cannot be imported",
+            expected="a module that imports, with an object of that name",
+            found=f"{type(cause).__name__}: {cause}",
+            next_action="run it from the folder that `import` starts at, with everything installed "
+            "that the module needs",
+            reference=reference,
+        ) from cause
+    return found
+
+
+# Whether code is only looked at: then nothing is compared with a checkpoint when it is made.
+
+
+_LOOKING: ContextVar[bool] = ContextVar("statemigrate_looking", default=False)
+
+
+@contextmanager
+def only_looking() -> Iterator[None]:
+    """For the length of a block, what `migrated` marks is compared with no checkpoint."""
+    token = _LOOKING.set(True)
+    try:
+        yield
+    finally:
+        _LOOKING.reset(token)
+
+
+def is_only_looking() -> bool:
+    """Whether this is within `only_looking`."""
+    return _LOOKING.get()

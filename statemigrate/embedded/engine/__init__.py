@@ -1,1 +1,0 @@
-"""Batches: what the driver plans and the tasks do, from the start of a query to its end."""

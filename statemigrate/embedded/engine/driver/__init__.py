@@ -1,1 +1,0 @@
-"""What runs on the driver: a query, its batches, and the end of both."""

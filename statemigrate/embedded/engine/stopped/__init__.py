@@ -1,1 +1,0 @@
-"""What is done to the state of a query that does not run, partition by partition."""

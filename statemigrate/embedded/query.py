@@ -1,0 +1,456 @@
+"""The embedded engine as a user meets it: a streaming query with a processor over its rows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    Settings,
+    StorePlan,
+    check_targets,
+    plan_store,
+)
+from statemigrate.embedded.batches import (
+    Batches,
+    Drain,
+    Engine,
+    Held,
+    Sink,
+    beat,
+    drains,
+    facts_of,
+    start_of,
+    with_heartbeat,
+)
+from statemigrate.embedded.continuation import last_committed, next_start
+from statemigrate.embedded.epochs import Presence, claim
+from statemigrate.embedded.layout import DirectoryLock, Layout, Releasable, checkpoint_locks
+from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded.offline import StoppedQuery, holds, holds_nothing, release_ended
+from statemigrate.embedded.options import EmbeddedOptions
+from statemigrate.embedded.progress import BatchProgress
+from statemigrate.embedded.task import EmbeddedHandle
+from statemigrate.embedded.task_plan import BatchSchema
+from statemigrate.embedded.working_directory import (
+    given_directory,
+    private_directory,
+    remove_leftovers,
+)
+from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.event_log.events import Stamp
+from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.migration import Lineage
+from statemigrate.processor.handle import declared_variables
+from statemigrate.processor.keys import grouping_key
+from statemigrate.processor.rows import output_type
+from statemigrate.processor.workers import (
+    EMBEDDED,
+    check_packages,
+    check_scripts,
+    is_one_machine,
+    use_this_python,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import StructType
+
+    from statemigrate.embedded.offline import StoppedBackfill
+
+
+# A started query, and its locks, which end with it however it ends.
+
+
+class RunningQuery:
+    """A started query: Spark's own one, what its batches did, and the error it ended with.
+
+    What Spark's ``StreamingQuery`` has goes by the same name here; ``query`` is that one.
+    """
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        batches: Batches,
+        locks: list[Releasable],
+        drain: Drain | None = None,
+    ) -> None:
+        from pyspark import InheritableThread
+
+        self._drain = drain
+        self.query = query
+        self._batches = batches
+        self._locks = locks
+        self._releasing = threading.Lock()
+        holds(self)
+        # A program that waits for Spark's query alone is not to end in the middle of a drain.
+        daemon = drain is None
+        self._ending = InheritableThread(target=self._release_at_the_end, daemon=daemon)
+        self._ending.start()
+
+    @property
+    def id(self) -> str:
+        """The id of the query, which its checkpoint keeps from start to start."""
+        return self.query.id
+
+    @property
+    def runId(self) -> str:
+        """The id of this run, another one after each start."""
+        return self.query.runId
+
+    @property
+    def name(self) -> str | None:
+        """The name it was started with, as ``start(queryName=...)``."""
+        return self.query.name
+
+    @property
+    def isActive(self) -> bool:
+        """Whether Spark still runs it."""
+        return not self.has_ended()
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:
+        """Spark's figures of the last trigger; those of this package are in ``progress``."""
+        return self.query.lastProgress
+
+    @property
+    def progress(self) -> list[BatchProgress]:
+        """The batches committed by this run, oldest first; the last ten thousand of them."""
+        return list(self._batches.progress)
+
+    @property
+    def drained(self) -> StoppedBackfill | None:
+        """What was migrated after the last batch, with ``BackfillOptions(drain=True)``.
+
+        None before that, and where nothing was left to migrate.
+        """
+        return None if self._drain is None else self._drain.done
+
+    def exception(self) -> BaseException | None:
+        """The error it ended with: this package's own, or Spark's; None while there is none."""
+        drain = None if self._drain is None else self._drain.error
+        return self._batches.error or drain or self.query.exception()
+
+    def awaitTermination(self, timeout: int | None = None) -> bool:
+        """Wait for the end, at most ``timeout`` seconds; whether it came.
+
+        A drain is part of the run. Raises the error that ended the query: this package's own, or
+        Spark's.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            ended = self.query.awaitTermination(timeout)
+        except Exception:
+            self.release()
+            if self._batches.error is not None:
+                raise self._batches.error from None
+            raise
+        if ended is False or not self._is_drained(deadline):
+            return False
+        self.release()
+        if self._drain is not None and self._drain.error is not None:
+            raise self._drain.error
+        return True
+
+    def processAllAvailable(self) -> None:
+        """Wait until all input that is there now is processed; raises as `awaitTermination`."""
+        try:
+            self.query.processAllAvailable()
+        except Exception:
+            self.release()
+            if self._batches.error is not None:
+                raise self._batches.error from None
+            raise
+
+    def stop(self) -> None:
+        """Stop after the running batch is interrupted; what was not committed is run again.
+
+        A drain ends after the chunk it is at.
+        """
+        if self._drain is not None:
+            self._drain.cancel()
+        self.query.stop()
+        self._is_drained()
+        self.release()
+
+    def has_ended(self) -> bool:
+        """Whether Spark runs it no longer, and nothing is being drained."""
+        return self._has_stopped() and (self._drain is None or not self._ending.is_alive())
+
+    def _has_stopped(self) -> bool:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+        try:
+            return not self.query.isActive
+        except (Py4JError, OSError):
+            # Spark's Java process is gone, and with it all that it ran.
+            return True
+
+    def release(self) -> None:
+        """Let the next query in; once this returns it may come, whoever else releases too."""
+        holds_nothing(self)
+        # A file that two threads close at once raises in one of them.
+        with self._releasing:
+            self._batches.close()
+            for lock in self._locks:
+                lock.release()
+
+    def _release_at_the_end(self) -> None:
+        try:
+            self.query.awaitTermination()
+        except Exception:
+            # Whoever waits for the query is told why it ended; here it only matters that it has.
+            self.release()
+            return
+        if self._drain is not None:
+            self._drain.run()
+        self.release()
+
+    def _is_drained(self, deadline: float | None = None) -> bool:
+        """Wait for the end of a drain, if there is one; whether it came."""
+        if self._drain is None:
+            return True
+        self._ending.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return not self._ending.is_alive()
+
+
+Planned = Callable[["Manifest | None"], dict[str, StorePlan]]
+
+
+class EmbeddedQuery:
+    """A ``StatefulProcessor`` over a stream, its state in the embedded engine.
+
+    ``groupBy``, or ``by`` for short, names the grouping columns, ``outputStructType`` is the
+    processor's output schema, and ``sink`` is called with each batch's output and the batch id;
+    after a crash it may be called again with the same id and the same state, so it should replace
+    or upsert. Migrations come from the processor's
+    `migrated` decorator; without one every store keeps the format it has.
+
+    Raises `UnsupportedError` for a stream of Spark Connect.
+    `start` checks everything first and raises `StartupError`, `CheckpointError` or
+    `CheckpointInUseError` before anything is touched.
+    """
+
+    def __init__(
+        self,
+        stream: DataFrame,
+        *,
+        groupBy: str | Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
+        processor: StatefulProcessor,
+        outputStructType: StructType | str,
+        checkpoint: str | Path,
+        sink: Sink,
+        options: EmbeddedOptions | None = None,
+    ) -> None:
+        _require_jvm(stream.sparkSession)
+        self._stream = stream
+        self._by = _columns_of(groupBy, by)
+        self._processor = processor
+        self._output = output_type(outputStructType)
+        self._layout = Layout.of(checkpoint, stream.sparkSession)
+        self._sink = sink
+        self._options = options or EmbeddedOptions()
+        self._settings: Settings = getattr(processor, SETTINGS, Settings())
+
+    def start(self, *, queryName: str | None = None, **trigger: Any) -> RunningQuery:
+        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes.
+
+        ``queryName`` is the name that Spark shows for the query.
+        """
+        self._check_master()
+        release_ended()
+        locks = self._lock()
+        try:
+            return self._start(locks, queryName, trigger)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+
+    def _start(
+        self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
+    ) -> RunningQuery:
+        schema = _batch_schema(self._stream.schema, self._by, self._output)
+        use_this_python(self._stream.sparkSession)
+        check_packages(EMBEDDED, self._stream.sparkSession)
+        batch, committed = next_start(self._layout)
+        self._check_checkpoint(committed, schema)
+        # Checked now; planned again from the version that the first batch really starts from.
+        declared = declared_variables(self._processor, EmbeddedHandle)
+        check_targets(self._settings, declared)
+        # Read once: the first batch may come hours later, with another release's scripts there.
+        planned = partial(self._plans, declared, self._lineages(declared))
+        stores = planned(committed)
+        epoch = claim(self._layout)
+        if self._layout.remote is not None:
+            locks.append(Presence(epoch))
+        note = start_of(Stamp.of(self._processor), stores)
+        note.start(self._layout.files, batch, facts_of(committed))
+        batches = Batches(self._engine(schema, epoch, note.stamp), planned)
+        writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
+        writer = writer.option("checkpointLocation", self._layout.location)
+        if committed is not None and any(plan.sources for plan in stores.values()):
+            beat(self._layout, committed.version)
+        writer = writer.trigger(**trigger) if trigger else writer
+        writer = writer.queryName(name) if name else writer
+        drain = self._drain(epoch, planned) if drains(self._options, trigger) else None
+        return RunningQuery(writer.start(), batches, locks, drain)
+
+    def _drain(self, epoch: Epoch, planned: Planned) -> Drain:
+        def held() -> Held | None:
+            # The run's own manifests too.
+            manifest = last_committed(self._layout, before=epoch.number + 1)
+            if manifest is None:
+                return None
+            stopped = StoppedQuery(epoch, manifest, self._working())
+            return Held(stopped, manifest, planned(manifest))
+
+        return Drain(held, self._options)
+
+    def _engine(self, schema: BatchSchema, epoch: Epoch, stamp: Stamp) -> Engine:
+        working = self._working()
+        return Engine(
+            layout=self._layout.within(working),
+            working=str(working),
+            processor=self._processor,
+            schema=schema,
+            settings=self._settings,
+            options=self._options,
+            sink=self._sink,
+            epoch=epoch,
+            stamp=stamp,
+        )
+
+    def _working(self) -> Path:
+        given = self._options.working_directory
+        return given_directory(Path(given)) if given else private_directory(self._layout)
+
+    def _lock(self) -> list[Releasable]:
+        locks: list[Releasable] = [*checkpoint_locks(self._layout)]
+        try:
+            working = self._working()
+            locks.append(DirectoryLock(working / "lock", "the working directory"))
+            remove_leftovers(working)
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            raise
+        return locks
+
+    def _plans(
+        self,
+        declared: Sequence[Declared],
+        lineages: Mapping[str, Lineage],
+        committed: Manifest | None,
+    ) -> dict[str, StorePlan]:
+        stored = {} if committed is None else committed.stored_stores()
+        return {
+            each.store: plan_store(
+                each, lineages.get(each.store), stored.get(each.store), self._settings
+            )
+            for each in declared
+        }
+
+    def _lineages(self, declared: Sequence[Declared]) -> Mapping[str, Lineage]:
+        if not hasattr(self._processor, SETTINGS):
+            return {}
+        from statemigrate.scripts import ScriptFolder
+
+        lineages = ScriptFolder(self._settings.migrations).lineages()
+        names = {each.store for each in declared}
+        mine = {name: lineage for name, lineage in lineages.items() if name in names}
+        check_scripts(mine, self._stream.sparkSession)
+        return mine
+
+    def _check_master(self) -> None:
+        session = self._stream.sparkSession
+        if self._options.shared_path:
+            return
+        master = session.sparkContext.master
+        if is_one_machine(master):
+            return
+        remote = self._layout.remote is not None
+        shared = "working directory (working_directory=)" if remote else "checkpoint"
+        raise StartupError(
+            "SM-EMBEDDED-003",
+            "the embedded engine runs on one machine, and this session has a cluster",
+            expected="a local master, such as local[*]",
+            found=str(master),
+            next_action="start the query with a local master; or take Spark's own state, or pages, "
+            f"for a cluster. Where all machines have the {shared} under one path on a shared disk, "
+            "say so by EmbeddedOptions(shared_path=True)",
+            master=str(master),
+        )
+
+    def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
+        if committed is None:
+            return
+        found = len(committed.partitions)
+        if found != self._options.partitions:
+            raise StartupError(
+                "SM-EMBEDDED-004",
+                f"the checkpoint {self._layout.files.location} has another number of partitions",
+                expected=f"{found} partitions, as it was made with",
+                found=f"{self._options.partitions} in the options",
+                next_action=f"start with EmbeddedOptions(partitions={found}); the number is fixed "
+                "for the life of a checkpoint",
+            )
+        expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
+        if key != expected:
+            raise StartupError(
+                "SM-EMBEDDED-005",
+                f"the checkpoint {self._layout.files.location} has another grouping key",
+                expected=expected,
+                found=key,
+                next_action="group by the same columns, with the same names and types",
+            )
+
+
+def _require_jvm(spark: SparkSession) -> None:
+    if not has_jvm(spark):
+        raise UnsupportedError(
+            "SM-EMBEDDED-006",
+            "the embedded engine does not run over Spark Connect",
+            expected="a classic SparkSession, whose driver runs the engine's batches",
+            found="a session of Spark Connect",
+            next_action="start the query from a classic session, or keep its state in Spark's own "
+            "store with statemigrate.migrated",
+        )
+
+
+def _columns_of(
+    group_by: str | Sequence[str] | None, by: str | Sequence[str] | None
+) -> tuple[str, ...]:
+    given = [each for each in (group_by, by) if each is not None]
+    if len(given) != 1:
+        raise StartupError(
+            "SM-EMBEDDED-007",
+            "a query is grouped by columns that are named once",
+            expected='groupBy="column", or several in a list; `by` is the same for short',
+            found="both" if given else "neither",
+            next_action="name the columns in groupBy=",
+        )
+    columns = given[0]
+    return (columns,) if isinstance(columns, str) else tuple(columns)
+
+
+def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
+    key = grouping_key(rows, by, argument="groupBy")
+    names = rows.fieldNames()
+    return BatchSchema(rows, key, tuple(names.index(column) for column in by), output)
+
+
+def _columns(schema: dict[str, Any]) -> str:
+    # Without nullability and metadata, which do not change a key's bytes.
+    return ", ".join(f"{field['name']!r} {field['type']}" for field in schema["fields"])

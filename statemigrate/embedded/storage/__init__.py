@@ -1,1 +1,0 @@
-"""Durable state: what lies in the checkpoint, and how it gets there whole."""

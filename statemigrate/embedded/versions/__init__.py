@@ -1,1 +1,0 @@
-"""Versions: each one's manifest, the epochs that fence writers, and which files may go."""

@@ -1,1 +1,0 @@
-"""Working copies: a partition's database on this machine, proven or made anew."""

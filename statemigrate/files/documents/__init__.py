@@ -1,1 +1,0 @@
-"""Documents: small files read whole, with bounds on what they may hold, and written whole."""

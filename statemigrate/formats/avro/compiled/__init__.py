@@ -1,1 +1,0 @@
-"""Functions made for one format each, as source that Python compiles."""

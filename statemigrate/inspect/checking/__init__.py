@@ -1,1 +1,0 @@
-"""`check`: scripts, code and what was applied, compared without any state."""

@@ -1,1 +1,0 @@
-"""What a dry run found, told as text, JSON, JUnit or HTML."""

@@ -1,1 +1,0 @@
-"""A dry run: the values of a store taken through their transforms, writing nothing."""

@@ -1,0 +1,189 @@
+"""Metrics of a query on Spark's own state, from Spark's listener bus."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from statemigrate.errors import StartupError, TransformError
+from statemigrate.metrics.instruments import (
+    CountsRecorder,
+    NativeInstruments,
+    Recording,
+    SourceInstruments,
+    meter_of,
+)
+from statemigrate.metrics.sources import OwnQuery, SourceLag
+from statemigrate.native.backfill_progress import BackfillFigures, BackfillListener
+from statemigrate.native.deployed import migration_counts
+from statemigrate.native.functions import MigratedFunction
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Meter, MeterProvider
+
+    from statemigrate.native.deployed import MigrationCounts
+
+
+# The figures of Spark's own streaming progress.
+
+
+_WHOLE = "triggerExecution"
+_COMMITTED = "addBatch"
+_ROCKSDB = "rocksdb"
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class SparkProgress:
+    """Records the progress of each batch.
+
+    Every figure of RocksDB becomes a gauge, ``rocksdbSstFileSize`` for example
+    ``statemigrate.rocksdb.sst_file_size``, with Spark's own number: of the last batch, all
+    partitions together, latencies in milliseconds. Which there are depends on Spark's release.
+    """
+
+    def __init__(
+        self, meter: Meter, instruments: NativeInstruments, query: Mapping[str, str]
+    ) -> None:
+        self._meter = meter
+        self._instruments = instruments
+        self._query = dict(query)
+        self._gauges: dict[str, Any] = {}
+
+    def record(self, progress: Any) -> None:
+        """Record one ``StreamingQueryProgress``."""
+        to = self._instruments
+        to.rows.add(progress.numInputRows, self._query)
+        # An idle query notes its last batch again, without having committed anything.
+        if _COMMITTED in progress.durationMs:
+            to.committed_at.set(time.time(), self._query)
+        for phase, milliseconds in progress.durationMs.items():
+            if phase == _WHOLE:
+                to.batch_duration.record(milliseconds / 1000, self._query)
+            else:
+                to.phase_duration.record(milliseconds / 1000, {**self._query, "phase": phase})
+        for number, operator in enumerate(progress.stateOperators):
+            self._record_state(number, operator)
+
+    def _record_state(self, number: int, operator: Any) -> None:
+        to = self._instruments
+        at = {**self._query, "operator": f"{number}:{operator.operatorName}"}
+        to.records.set(operator.numRowsTotal, at)
+        to.updated.add(operator.numRowsUpdated, at)
+        to.memory.set(operator.memoryUsedBytes, at)
+        to.commit_duration.record(operator.commitTimeMs / 1000, at)
+        for name, value in operator.customMetrics.items():
+            if name.startswith(_ROCKSDB):
+                self._gauge(name).set(value, at)
+
+    def _gauge(self, name: str) -> Any:
+        if name not in self._gauges:
+            snake = _WORD.sub("_", name.removeprefix(_ROCKSDB)).lower()
+            self._gauges[name] = self._meter.create_gauge(
+                f"statemigrate.rocksdb.{snake}", description=f"Spark's {name}, of the last batch."
+            )
+        return self._gauges[name]
+
+
+_FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
+
+
+class NativeMetrics(StreamingQueryListener):
+    """Records one query on Spark's own state: give it to ``spark.streams.addListener(...)``.
+
+    Add it before the query starts, one for each processor that is deployed; other queries of the
+    session are passed over. ``processor`` is the marked processor that the query runs, and
+    ``checkpoint`` the query's. ``query`` names it in every data point: the last part of the
+    checkpoint's path unless given; ``meter_provider`` is OpenTelemetry's global one unless given.
+    ``operator`` is the name that `paged` gave the processor's operator, if any: it is in every data
+    point then.
+
+    What was migrated is counted as `migration_counts` does: a task that Spark runs twice counts
+    twice. Of a function for ``applyInPandasWithState`` nothing is counted, and only Spark's own
+    figures and those of the backfill's plan are recorded. What an exporter raises is logged and
+    never ends the query.
+
+    Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed, `StartupError` for a
+    processor without counts, and `CheckpointError` for a checkpoint of the embedded engine.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        checkpoint: str | Path,
+        *,
+        query: str | None = None,
+        meter_provider: MeterProvider | None = None,
+        operator: str = "",
+    ) -> None:
+        name = query or Path(str(checkpoint)).name
+        meter = meter_of(meter_provider)
+        self._query = {"query": name, "engine": "native"}
+        if operator:
+            self._query["operator"] = operator
+        self._instruments = NativeInstruments(meter)
+        self._spark = SparkProgress(meter, self._instruments, self._query)
+        self._recording = Recording(name)
+        counts = _counts_of(processor)
+        self._counts: CountsRecorder | None = None
+        if counts is not None:
+            self._counts = CountsRecorder(counts, self._instruments, self._query)
+        self._lag = SourceLag(SourceInstruments(meter), self._query)
+        self._own = OwnQuery(str(checkpoint))
+        self._own.directory.refuse_embedded()
+        self._backfill = BackfillListener(checkpoint, self._record_backfill, operator=operator)
+        self._recording.run(partial(self._instruments.begin, self._query))
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing yet, but the checkpoint may be a new one, of another query."""
+        self._own.started(event)
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing new."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Record a batch of this query."""
+        self._recording.run(partial(self._record, event), partial(self._own.has, event.progress))
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Count a batch that ended the query, and the value if it was one that did."""
+        self._recording.run(partial(self._record_end, event), partial(self._own.has, event))
+
+    def _record(self, event: Any) -> None:
+        if self._counts is not None:
+            self._counts.record()
+        self._spark.record(event.progress)
+        self._lag.record(event.progress)
+        self._backfill.onQueryProgress(event)
+
+    def _record_end(self, event: Any) -> None:
+        # Of a run that is over, what was counted since may be the next one's.
+        if self._counts is not None and not self._own.is_over(event):
+            self._counts.skip()
+        error = event.exception
+        self._instruments.failed_batches.add(int(error is not None), self._query)
+        # Of the error there is only its text here.
+        self._instruments.failed.add(int(error is not None and _FAILED in error), self._query)
+
+    def _record_backfill(self, figures: BackfillFigures) -> None:
+        if figures.keys_planned is not None:
+            left = figures.keys_planned - figures.keys_asked
+            self._instruments.planned.set(left, self._query)
+
+
+def _counts_of(processor: Any) -> MigrationCounts | None:
+    counts = None if isinstance(processor, MigratedFunction) else migration_counts(processor)
+    if counts is None and not isinstance(processor, MigratedFunction):
+        raise StartupError(
+            "SM-METRICS-001",
+            f"{type(processor).__qualname__} does not count what it migrates",
+            expected="a processor that was marked with `migrated` while there was a Spark session",
+            found=repr(processor),
+            next_action="make the session first, then the processor, then NativeMetrics",
+        )
+    return counts

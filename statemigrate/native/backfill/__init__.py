@@ -1,1 +1,0 @@
-"""The control source: keys still in an older family, planned, fed and followed."""

@@ -1,0 +1,227 @@
+"""How far a backfill of Spark's own state is: from committed state, or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from statemigrate.checkpoint.logs.offsets import file_offset
+from statemigrate.native.backfill import Older, OlderFamilies
+from statemigrate.native.chunks import Blocks, ChunkFiles, PlanRecord, cuts_of, is_source_of
+from statemigrate.native.older_families import older_families
+from statemigrate.native.paged_operators import chunk_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statemigrate.scripts.survey import Survey
+
+
+@dataclass(frozen=True)
+class BackfillStatus:
+    """A backfill as of the last committed batch.
+
+    ``families`` has the number of keys left in each older family, ``keys_left`` how many keys that
+    are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
+    processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
+    taken, and ``keys_uncut`` are in no chunk yet, where chunks are cut while the query runs.
+    ``unplanned`` are the families with keys that the plan knows nothing of, as after a roll back.
+    ``quarantined`` are the keys left after every chunk was processed: their transforms failed, and
+    the originals stay. Of state in pages all of these are entries, which are in ``pages_left``
+    pages; else that is None.
+    """
+
+    keys_left: int
+    families: Mapping[str, int]
+    keys_planned: int
+    chunks: int
+    consumed: int
+    waiting: int
+    keys_uncut: int = 0
+    unplanned: tuple[str, ...] = ()
+    pages_left: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing more to do: no key is left, or every chunk was processed."""
+        return self.keys_left == 0 or (self._is_taken and not self.unplanned)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the query has still to take something of the plan."""
+        return bool(self.chunks or self.keys_uncut) and not self._is_taken
+
+    @property
+    def _is_taken(self) -> bool:
+        return self.consumed == self.chunks > 0 == self.keys_uncut
+
+    @property
+    def quarantined(self) -> int:
+        """The keys that a finished backfill left behind."""
+        return self.keys_left if self.is_finished else 0
+
+
+def backfill_status(
+    path: str,
+    scripts: Survey,
+    targets: Mapping[str, str],
+    *,
+    operator: int | str | None = None,
+    spark: SparkSession | None = None,
+    older: Older = older_families,
+) -> BackfillStatus:
+    """Count what is left and what is planned; reads all keys that are left.
+
+    The parameters and errors are those of `backfill`.
+    """
+    files = chunk_files(path, operator)
+    files.directory.require_query()
+    # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
+    # as processed is so in the state read later.
+    plan, written = files.plan(), files.written()
+    log = files.log()
+    left = OlderFamilies(path, operator, spark, scripts, targets, older).left()
+    names = written | log.taken.keys()
+    mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
+    return BackfillStatus(
+        keys_left=left.keys,
+        families=left.families,
+        keys_planned=0 if plan is None else plan.counted,
+        chunks=0 if plan is None else plan.chunks or len(mine),
+        consumed=sum(log.is_committed(name) for name in mine),
+        waiting=len(written - log.taken.keys()),
+        keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
+        unplanned=_unplanned(plan, left.families),
+        pages_left=left.pages,
+    )
+
+
+def _unplanned(plan: PlanRecord | None, families: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        family for family, left in families.items() if left and not (plan and plan.covers(family))
+    )
+
+
+def keys_uncut(files: ChunkFiles, plan: PlanRecord, names: Iterable[str]) -> int:
+    """How many keys of a plan, of pages entries, are in none of the chunks ``names``."""
+    if plan.pace is None:
+        return 0
+    blocks = Blocks(files, plan.id, max(cuts_of(plan.id, names).values(), default=None))
+    return blocks.keys() if plan.entries is None else blocks.entries()
+
+
+@dataclass(frozen=True)
+class BackfillFigures:
+    """A batch that processed control rows.
+
+    ``keys`` were asked for in this batch, ``keys_asked`` since the plan was made, of
+    ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
+    chunks where they are cut while the query runs. What was processed before the listener was there
+    is counted with the plan's average chunk. Of state in pages keys are entries, counted with
+    the plan's average page, and the batch's ``pages`` stand beside; else those are None.
+    """
+
+    batch: int
+    keys: int
+    keys_asked: int
+    chunks_consumed: int
+    keys_planned: int | None
+    chunks: int | None
+    pages: int | None = None
+
+
+class BackfillListener(StreamingQueryListener):
+    """Follows a backfill from the progress of each batch, and runs nothing on Spark.
+
+    ``checkpoint`` is that of the query; ``on_progress`` is called with `BackfillFigures` after each
+    batch with control rows, in the listener's thread, and ``latest`` has the last of them. Add it
+    with ``spark.streams.addListener(...)``. A chunk that was being processed while the plan was
+    made may be counted as one of the plan's. ``operator`` is the name of the operator on pages, if
+    `paged` gave it one.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str | Path,
+        on_progress: Callable[[BackfillFigures], None] | None = None,
+        *,
+        operator: str = "",
+    ) -> None:
+        self.latest: BackfillFigures | None = None
+        self._files = ChunkFiles(str(checkpoint), operator)
+        self._report = on_progress
+        self._plan: PlanRecord | None = None
+        self._seen = 0
+        self._asked = 0
+        self._first = -1
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing yet."""
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing new."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nothing more."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Report a batch of this query that had control rows."""
+        for source in event.progress.sources:
+            if is_source_of(self._files.path, source):
+                start, end = _offset(source.startOffset), _offset(source.endOffset)
+                if end > start:
+                    self._advance(event.progress.batchId, start, end, source.numInputRows)
+
+    def _advance(self, batch: int, start: int, end: int, rows: int) -> None:
+        plan = self._files.plan()
+        if plan is None or self._plan is None or plan.id != self._plan.id:
+            self._plan, self._seen, self._first = plan, 0, start
+            self._asked = 0 if plan is None else self._before(plan)
+        keys = rows if plan is None or plan.entries is None else self._entries(plan, start, end)
+        figures = self._figures(batch, end, keys, rows)
+        self._seen += keys
+        self.latest = figures
+        if self._report is not None:
+            self._report(figures)
+
+    def _figures(self, batch: int, end: int, keys: int, rows: int) -> BackfillFigures:
+        plan = self._plan
+        if plan is None or not (plan.chunks or plan.pace):
+            return BackfillFigures(batch, keys, self._seen + keys, end - self._first, None, None)
+        before = min(self._asked + self._seen, plan.counted)
+        asked = min(before + keys, plan.counted)
+        consumed, chunks = end - plan.offset, None
+        if plan.pace is None:
+            consumed, chunks = min(consumed, plan.chunks), plan.chunks
+        pages = None if plan.entries is None else rows
+        return BackfillFigures(batch, asked - before, asked, consumed, plan.counted, chunks, pages)
+
+    def _before(self, plan: PlanRecord) -> int:
+        """The keys of a plan that were asked for before the first batch that was seen."""
+        if plan.entries is not None:
+            return self._entries(plan, plan.offset, self._first)
+        if plan.pace is None:
+            before = max(0, self._first - plan.offset)
+            return round(plan.keys * before / plan.chunks) if plan.chunks else 0
+        return sum(cut.keys for cut in cuts_of(plan.id, self._taken(-1, self._first)).values())
+
+    def _entries(self, plan: PlanRecord, start: int, end: int) -> int:
+        """The entries in a plan's chunks that were taken with offsets after ``start``."""
+        taken = self._taken(start, end)
+        cuts = cuts_of(plan.id, taken)
+        planned = plan.entries_by_chunk or {}
+        names = (name.removeprefix(f"{plan.id}/") for name in taken)
+        return sum(cut.entries for cut in cuts.values()) + sum(planned.get(n, 0) for n in names)
+
+    def _taken(self, start: int, end: int) -> list[str]:
+        return [name for name, at in self._files.log().taken.items() if start < at <= end]
+
+
+def _offset(text: str | None) -> int:
+    # Spark reports null, as text, where there is no offset yet.
+    offset = file_offset(None if text in (None, "null") else text)
+    return -1 if offset is None else offset

@@ -1,0 +1,792 @@
+"""A query's checkpoint as Spark's own readers see it: state variables after the last batch.
+
+Which operators and variables there are, and of which types, is read from the checkpoint's own
+files, a file once; what they hold is read through Spark's public data source ``statestore``. Each
+use of that lists and reads all metadata anew, some forty requests to an object store, so there is
+one for a variable that must be counted or read, and none else.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.logs.entries import FILE_IDS, read_commit, read_entry
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.operators.catalogue import DEFAULT
+from statemigrate.checkpoint.operators.described import (
+    read_operator,
+    read_operator_entry,
+    read_schemas,
+)
+from statemigrate.checkpoint.operators.metadata import (
+    FIRST_METADATA,
+    OperatorEntry,
+    OperatorFile,
+    entry_of,
+    is_at,
+    is_local,
+    operator_files,
+    parse_properties,
+)
+from statemigrate.checkpoint.operators.schemas import FamilySchema
+from statemigrate.checkpoint.operators.shapes import PrefixScan
+from statemigrate.deployment import Kind, is_family_of
+from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
+from statemigrate.files import Files, local_path
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
+from statemigrate.native.column_families import column_families
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+
+# The stateful operators of a query, and which of them is meant.
+#
+# A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
+# ``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
+# takes operator 0 unless told otherwise.
+
+
+_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
+PROCESSOR = "transformWithState"
+FUNCTION = "applyInPandasWithState"
+PAGES = "statemigrate_pages"
+"""The state variable that has the pages of a paged processor, and that tells one from others.
+
+Where the operator has a name, that of the variable ends with it, after an underscore."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+Which = int | str | None
+"""The operator that is meant: Spark's number, or the name that ``paged`` gave its own. The empty
+name is that of pages without one; None is whichever could be meant."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state variable of ``transformWithState``: its name, its kind, whether values expire."""
+
+    name: str
+    kind: Kind
+    expires: bool
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful operator: Spark's number and name of it, and its state variables by name."""
+
+    id: int
+    name: str
+    variables: Mapping[str, Variable]
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether a ``StatefulProcessor`` runs in it."""
+        return self.name.startswith(PROCESSOR)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether its state is in pages."""
+        return self.is_processor and any(map(is_pages, self.variables))
+
+    @property
+    def paged_name(self) -> str | None:
+        """The name that ``paged`` gave it, empty if none; None without pages."""
+        return name_in(self.variables) if self.is_paged else None
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a function of ``applyInPandasWithState`` runs in it."""
+        return self.name == FUNCTION
+
+    def is_meant(self, which: Which) -> bool:
+        """Whether it could be the one that is meant."""
+        return which is None or which == (self.paged_name if isinstance(which, str) else self.id)
+
+    def __str__(self) -> str:
+        if self.paged_name:
+            return f"operator {self.id} ({self.name} with pages, named {self.paged_name})"
+        variables = f" with {', '.join(sorted(self.variables))}" if self.variables else ""
+        return f"operator {self.id} ({self.name}{variables})"
+
+
+def is_pages(variable: str) -> bool:
+    """Whether a state variable has pages."""
+    return variable == PAGES or is_name(_after(variable))
+
+
+def name_in(variables: Iterable[str]) -> str:
+    """The name of a paged operator that has these state variables, empty where it has none."""
+    return next(filter(is_name, map(_after, variables)), "")
+
+
+def _after(variable: str) -> str:
+    start = f"{PAGES}_"
+    return variable.removeprefix(start) if variable.startswith(start) else ""
+
+
+def is_name(text: str) -> bool:
+    """Whether an operator can be called so: its files are too."""
+    return _NAME.fullmatch(text) is not None
+
+
+def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
+    """The operators that these metadata are of, by number.
+
+    Raises `CheckpointError` for properties that are not understood.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.number)
+    return tuple(Operator(each.number, each.name, _variables(each)) for each in ordered)
+
+
+def only(
+    path: str,
+    operators: Sequence[Operator],
+    fitting: Sequence[Operator],
+    chosen: Which,
+    kind: str = PROCESSOR,
+) -> Operator:
+    """The one of ``fitting`` that is meant: the chosen one, or the only one.
+
+    Raises `CheckpointError`, which lists the ``operators`` that there are.
+    """
+    meant = [each for each in fitting if each.is_meant(chosen)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise several(path, meant)
+    raise CheckpointError(
+        "SM-STATE-025",
+        f"the state in {path} is not that of a {kind}"
+        if chosen is None
+        else f"operator {chosen!r} of {path} is no {kind} with pages of that name"
+        if isinstance(chosen, str)
+        else f"operator {chosen} of {path} is no {kind}",
+        expected=f"a stateful operator {kind}",
+        found="; ".join(map(str, operators)) or "no stateful operator",
+        next_action="check the path"
+        + ("" if chosen is None else ", and the operator's number or name")
+        + "; a function of applyInPandasWithState needs store= of migrated, a StatefulProcessor "
+        "none",
+        path=path,
+    )
+
+
+def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
+    """More than one operator could be meant."""
+    numbers = " or ".join(each.paged_name or str(each.id) for each in meant)
+    return CheckpointError(
+        "SM-STATE-026",
+        f"the query of {path} has {len(meant)} operators whose state could be meant",
+        expected="one, or the number or name of one of them",
+        found="; ".join(map(str, meant)),
+        next_action=f"say which: --operator {numbers} on the command line, operator= in Python",
+        path=path,
+        operators=[each.id for each in meant],
+    )
+
+
+def check_operator(
+    path: str, mine: Operator, operators: Sequence[Operator], declared: Sequence[str]
+) -> None:
+    """Raise `StartupError` if the operator that was chosen has nothing of what a code declares.
+
+    And another one has: then the number is wrong. Where none has any, the variables may be new.
+    """
+    if not mine.variables or _of_these(declared, mine):
+        return
+    meant = [each for each in operators if _of_these(declared, each)]
+    if meant:
+        numbers = " or ".join(f"operator={each.id}" for each in meant)
+        raise StartupError(
+            "SM-START-018",
+            f"operator={mine.id} is not the one that keeps this code's state in {path}",
+            expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
+            found=str(mine),
+            next_action=f"pass {numbers}, or leave operator= out where only one could be meant",
+            path=path,
+            operator=mine.id,
+            operators=[each.id for each in meant],
+        )
+
+
+def _of_these(stores: Sequence[str], operator: Operator) -> list[str]:
+    return [s for s in stores if any(is_family_of(s, name) for name in operator.variables)]
+
+
+def check_names(
+    path: str, mine: Operator, operators: Sequence[Operator], stores: Sequence[str]
+) -> None:
+    """Raise `StartupError` if another operator has variables of one of these stores.
+
+    What deployments note of a store goes by its name, and would be the other's as well.
+    """
+    for other in operators:
+        both = _of_these(stores, other)
+        if both and other.id != mine.id:
+            raise StartupError(
+                "SM-START-019",
+                f"two operators of the query of {path} have a store {both[0]}",
+                expected="stores of different names, where their values are to be migrated",
+                found=f"{mine}; {other}",
+                next_action="give the variable of one of them another name in the code, stop the "
+                f"query and `statemigrate rewrite {argument(path)} NEW --code MODULE:FUNCTION`, "
+                "which asks what the new name goes on with",
+                store=both[0],
+            )
+
+
+def _variables(entry: OperatorEntry) -> dict[str, Variable]:
+    if not entry.name.startswith(PROCESSOR):
+        return {}
+    properties = parse_properties(entry, f"state/{entry.number}") or {}
+    return {
+        each["stateName"]: Variable(
+            each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
+        )
+        for each in properties.get("stateVariables", [])
+        if each["stateVariableType"] in _KINDS
+    }
+
+
+# Of which types a query's state variables are, as the checkpoint's own files say.
+
+
+@dataclass(frozen=True)
+class VariableTypes:
+    """The grouping ``key``, the ``value`` (of a list an element), and of a map its ``user_key``."""
+
+    key: StructType
+    value: StructType
+    user_key: StructType | None
+
+
+def entries_at(files: Files, batch: int) -> list[OperatorEntry]:
+    """The metadata of all operators as of a batch, by number.
+
+    Raises `CheckpointError` where they are missing or not understood.
+    """
+    numbers = sorted(batches_in(names_in(files, "state")))
+    conf = _Pinned(files, batch)
+    return [read_operator_entry(files, each, batch, conf)[0] for each in numbers]
+
+
+def metadata_without(files: Files, batch: int) -> dict[str, bytes]:
+    """The operators' metadata that Spark before 4.0 did not write, by their paths.
+
+    Those alone that Spark's state reader cannot do without: of keys that it finds by a prefix.
+    """
+    conf = _Pinned(files, batch)
+    entries = [each for each in entries_at(files, batch) if not each.noted]
+    shapes = [read_operator(files, each.number, batch, conf, each.name) for each in entries]
+    return {
+        FIRST_METADATA.format(each.number): entry_of(each).data
+        for each in shapes
+        if any(isinstance(f.encoder, PrefixScan) for store in each.stores for f in store.families)
+    }
+
+
+class _Pinned(Mapping[str, str]):
+    """The settings that are pinned to a batch; its entry is read where one is asked for."""
+
+    def __init__(self, files: Files, batch: int) -> None:
+        self._files = files
+        self._batch = batch
+
+    @cached_property
+    def _conf(self) -> Mapping[str, str]:
+        return read_entry(self._files, self._batch).conf
+
+    def __getitem__(self, name: str) -> str:
+        return self._conf[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._conf)
+
+    def __len__(self) -> int:
+        return len(self._conf)
+
+
+def types_of(files: Files, entry: OperatorEntry, variable: Variable) -> VariableTypes:
+    """The types of one of an operator's variables.
+
+    Raises `CheckpointError` where a schema file is missing, not understood or not of the variable.
+    """
+    found = _schema(files, entry, variable.name)
+    key, value = _struct(found.key), _struct(found.value)
+    return VariableTypes(
+        key[0].dataType if variable.kind == "map" else key,  # type: ignore[arg-type]
+        value["value"].dataType if variable.expires else value,  # type: ignore[arg-type]
+        None if found.user_key is None or variable.kind != "map" else _struct(found.user_key),
+    )
+
+
+def _schema(files: Files, entry: OperatorEntry, variable: str) -> FamilySchema:
+    found = [each for store in entry.stores for each in read_schemas(files, entry, store)]
+    for each in found:
+        if each.name == variable:
+            return each
+    raise CheckpointError(
+        "SM-STATE-031",
+        f"the schema files of operator {entry.number} do not tell of its variable {variable}",
+        expected=f"the schema of {variable}, which the operator's metadata name",
+        found=", ".join(sorted(each.name for each in found)) or "no schema",
+        next_action="restore state/ from a copy of the checkpoint; Spark reads these files too",
+        path=files.location,
+    )
+
+
+def _struct(schema: object) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(schema)  # type: ignore[arg-type]
+
+
+# Paths of checkpoints that Spark itself cannot work with.
+
+
+_ESCAPED = frozenset(' "<>\\^`{|}%#?[]')
+"""What Java's ``URI`` escapes in a path."""
+
+
+def check_readable(path: str) -> None:
+    """Raise `CheckpointError` for a path that Spark's own state readers cannot open.
+
+    They escape the path as a URI, and then look for a directory of the escaped name.
+    """
+    escaped = sorted(_ESCAPED & set(path))
+    if escaped:
+        raise CheckpointError(
+            "SM-STATE-027",
+            f"Spark's state readers cannot open {path}",
+            expected="a checkpoint path without characters that a URI escapes",
+            found=", ".join(map(repr, escaped)),
+            next_action="move the stopped query's checkpoint to a directory of another name, or "
+            "migrate by touch, without checkpoint=",
+            path=path,
+        )
+
+
+def check_source_path(checkpoint: str) -> None:
+    """Raise `CheckpointError` for a path below which no file source can look."""
+    found = sorted(set("*?[]{}\\") & set(checkpoint))
+    if found:
+        raise CheckpointError(
+            "SM-BACKFILL-015",
+            f"the control source cannot be below {checkpoint}",
+            expected="a path without any of * ? [ ] { } and backslash, which Spark's file source "
+            "takes as a pattern",
+            found=" ".join(found),
+            next_action="move the checkpoint of the stopped query to a directory without them",
+            path=checkpoint,
+        )
+
+
+# A checkpoint that was copied or moved, shown to Spark's state reader with paths that are right.
+#
+# Spark's own metadata names schema files by absolute path, so that of a copy Spark reads the
+# original's, or fails where that is gone. The copy is never changed for reading. What Spark is
+# given instead is a place of Hadoop's view file system: everything in it is the copy's own, but for
+# the operators' metadata, which come from a private temporary directory where the paths are
+# rewritten. So are metadata shown that Spark before 4.0 did not write and its reader cannot do
+# without. Only the driver reads those; tasks read the copy, wherever they run.
+
+
+_SETTING = "fs.viewfs.mounttable"
+_METADATA = "/_metadata"
+Named = tuple[str, bytes]
+"""A file's path below the checkpoint, and its content."""
+
+
+def readable_place(
+    files: Files,
+    checkpoint: str,
+    spark: SparkSession,
+    untold: Mapping[str, bytes] | None = None,
+) -> str:
+    """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
+
+    ``checkpoint`` is what its user calls it; ``untold`` are operators' metadata that the reader
+    needs and a checkpoint of Spark before 4.0 lacks, by their paths. Raises `CheckpointError` for
+    metadata that are not understood.
+    """
+    described = operator_files(files)
+    uri = uri_of(files)
+    added = tuple((untold or {}).items())
+    if not added and all(is_at(each, uri) for file in described for each in file.roots):
+        return checkpoint
+    view = _view(uri, tuple(described), added)
+    view.mount(spark)
+    return view.location
+
+
+def uri_of(files: Files) -> str:
+    """The checkpoint's place as Spark writes it into metadata."""
+    place = local_path(files.location)
+    return files.location if place is None else f"file:{place}"
+
+
+def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
+    """Spark finds the schemas of the state only where the checkpoint was written."""
+    return CheckpointError(
+        "SM-CHECKPOINT-027",
+        f"{checkpoint} was moved, and Spark would start no query on it",
+        expected=f"{schema} in {place}, which the operators' metadata name",
+        found="no such file there",
+        next_action=f"`statemigrate adopt {argument(checkpoint)} --apply` makes it name its own "
+        "files",
+        path=checkpoint,
+    )
+
+
+class _View:
+    """Its directory goes with the process, or earlier: only finding the schemas needs it."""
+
+    def __init__(
+        self, checkpoint: str, files: Sequence[OperatorFile], added: Sequence[Named]
+    ) -> None:
+        name = f"statemigrate-{uuid.uuid4().hex}"
+        self.location = f"viewfs://{name}/"
+        self._table = f"{_SETTING}.{name}"
+        self._checkpoint = checkpoint
+        directory = Path(tempfile.mkdtemp(prefix="statemigrate-view-"))
+        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        self._links: dict[str, str] = {}
+        mended = [(each.path, each.rooted_at(checkpoint).data) for each in files]
+        for name, data in [*mended, *added]:
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            below = name[: name.index(_METADATA) + len(_METADATA)]
+            self._links[below] = (directory / below).as_uri()
+
+    def mount(self, spark: SparkSession) -> None:
+        """Tell the session of it; its settings travel with every read."""
+        spark.conf.set(f"{self._table}.linkFallback", self._checkpoint)
+        for below, uri in self._links.items():
+            spark.conf.set(f"{self._table}.link./{below}", uri)
+
+
+@lru_cache(maxsize=64)
+def _view(checkpoint: str, files: tuple[OperatorFile, ...], added: tuple[Named, ...]) -> _View:
+    """One view for each state of the metadata, however often it is asked for."""
+    return _View(checkpoint, files, added)
+
+
+_VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The setting that names the state store, and the store that state variables need."""
+
+
+class SparkCheckpoint:
+    """The state of a query, read as of its last committed batch.
+
+    ``path`` is the query's checkpoint directory; ``spark`` the session to read with, the active one
+    unless given. With ``batch``, one that is still kept, that one is read instead. ``operator`` is
+    Spark's number of the stateful operator that is meant, or the name of one on pages, where
+    several could be; of several processors the one on pages is, unless ``paged`` is False.
+    ``files`` are those of the checkpoint, where they were looked at before: one of these is for one
+    moment. Raises `CheckpointError` for what is not such a checkpoint.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        spark: SparkSession | None = None,
+        *,
+        batch: int | None = None,
+        operator: Which = None,
+        paged: bool = True,
+        files: Remembered | None = None,
+    ) -> None:
+        check_readable(path)
+        self.path = path
+        self._spark = spark or active_session(path)
+        self.files = files or Remembered(open_files(path, self._spark))
+        # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
+        self._spark.streams  # noqa: B018
+        self._batch = batch
+        self._operator = operator
+        self._paged = paged
+        self._frames: dict[str, DataFrame] = {}
+
+    def last_batch(self) -> int | None:
+        """The id of the last committed batch, None if nothing was committed yet."""
+        return max(batches_in(names_in(self.files, "commits")), default=None)
+
+    def committed_batch(self) -> int:
+        """The id of the last committed batch. Raises `CheckpointError` before the first."""
+        return CheckpointDirectory(self.files, self.path).require_commit()
+
+    def operators(self, batch: int | None = None) -> tuple[Operator, ...]:
+        """The query's stateful operators, as of the last batch or of an earlier one still kept.
+
+        Raises `CheckpointError` where the files do not tell.
+        """
+        return operators_in(self._entries(batch))
+
+    def processor(self, batch: int | None = None) -> Operator:
+        """The ``transformWithState`` that is meant.
+
+        Raises `CheckpointError` where there is none, or where it is not clear which.
+        """
+        found = self.operators(batch)
+        return only(self.path, found, self._processors(found), self._operator)
+
+    def _processors(self, operators: Sequence[Operator]) -> list[Operator]:
+        """Those that could be meant: pages, which no other code reads, are told by their name."""
+        processors = [each for each in operators if each.is_processor]
+        if self._operator is not None:
+            return processors
+        return [each for each in processors if each.is_paged == self._paged] or processors
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether the operator that is meant keeps pages."""
+        meant = [each for each in self.operators() if each.is_meant(self._operator)]
+        return self._paged and any(each.is_paged for each in meant)
+
+    def variables(self, batch: int | None = None) -> dict[str, Variable]:
+        """The state variables by name, as of the last batch or of an earlier one still kept."""
+        return dict(self.processor(batch).variables)
+
+    def frame(self, variable: str) -> DataFrame:
+        """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
+        if variable not in self._frames:
+            reader = self._state(self._processor_id).option("stateVarName", variable)
+            self._frames[variable] = reader.load(self._place())
+        return self._frames[variable]
+
+    def _place(self) -> str:
+        """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
+        untold = metadata_without(self.files, self._chosen_batch)
+        return readable_place(self.files, self.path, self._reading, untold)
+
+    @cached_property
+    def _processor_id(self) -> int:
+        return self.processor().id
+
+    def _state(self, operator: int) -> DataFrameReader:
+        return self._at(self._reading.read.format("statestore")).option("operatorId", operator)
+
+    @cached_property
+    def _reading(self) -> SparkSession:
+        """A session that finds the state's files: a commit says whether they have ids."""
+        has_ids = read_commit(self.files, self._chosen_batch).state_ids is not None
+        return session_with(self._spark, FILE_IDS, "2" if has_ids else "1")
+
+    def entries(self, variable: Variable) -> DataFrame:
+        """A variable's entries, whatever its kind: ``key``, ``value``, ``partition_id``.
+
+        Of a map also ``user_key``. A list has a row an element, in the list's order.
+        """
+        value = _VALUES[variable.kind] + (".value" if variable.expires else "")
+        user_key = ["user_map_key AS user_key"] if variable.kind == "map" else []
+        frame = self.frame(variable.name)
+        return frame.selectExpr("key", *user_key, f"{value} AS value", "partition_id")
+
+    def envelopes(self) -> DataFrame | None:
+        """The ``key``, ``value`` and ``partition_id`` of ``applyInPandasWithState`` state.
+
+        ``value`` has the fields of the envelope. None for state of any other operator, and for
+        state without an envelope. Keys that have only a timeout are left out. Raises
+        `CheckpointError` where it is not clear which operator is meant.
+        """
+        found = self.operators()
+        meant = [each for each in found if each.is_meant(self._operator)]
+        held = [(each, self._held_by(each)) for each in meant if each.is_function]
+        envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
+        if not envelopes:
+            return None
+        processors = [each for each in meant if each.is_processor]
+        if len(envelopes) + len(processors) > 1:
+            raise several(self.path, [*processors, *(each for each, _ in envelopes)])
+        return envelopes[0][1]
+
+    def operator_rows(self, operator: int, store: str, side: str | None = None) -> DataFrame:
+        """The ``key``, ``value`` and ``partition_id`` of one of Spark's own operators.
+
+        ``store`` is one of its stores; ``side`` that of a join whose sides share one.
+        """
+        reader = self._state(operator)
+        if side is not None:
+            reader = reader.option("joinSide", side)
+        elif store != DEFAULT:
+            reader = reader.option("storeName", store)
+        return reader.load(self._place()).select("key", "value", "partition_id")
+
+    def held_by_function(self) -> DataFrame:
+        """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.
+
+        ``value`` is what the function keeps, an envelope or not. Raises as `processor`.
+        """
+        found = self.operators()
+        fitting = [each for each in found if each.is_function]
+        return self._held_by(only(self.path, found, fitting, self._operator, FUNCTION))
+
+    def _held_by(self, function: Operator) -> DataFrame:
+        kept = self._state(function.id).load(self._place()).where("value.groupState IS NOT NULL")
+        return kept.selectExpr("key", "value.groupState AS value", "partition_id")
+
+    def at(self, batch: int) -> SparkCheckpoint:
+        """The same as of an earlier batch."""
+        return SparkCheckpoint(
+            self.path,
+            self._spark,
+            batch=batch,
+            operator=self._operator,
+            paged=self._paged,
+            files=self.files,
+        )
+
+    def column_families(self) -> frozenset[str] | None:
+        """The column families of the processor, those included that Spark does not list.
+
+        See `statemigrate.native.column_families.column_families`.
+        """
+        batch = self.committed_batch() if self._batch is None else self._batch
+        return column_families(self.files, batch, self._processor_id)
+
+    def is_empty(self, variable: str) -> bool:
+        """Whether no key has a value in the variable."""
+        return self.frame(variable).isEmpty()
+
+    def is_surely_empty(self, variable: str) -> bool:
+        """Whether it was read and is empty; False for what Spark does not keep any more."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.is_empty(variable)
+        except (PySparkException, CheckpointError, UnsupportedError):
+            # Not seen is never empty: whoever asks takes it for full.
+            return False
+
+    def types(self, variable: Variable) -> VariableTypes:
+        """The types of a variable's values, elements and keys."""
+        entry = next(e for e in self._entries() if e.number == self._processor_id)
+        return types_of(self.files, entry, variable)
+
+    def check_provider(self) -> None:
+        """Raise `StartupError` unless the session keeps state in RocksDB, as Spark needs here."""
+        provider = self._spark.conf.get(PROVIDER, "") or ""
+        if "RocksDB" not in provider:
+            raise StartupError(
+                "SM-START-020",
+                "transformWithState needs the RocksDB state store provider",
+                expected=f"{PROVIDER} = {ROCKSDB}",
+                found=provider or "Spark's default, which keeps state in files",
+                next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
+                "written by another provider is rewritten: `statemigrate rewrite "
+                f"{argument(self.path)} NEW --provider rocksdb`, with --code for "
+                "transformWithState in a function's place",
+            )
+
+    def check_place(self) -> None:
+        """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
+        newest: dict[str, OperatorFile] = {}
+        for file in operator_files(self.files):
+            newest[file.path.rpartition("/")[0]] = file
+        for file in newest.values():
+            # Nothing is asked of a remote place that a file in the checkpoint names.
+            for place in filter(is_local, file.roots):
+                named = open_files(place if place.startswith("file:") else f"file:{place}")
+                missing = [name for name in file.schemas if not _is_file(named, name)]
+                if missing:
+                    raise moved(self.path, place, missing[0])
+
+    def check_names(self, stores: Sequence[str]) -> None:
+        """Raise `StartupError` where another operator of the query has a store of one name."""
+        if self.last_batch() is not None:
+            found = self.operators()
+            fitting = [each for each in found if each.is_processor]
+            mine = only(self.path, found, self._processors(found), self._operator)
+            check_names(self.path, mine, fitting, stores)
+
+    def check_operator(self, declared: Sequence[str]) -> None:
+        """Raise `StartupError` where ``operator=`` is not the one that has what code declares."""
+        if self.last_batch() is not None and self._operator is not None:
+            found = [each for each in self.operators() if each.is_processor]
+            mine = only(self.path, found, found, self._operator)
+            check_operator(self.path, mine, found, declared)
+
+    def grouping_key(self) -> StructType:
+        """The type of the grouping key; without a field where no state is declared."""
+        from pyspark.sql.types import StructType
+
+        envelopes = self.envelopes()
+        if envelopes is not None:
+            return envelopes.schema["key"].dataType  # type: ignore[return-value]
+        variable = next(iter(self.variables().values()), None)
+        return StructType() if variable is None else self.types(variable).key
+
+    def _entries(self, batch: int | None = None) -> list[OperatorEntry]:
+        return entries_at(self.files, self._chosen_batch if batch is None else batch)
+
+    @property
+    def _chosen_batch(self) -> int:
+        return self.committed_batch() if self._batch is None else self._batch
+
+    def _at(self, reader: DataFrameReader) -> DataFrameReader:
+        return reader if self._batch is None else reader.option("batchId", self._batch)
+
+
+def _is_file(files: Files, name: str) -> bool:
+    found = files.find(name)
+    return found is not None and found.kind == "file"
+
+
+def _has_envelopes(held: DataFrame) -> bool:
+    value: Any = held.schema["value"].dataType
+    return "revision" in value.fieldNames()
+
+
+def session_with(spark: SparkSession, name: str, value: str) -> SparkSession:
+    """The session itself where a setting of it has this value, else another with all its others."""
+    if _setting(spark, name) == value:
+        return spark
+    made = spark.newSession()
+    for known, held in spark.conf.getAll.items():
+        if spark.conf.isModifiable(known):
+            made.conf.set(known, held)
+    made.conf.set(name, value)
+    return made
+
+
+def _setting(spark: SparkSession, name: str) -> str | None:
+    """The value of a setting, Spark's default where none was set; None where Spark has no such."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return spark.conf.get(name)
+    except PySparkException:
+        return None
+
+
+def active_session(path: str) -> SparkSession:
+    """The active session. Raises `CheckpointError` if there is none to read ``path`` with."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise CheckpointError(
+            "SM-STATE-028",
+            f"reading {path} needs a Spark session",
+            expected="an active SparkSession",
+            found="none",
+            next_action="create the session before the processor is wrapped",
+            path=path,
+        )
+    return session

@@ -1,0 +1,535 @@
+"""The control source: a second source of the query, that names keys whose state is to be migrated.
+
+It stays in the query for good, and costs one listing of a small directory a batch while there is
+nothing to backfill: files of committed batches are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
+from statemigrate.files import parse_json
+from statemigrate.formats.struct.ddl import quoted
+from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_path
+from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, named_in
+from statemigrate.native.control_rows import MARKER
+from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.feeder import feed
+from statemigrate.native.functions import MigratedFunction
+from statemigrate.native.startup import check_forgetting
+from statemigrate.processor.workers import reader_named
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+
+# The stream with the control source: control rows reach a migrated processor, and nobody else.
+#
+# To code without `migrated` a control row is a row of its key with nothing in it. So the stream
+# that `with_backfill` returns has the rows only where it is grouped for code that knows them. Code
+# that does not gets the user's own columns and rows; the source stays in the query, as Spark
+# demands. Any other way that a control row takes out of here ends the query with an error.
+
+
+_LET_THROUGH = (
+    "a control row of statemigrate left the stream of with_backfill by another way than groupBy "
+    "and transformWithState, transformWithStateInPandas or applyInPandasWithState. Call "
+    "with_backfill last, right before groupBy; then start the query again"
+)
+
+
+def gated(
+    stream: DataFrame,
+    control: DataFrame,
+    check: Callable[[Any], None],
+    welcome: Callable[[Any], None],
+) -> DataFrame:
+    """The union of both, ``stream`` first.
+
+    ``check`` is given the processor or function where it is no migrated one, and may refuse it;
+    ``welcome`` is given a migrated one.
+    """
+    from pyspark.sql import functions
+
+    refused = control.where(functions.raise_error(_LET_THROUGH).isNull())
+    return _Gate(stream.union(control), check, welcome).on(stream.union(refused))
+
+
+def is_migrated(code: Any) -> bool:
+    """Whether a processor or function tells control rows from the user's own."""
+    return isinstance(code, MigratedFunction) or DEPLOYED in getattr(code, "__dict__", {})
+
+
+class _Gate:
+    """The open stream, behind one that lets no control row pass."""
+
+    def __init__(
+        self, stream: DataFrame, check: Callable[[Any], None], welcome: Callable[[Any], None]
+    ) -> None:
+        self.stream = stream
+        self.check = check
+        self.welcome = welcome
+
+    def on(self, closed: DataFrame) -> DataFrame:
+        """``closed``, which opens where it is grouped for code that knows control rows."""
+        # A class of this one object's own; nobody else's DataFrames change.
+        base: Any = type(closed)
+        kind = type(base.__name__, (_GatedStream, base), {"_statemigrate_gate": self})
+        closed.__class__ = kind
+        return closed
+
+    def then(self, change: Callable[[DataFrame], DataFrame]) -> _Gate:
+        """The same gate on a changed stream."""
+        return _Gate(change(self.stream), self.check, self.welcome)
+
+    def harmless(self) -> DataFrame:
+        """The user's own columns and rows."""
+        return self.stream.where(f"{MARKER} IS NULL").drop(MARKER)
+
+    def stream_for(self, code: Any) -> DataFrame:
+        """What ``code`` gets to see."""
+        if is_migrated(code):
+            self.welcome(code)
+            return self.stream
+        self.check(code)
+        return self.harmless()
+
+
+class _GatedStream:
+    """A ``DataFrame`` behind a gate."""
+
+    _statemigrate_gate: _Gate
+
+    def groupBy(self, *columns: Any) -> Any:
+        """See ``DataFrame.groupBy``."""
+        grouped = super().groupBy(*columns)  # type: ignore[misc]
+        base: Any = type(grouped)
+        grouped.__class__ = type(base.__name__, (_GatedGroups, base), {})
+        grouped._statemigrate_gate, grouped._statemigrate_columns = self._statemigrate_gate, columns
+        return grouped
+
+    groupby = groupBy
+
+    def withWatermark(self, eventTime: str, delayThreshold: str) -> Any:
+        """See ``DataFrame.withWatermark``."""
+        closed = super().withWatermark(eventTime, delayThreshold)  # type: ignore[misc]
+        gate = self._statemigrate_gate
+        return gate.then(lambda stream: stream.withWatermark(eventTime, delayThreshold)).on(closed)
+
+
+class _GatedGroups:
+    """``GroupedData`` behind a gate."""
+
+    _statemigrate_gate: _Gate
+    _statemigrate_columns: tuple[Any, ...]
+
+    def transformWithState(self, statefulProcessor: Any, *rest: Any, **named: Any) -> Any:
+        """See ``GroupedData.transformWithState``."""
+        grouped = self._grouped_for(statefulProcessor)
+        return grouped.transformWithState(statefulProcessor, *rest, **named)
+
+    def transformWithStateInPandas(self, statefulProcessor: Any, *rest: Any, **named: Any) -> Any:
+        """See ``GroupedData.transformWithStateInPandas``."""
+        grouped = self._grouped_for(statefulProcessor)
+        return grouped.transformWithStateInPandas(statefulProcessor, *rest, **named)
+
+    def applyInPandasWithState(self, func: Any, *rest: Any, **named: Any) -> Any:
+        """See ``GroupedData.applyInPandasWithState``."""
+        return self._grouped_for(func).applyInPandasWithState(func, *rest, **named)
+
+    def _grouped_for(self, code: Any) -> Any:
+        stream = self._statemigrate_gate.stream_for(code)
+        return stream.groupBy(*self._statemigrate_columns)
+
+
+# The record of an adoption, ``statemigrate/adoption/<n>/record.json`` in the checkpoint.
+
+
+Progress = Literal["adopting", "adopted", "undoing", "undone"]
+
+FORMAT = 1
+"""The version of the record."""
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """An offset file that was changed: its batch, and the SHA-256 (hex) before and after."""
+
+    batch: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """An adoption: how far it is, the number of sources before it, the files, and when (UTC)."""
+
+    progress: Progress
+    sources: int
+    files: tuple[SavedFile, ...]
+    since: str
+
+
+def parse_record(data: bytes, path: str) -> Record:
+    """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
+    try:
+        return _record(parse_json(data))
+    except (ValueError, KeyError, TypeError) as error:
+        raise altered(path, f"JSON of format {FORMAT}", str(error)) from error
+
+
+def _record(document: Any) -> Record:
+    if document["format"] != FORMAT or document["progress"] not in get_args(Progress):
+        raise ValueError(f"format {document['format']}, progress {document['progress']}")
+    files = tuple(
+        SavedFile(int(each["batch"]), str(each["before"]), str(each["after"]))
+        for each in document["files"]
+    )
+    return Record(document["progress"], int(document["sources"]), files, str(document["since"]))
+
+
+def altered(path: str, expected: str, found: str) -> CorruptFileError:
+    """A file of an adoption is not what was written."""
+    return CorruptFileError(
+        "SM-ADOPT-016",
+        f"{path} is not what was written",
+        expected=expected,
+        found=found,
+        next_action="restore the file from a copy of the checkpoint",
+        path=path,
+    )
+
+
+# Whether a query has the control source, told from its checkpoint alone.
+#
+# Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
+# with a bare assertion. Sources without names are told apart by their order alone, in which the
+# control source is the last.
+
+
+def require_control_source(files: ChunkFiles) -> None:
+    """Raise `CheckpointError` for a query that has run without the control source.
+
+    One that has no batch yet may get it with its first start, and one whose sources have names at
+    any start.
+    """
+    offsets = files.offsets()
+    if offsets is None or not lacks_control_source(files):
+        return
+    check_last_source(files, offsets)
+    count = len(offsets.lines)
+    raise CheckpointError(
+        "SM-BACKFILL-008",
+        f"the query of {files.checkpoint} has run without the control source",
+        expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
+        "source, which with_backfill adds",
+        found="one source" if count == 1 else f"{count} sources, the control source not among them",
+        next_action=f"stop the query, run `statemigrate adopt {argument(files.checkpoint)} "
+        "--apply`, put "
+        "with_backfill around its stream and start it again",
+        path=files.checkpoint,
+    )
+
+
+def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
+    """Raise `CheckpointError` where it cannot be told whose the query's last source is.
+
+    It may be the control source, whose directory is lost, and one more would be too many.
+    """
+    if not is_untold(files, offsets):
+        return
+    raise CheckpointError(
+        "SM-BACKFILL-009",
+        f"it cannot be told whether the query of {files.checkpoint} has the control source",
+        expected=f"the directory {files.chunks}, or the files that its last source has taken",
+        found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
+        "directory",
+        next_action=untold_advice(files.checkpoint),
+        path=files.checkpoint,
+    )
+
+
+def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether nothing is left that tells the control source from a stream's own last source."""
+    if offsets.named or files.adoptions() or files.is_made() or named_in(files.files):
+        return False
+    *others, (last, text) = offsets.by_source.items()
+    if not others or file_offset(text) is None:
+        return False
+    return files.is_taken_by(last, offsets) is None
+
+
+def untold_advice(checkpoint: str) -> str:
+    """What to do there."""
+    return (
+        f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
+        f"again, in a bucket with an empty file {MADE} in it; if the last source is the stream's "
+        "own, let it take a file first"
+    )
+
+
+def lacks_control_source(files: ChunkFiles) -> bool:
+    """Whether the query has run without the control source, and has no room for it."""
+    offsets = files.offsets()
+    if offsets is None or offsets.named:
+        return False
+    return not has_control_source(files, offsets)
+
+
+def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
+    """Whether the last of the query's sources, which have no names, is the control source."""
+    adoption = _newest(files.adoptions())
+    if adoption is not None:
+        # Spark has given it the line that the adoption made room for.
+        return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
+    return control_source(files, offsets) is not None
+
+
+def control_source(files: ChunkFiles, offsets: Offsets) -> str | None:
+    """The query's control source among sources without names, None where it has none.
+
+    It is the last one, but for those of other operators on pages. Of several that have taken
+    nothing yet it may be any; the last of them is given then.
+    """
+    return next(reversed(control_sources(files, offsets)), None)
+
+
+def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
+    """The sources without names of which one is the control source: one, unless none has taken it.
+
+    Then they have taken nothing yet, and nothing tells one from the other.
+    """
+    others = [ChunkFiles(files.files, name) for name in _others(files)]
+    if not others:
+        *rest, (last, text) = offsets.by_source.items()
+        if not rest or file_offset(text) is None:
+            return ()
+        taken = files.is_taken_by(last, offsets)
+        return (last,) if taken or (taken is None and files.is_made()) else ()
+    numbers = [name for name, text in offsets.by_source.items() if file_offset(text) is not None]
+    mine = [name for name in numbers if files.is_taken_by(name, offsets)]
+    if mine or not files.is_made():
+        return (*mine,)
+    return tuple(name for name in numbers if files.is_taken_by(name, offsets) is None)
+
+
+def _others(files: ChunkFiles) -> list[str]:
+    """The names of the operators on pages whose control sources are other ones."""
+    names = [*named_in(files.files)]
+    if files.operator and ChunkFiles(files.files).is_made():
+        names.append("")
+    return [name for name in names if name != files.operator]
+
+
+def _newest(records: dict[str, bytes]) -> Record | None:
+    if not records:
+        return None
+    newest = max(records, key=lambda path: int(path.split("/")[-2]))
+    return parse_record(records[newest], newest)
+
+
+NAME = "statemigrate_control"
+"""The control source's name in a query whose sources have names."""
+
+WATERMARK = "spark.watermarkDelayMs"
+"""What the metadata of a column says that has a watermark."""
+_FILLED = {"boolean": False, "byte": 0, "short": 0, "integer": 0, "long": 0}
+_OPTIONS = {
+    # One chunk a batch; planning again and pausing are seen at once, since no listing is kept.
+    "maxFilesPerTrigger": "1",
+    "maxCachedFiles": "0",
+    # A chunk may be withdrawn at any time.
+    "ignoreMissingFiles": "true",
+    "recursiveFileLookup": "true",
+    # No chunk is ever too old, whatever was planned after it: a hundred years.
+    "maxFileAge": "36500d",
+}
+
+
+def with_backfill(
+    stream: DataFrame,
+    by: str | Sequence[str],
+    *,
+    checkpoint: str | Path,
+    operator: int | None = None,
+) -> DataFrame:
+    """The stream together with the control source of the query's backfill.
+
+    ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
+    of the query, a path or URI. Group the result by the same columns and give it a processor marked
+    with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
+    `backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
+    processor that is not marked gets the stream as it was before, and is refused with
+    `StartupError` while the state is in families that it does not declare.
+
+    Call it last, right before ``groupBy`` and after everything that makes the stream, stateful
+    operators included: what comes before sees the stream alone, and anywhere else a control row
+    ends the query. ``operator`` is Spark's number of the one that the control rows
+    are for, where the query has several that run migrated code. A watermark may be set before or
+    after: rows of the control source have no event time and leave it where it is. Use the result
+    from the query's first start; where the query has run without it, `statemigrate adopt` makes
+    room for the control source, unless the query's sources have names. Where they have
+    (``readStream.name``, with ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), this
+    one has a name too.
+
+    Raises `StartupError` where stream, ``by`` and the checkpoint's state do not fit,
+    `CheckpointError` for a directory that is in use for something else, and `UnsupportedError` for
+    a grouping by event time. The control source's directory is made if it is missing, and nothing
+    else is written.
+    """
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    files = ChunkFiles(str(checkpoint))
+    marked, control = with_control(stream, keys, files, operator)
+    check = partial(check_forgetting, files.checkpoint, operator)
+    return gated(marked, control, check, partial(ask_to_retire, files))
+
+
+def with_control(
+    stream: DataFrame,
+    keys: tuple[str, ...],
+    files: ChunkFiles,
+    operator: Which = None,
+    *,
+    creates: bool = True,
+) -> tuple[DataFrame, DataFrame]:
+    """The stream, marked, and the control source that is to stand behind it, with its columns.
+
+    Raises what `with_backfill` says, and makes the control source's directory. With ``creates`` as
+    False the caller does, once a query runs there: until then nothing is written.
+    """
+    _check_stream(stream, keys)
+    check_source_path(files.checkpoint)
+    _check_checkpoint(stream, keys, files, operator, creates=creates)
+    if creates:
+        files.create()
+    feed(stream.sparkSession, files)
+    return _both(stream, keys, files)
+
+
+def ask_to_retire(files: ChunkFiles, code: Any) -> None:
+    """What is empty is dropped in a batch, and without input there would be none."""
+    deployed = vars(code).get(DEPLOYED)
+    if isinstance(deployed, Deployed) and deployed.retires and deployed.seen is not None:
+        files.ask_for_batch(deployed.seen.batch)
+
+
+def _both(
+    stream: DataFrame, keys: tuple[str, ...], files: ChunkFiles
+) -> tuple[DataFrame, DataFrame]:
+    from pyspark.sql import functions
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = [StructField(name, stream.schema[name].dataType) for name in keys]
+    schema = StructType([*fields, StructField(MARKER, StringType())])
+    control = _source(stream.sparkSession, schema, files)
+    columns = [
+        functions.col(quoted(field.name))
+        if field.name in keys
+        else functions.lit(_blank(field)).cast(field.dataType).alias(field.name)
+        for field in stream.schema
+    ]
+    # The stream comes first: sources without names are counted in this order.
+    marked = stream.select("*", functions.lit(None).cast(StringType()).alias(MARKER))
+    return marked, control.select(*columns, MARKER)
+
+
+def _blank(field: StructField) -> Any:
+    # A column with a null in it is one of floats in pandas, for the stream's own rows as well.
+    return _FILLED.get(field.dataType.typeName())
+
+
+def _source(spark: SparkSession, schema: StructType, files: ChunkFiles) -> DataFrame:
+    location = files.location if files.is_made() else files.pattern
+    name = f"{NAME}_{files.operator}" if files.operator else NAME
+    return reader_named(spark, name).schema(schema).options(**_OPTIONS).parquet(location)
+
+
+def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
+    columns = stream.columns
+    if not stream.isStreaming:
+        raise StartupError(
+            "SM-BACKFILL-010",
+            "with_backfill was given a DataFrame that is not a stream",
+            expected="what spark.readStream made",
+            found="a DataFrame of a batch",
+            next_action="pass the stream that the query reads",
+        )
+    if MARKER in columns:
+        raise StartupError(
+            "SM-BACKFILL-011",
+            f"the stream already has a column {MARKER}",
+            expected="a stream without it, since it tells control rows from the stream's own",
+            found=", ".join(columns),
+            next_action="call with_backfill once, or rename the column",
+        )
+    wrong = [name for name in keys if columns.count(name) != 1 or keys.count(name) != 1]
+    if wrong or not keys:
+        raise StartupError(
+            "SM-BACKFILL-012",
+            "by does not name the columns that the stream is grouped by",
+            expected=f"one or more of {', '.join(columns)}, each once",
+            found=repr(keys),
+            next_action="pass the names that groupBy gets; make a column of an expression first",
+        )
+    _check_event_time(stream, keys)
+
+
+def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
+    timed = [name for name in keys if WATERMARK in stream.schema[name].metadata]
+    if timed:
+        raise UnsupportedError(
+            "SM-BACKFILL-013",
+            f"the stream is grouped by its event time, {', '.join(timed)}",
+            expected="keys without the column that has the watermark",
+            found="control rows would be as late as their keys, and be dropped by the watermark",
+            next_action="migrate by touch, without with_backfill",
+        )
+
+
+def _check_checkpoint(
+    stream: DataFrame,
+    keys: tuple[str, ...],
+    files: ChunkFiles,
+    operator: Which,
+    *,
+    creates: bool,
+) -> None:
+    if files.directory.is_unused():
+        files.directory.refuse_embedded()
+        return
+    files.directory.require_query()
+    checkpoint = SparkCheckpoint(files.checkpoint, stream.sparkSession, operator=operator)
+    # A first batch may have been refused, which had the source, and not yet its directory.
+    if creates or checkpoint.last_batch() is not None:
+        require_control_source(files)
+    if checkpoint.last_batch() is not None:
+        _check_keys(stream, keys, checkpoint)
+
+
+def _check_keys(stream: DataFrame, keys: tuple[str, ...], checkpoint: SparkCheckpoint) -> None:
+    stored = {each.name: each.dataType for each in checkpoint.grouping_key()}
+    named = {name: stream.schema[name].dataType for name in keys}
+    # Nullability inside of a type does not change what a key is.
+    if stored and _shown(stored) != _shown(named):
+        raise StartupError(
+            "SM-START-013",
+            f"the state in {checkpoint.path} has other keys than the stream is grouped by",
+            expected=", ".join(_shown(stored)),
+            found=", ".join(_shown(named)),
+            next_action="check that checkpoint is the checkpointLocation of this very query, and "
+            "that by has the columns that it groups by; other keys are a rewrite, with the query "
+            f"stopped: `statemigrate rewrite {argument(checkpoint.path)} NEW --code "
+            "MODULE:FUNCTION` and a script that has `rekey`",
+        )
+
+
+def _shown(types: dict[str, Any]) -> list[str]:
+    return sorted(f"{name} {data_type.simpleString()}" for name, data_type in types.items())

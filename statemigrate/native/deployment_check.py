@@ -1,0 +1,431 @@
+"""What deployments on a checkpoint left there about themselves: families, and applied scripts.
+
+A small JSON file in the checkpoint, which Spark passes over. It holds what Spark's own metadata
+cannot tell: the checksum each script had when it was deployed, and families that code without
+statemigrate no longer declared, so that Spark forgot them while their values are still there.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.epochs import Fence, claim, this_driver
+from statemigrate.deployment import is_family_of, revision_in
+from statemigrate.errors import (
+    CheckpointInUseError,
+    CorruptFileError,
+    StartupError,
+    UnsupportedError,
+)
+from statemigrate.event_log.log import Facts, Note, Standing
+from statemigrate.files import Files, LocalFiles, local_path, parse_json
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import Place, open_files
+from statemigrate.migration import BASE
+from statemigrate.native.listing import begun_schemas, read_listing
+
+if TYPE_CHECKING:
+    from statemigrate.files.served import ServedFiles
+
+
+RECORD = "statemigrate/deployed.json"
+"""The file, below the checkpoint."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StoreRecord:
+    """One store: the names of its live families, and by revision the checksum of its script.
+
+    ``batch`` is the last one that was committed when the record was made, -1 before the first;
+    ``deployment`` names the start-up check that it was made with. ``begun`` are the schema files of
+    killed batches that were there by then: nothing of what those wrote is in the state.
+    """
+
+    families: tuple[str, ...] = ()
+    batch: int = -1
+    applied: Mapping[str, str] = field(default_factory=dict)
+    deployment: str = ""
+    begun: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str | None:
+        """The family that the deployment writes to; None where it left no note of it."""
+        return self.families[0] if self.families else None
+
+
+def read_record(checkpoint: Place) -> dict[str, StoreRecord]:
+    """The record by store; empty where there is none. Raises `CorruptFileError`."""
+    files = open_files(checkpoint)
+    try:
+        data = files.get(RECORD)
+    except FileNotFoundError:
+        return {}
+    return _parsed(data, f"{files.location}/{RECORD}")
+
+
+def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
+    """Replace the record; a reader sees the old one or the new one.
+
+    Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
+    """
+    open_files(checkpoint).replace(RECORD, record_document(record))
+
+
+def record_document(record: Mapping[str, StoreRecord]) -> bytes:
+    """The file that says ``record``."""
+    document = {
+        "format": _FORMAT,
+        "stores": {
+            store: {
+                "families": list(each.families),
+                "batch": each.batch,
+                "applied": dict(each.applied),
+                "deployment": each.deployment,
+                "begun": list(each.begun),
+            }
+            for store, each in record.items()
+        },
+    }
+    return json.dumps(document, indent=2).encode()
+
+
+def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
+    try:
+        document: Any = parse_json(data)
+        return {
+            str(store): StoreRecord(
+                tuple(map(str, each["families"])),
+                int(each["batch"]),
+                {str(revision): str(checksum) for revision, checksum in each["applied"].items()},
+                str(each.get("deployment", "")),
+                tuple(map(str, each.get("begun", ()))),
+            )
+            for store, each in {_FORMAT: document["stores"]}[document["format"]].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptFileError(
+            "SM-CHECKPOINT-028",
+            f"{path} is not a record of deployments",
+            expected=f"JSON of format {_FORMAT} with stores, their families and applied scripts",
+            found=str(error),
+            next_action="restore the file from a copy of the checkpoint; without it the scripts "
+            "that were applied cannot be compared",
+            path=path,
+        ) from error
+
+
+# What a start-up check saw, and whether that is what the query runs on (rule 14).
+#
+# A check is good for the query and the batch it was made at. Spark calls a processor's ``init``
+# once on the driver when a run plans its first batch, and then in every task. On the driver the
+# checkpoint directory is looked at again; in a task, what Spark says of the query it belongs to.
+
+
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+"""What Spark tells its tasks: the id of the query, and of the batch."""
+_log = logging.getLogger("statemigrate.native")
+_AGAIN = {
+    "migrated": "make the processor anew, with migrated(..., checkpoint=...), right before the "
+    "query starts",
+    "paged": "call paged anew, right before the query starts",
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The checkpoint that was looked at, its query's id, and its last committed batch.
+
+    ``driver`` is the process that looked.
+    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
+    every revision may have values. ``deployment`` names this one check among all others. ``lent``
+    is the way to the files for the process beside the driver, where they are on no local disk.
+    ``of`` is the function that its user gave ``checkpoint=``.
+    """
+
+    checkpoint: str
+    query: str | None
+    batch: int
+    deployment: str = field(default_factory=lambda: uuid4().hex)
+    lent: Files | None = None
+    driver: str = field(default_factory=this_driver)
+    of: Literal["migrated", "paged"] = "migrated"
+
+    @classmethod
+    def at(
+        cls,
+        checkpoint: str,
+        look: Remembered | None = None,
+        *,
+        of: Literal["migrated", "paged"] = "migrated",
+    ) -> Seen:
+        """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
+        look = look or Remembered(open_files(checkpoint))
+        files = look.now
+        path = checkpoint if _has_scheme(checkpoint) else files.location
+        directory = CheckpointDirectory(look, path)
+        query = directory.query_id()
+        if query is None and not directory.is_unused():
+            directory.require_query()
+        return cls(path, query, directory.last_commit(), lent=_lent(files), of=of)
+
+    @property
+    def files(self) -> Files:
+        """The checkpoint's files, on the driver and beside it."""
+        # Without a scheme too: what is on a default file system elsewhere is lent.
+        local = local_path(self.checkpoint)
+        return self.lent or (open_files(self.checkpoint) if local is None else LocalFiles(local))
+
+    @property
+    def is_something(self) -> bool:
+        """Whether there was committed state to look at."""
+        return self.batch >= 0
+
+    def compare_at_start(self) -> int:
+        """On the driver, when a run plans its first batch: the last committed batch of now.
+
+        Raises `StartupError` where ``checkpoint`` is not where a query runs, and
+        `CheckpointInUseError` where another one has just gone on there.
+        """
+        directory = CheckpointDirectory(self.files, self.checkpoint)
+        query = directory.query_id()
+        if query is None:
+            raise self._elsewhere("no file metadata, so no query runs there")
+        if self.query is not None and query != self.query:
+            raise self._elsewhere(f"the query {query}; the check saw {self.query}")
+        committed, begun = directory.last_commit(), directory.last_begun()
+        # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
+        if self.is_something and begun != committed + 1:
+            if begun > committed + 1 or committed > self.batch:
+                raise self._beside(committed, begun)
+            raise self._elsewhere(f"batch {committed} committed and {begun} begun, as in a copy")
+        return committed
+
+    def begin_epoch(self, name: str, document: bytes) -> Callable[[], None]:
+        """Begin an epoch of the driver: another one that runs on the checkpoint is fenced.
+
+        What is returned leaves the ``document`` under its ``name``, in which one start follows the
+        other. Both raise `CheckpointInUseError` where another driver has begun. On a store that
+        cannot tell two of them apart this is only said, since Spark runs there too.
+        """
+        files = self.files
+        try:
+            return claim(files, self.driver, leaves={name: document.decode()}).leave
+        except UnsupportedError as error:
+            _log.warning(
+                "no second driver on %s is told by statemigrate, but by Spark alone: %s [%s]",
+                self.checkpoint, error.found, error.code,
+            )  # fmt: skip
+            return partial(files.replace, name, document)
+
+    def compare_driver(self) -> None:
+        """In a task that reaches the checkpoint: that no other driver has begun there since.
+
+        Elsewhere than on a disk that tasks see the driver alone can look. Raises
+        `CheckpointInUseError`.
+        """
+        local = local_path(self.checkpoint)
+        if self.lent is None and local is not None:
+            _fence(str(local), self.driver).require_newest()
+
+    def compare_in_task(self) -> bool:
+        """In a task: whether its batch is the one right after the check.
+
+        Raises `StartupError` for a task of another query, or of a batch that was committed already
+        when the check was made.
+        """
+        query, batch = running()
+        if query is None:
+            # Tests of a processor run without a query.
+            return True
+        self.compare_query()
+        self.compare_driver()
+        if self.is_something and batch is not None and batch <= self.batch:
+            raise self.outdated(batch - 1)
+        return batch == self.batch + 1
+
+    def compare_query(self) -> None:
+        """In a task: raise `StartupError` if it is another query's than the one that was seen."""
+        query, _ = running()
+        if None not in (query, self.query) and query != self.query:
+            raise self._elsewhere(f"the query {self.query}; this task is {query}'s")
+
+    def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
+        return CheckpointInUseError(
+            "SM-CHECKPOINT-029",
+            f"the checkpoint {self.checkpoint} is in use",
+            expected="the batch that this query has begun as the last one there, not committed",
+            found=f"batch {committed} committed and {begun} begun: another query goes on there",
+            next_action="stop one of the two queries; this one has written nothing",
+            path=self.checkpoint,
+        )
+
+    def outdated(self, committed: int) -> StartupError:
+        """The error for a checkpoint that is not at the batch of the check any more."""
+        return StartupError(
+            "SM-START-016",
+            f"the processor was compared with {self.checkpoint} at another batch",
+            expected=f"batch {self.batch} as the last that is committed, as when it was compared",
+            found=f"batch {committed}" if committed >= 0 else "none",
+            next_action=f"{_AGAIN[self.of]}; nothing of this batch was written",
+            path=self.checkpoint,
+        )
+
+    def _elsewhere(self, found: str) -> StartupError:
+        return StartupError(
+            "SM-START-017",
+            f"checkpoint={self.checkpoint!r} is not the checkpoint of the query that runs",
+            expected="the checkpointLocation of this very query",
+            found=found,
+            next_action=f"correct checkpoint= of {self.of}: it is the path or URI that writeStream "
+            "gets as checkpointLocation; nothing of this batch was written",
+            path=self.checkpoint,
+        )
+
+
+@lru_cache(maxsize=64)
+def _fence(checkpoint: str, driver: str) -> Fence:
+    """One a worker, for tasks of many batches: what was looked at is not looked at again."""
+    return Fence(LocalFiles(Path(checkpoint)), driver)
+
+
+def _lent(files: Files) -> ServedFiles | None:
+    if isinstance(files, LocalFiles):
+        return None
+    # A server, which local files are not to wait for.
+    from statemigrate.files.served import served
+
+    return served(files)
+
+
+def directory_of(checkpoint: str) -> CheckpointDirectory:
+    """The directory of a checkpoint, a path or URI."""
+    return CheckpointDirectory(open_files(checkpoint), checkpoint)
+
+
+def running() -> tuple[str | None, int | None]:
+    """The query and the batch that this task is of; None outside of one."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None, None
+    query, batch = context.getLocalProperty(QUERY), context.getLocalProperty(BATCH)
+    return query, None if batch is None else int(batch)
+
+
+def _has_scheme(path: str) -> bool:
+    return re.match("[A-Za-z][A-Za-z0-9+.-]+:", path) is not None
+
+
+# Comparing the check with the query, wherever Spark brings the code to (rule 14).
+#
+# Spark brings it to a Python process beside the driver when a run plans its first batch, which
+# calls ``init`` to learn the variables, and to every task. Of an error that is raised in that
+# ``init`` Spark says only that the process crashed, and of one that is raised while the code is
+# read it says everything: so that is where the comparison is.
+
+
+Records = Mapping[str, StoreRecord]
+Families = Callable[[str], tuple[str, ...]]
+"""The variables of a store that a deployment knows, whether they exist or not."""
+_PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
+
+def is_planning() -> bool:
+    """Whether this is the process beside the driver in which Spark calls ``init`` to plan."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
+
+
+def begin_run(seen: Seen, records: Records, families: Families, note: Note | None = None) -> None:
+    """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
+
+    Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
+
+    Raises `StartupError` where the check is not good for the query that runs there by now, and
+    `CheckpointInUseError` where another driver begins at the same moment.
+    """
+    committed = seen.compare_at_start()
+    moved = seen.is_something and committed != seen.batch
+    if moved and not _ran_alone(seen, records, families, committed):
+        raise seen.outdated(committed)
+    record = read_record(seen.files)
+    begun = begun_schemas(seen.files, committed)
+    mine = {
+        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
+        for store, each in records.items()
+    }
+    leave = seen.begin_epoch(RECORD, record_document({**record, **mine}))
+    if note is not None:
+        # Families are dropped by the batch right after the check, and by none later.
+        note = note if committed == seen.batch else replace(note, dropped={})
+        note.start(seen.files, committed + 1, _facts(record, note, committed))
+    leave()
+
+
+def _facts(record: Records, note: Note, committed: int) -> Facts:
+    """What the last start has left of itself, whichever release that was of."""
+    found = {}
+    for store, each in record.items():
+        if each.target is not None and store in note.stores:
+            oldest = next(iter(note.stores[store].order), BASE)
+            revision = revision_in(each.target) or oldest
+            found[store] = Standing(revision, each.families, note.stores[store].order)
+    since = max((record[store].batch + 1 for store in found), default=committed)
+    return Facts(found, min(since, committed + 1))
+
+
+def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
+    """What an earlier start of this very deployment found begun; its check is of before that."""
+    return noted.begun if noted is not None and noted.deployment == seen.deployment else ()
+
+
+def is_next_batch(seen: Seen, handle: Any) -> bool:
+    """Whether this is the batch right after the check, so that drained families may be dropped.
+
+    Raises `StartupError` where the check is not good for this task.
+    """
+    if _plans(handle):
+        return CheckpointDirectory(seen.files).last_commit() == seen.batch
+    return seen.compare_in_task()
+
+
+def _plans(handle: Any) -> bool:
+    from pyspark import TaskContext
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+    # Spark's in-memory tester has a handle of its own kind, and no query.
+    return type(handle) is StatefulProcessorHandle and TaskContext.get() is None
+
+
+def _ran_alone(seen: Seen, records: Records, families: Families, committed: int) -> bool:
+    """Whether all batches since the check were this deployment's own.
+
+    Then what it reads is still all there is: it writes to nothing else. Another one would have left
+    its own record; code that leaves none declares other variables, or none but those read here.
+    """
+    if committed < seen.batch:
+        return False
+    record, listing = read_record(seen.files), read_listing(seen.files, committed)
+    for store, mine in records.items():
+        noted = record.get(store)
+        listed = {name for name in listing.variables if is_family_of(store, name)}
+        rerun = any(listing.may_have(name) for name in families(store))
+        if noted is None or noted.deployment != seen.deployment or rerun:
+            return False
+        if listing.passed_over(range(seen.batch + 1, committed + 1), noted.begun).keys() & listed:
+            return False
+        if listed != set(mine.families):
+            return False
+    return True

@@ -1,1 +1,0 @@
-"""What runs on workers, inside Spark's stateful operators."""

@@ -1,1 +1,0 @@
-"""Spark's state as its own readers and metadata tell it."""

@@ -1,0 +1,281 @@
+"""The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from statemigrate.deployment import (
+    Declared,
+    Settings,
+    StoredFamily,
+    StoredStore,
+    StoreFacts,
+    StorePlan,
+    check_expiry,
+    check_scripted,
+    check_targets,
+    is_family_of,
+    plan_store,
+    revision_in,
+)
+from statemigrate.deployment.code import is_only_looking
+from statemigrate.errors import StartupError, StatemigrateError
+from statemigrate.event_log.events import Stamp
+from statemigrate.event_log.log import Note, Standing
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
+from statemigrate.native.deployment_check import (
+    Seen,
+    StoreRecord,
+    directory_of,
+    is_planning,
+    read_record,
+)
+from statemigrate.native.listing import read_listing
+from statemigrate.native.retrying import whole
+from statemigrate.native.startup_stored import CommittedState, read_stores
+from statemigrate.native.versions import check_kind, check_spark_version
+from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.processor.workers import (
+    PROCESSORS,
+    check_packages,
+    check_scripts,
+    use_this_python,
+)
+
+Drained = dict[str, tuple[StoredFamily, ...]]
+
+
+def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage]) -> Deployed:
+    """Compare code, scripts and the checkpoint's committed state.
+
+    Families that hold nothing leave the read path, and are dropped by the deployment's first batch
+    unless ``settings`` say otherwise. Where nothing is committed yet nothing was seen, and every
+    revision may have values. Nothing is written: the record is, when the query starts. Raises
+    `StartupError` before anything is touched.
+    """
+    path = settings.checkpoint
+    assert path is not None  # noqa: S101 - the caller asked for this
+    files = Remembered(open_files(path))
+    seen = Seen.at(path, files)
+    checkpoint = SparkCheckpoint(
+        seen.checkpoint, operator=settings.operator, paged=False, files=files
+    )
+    checkpoint.check_provider()
+    declared = declared_variables(processor, Listening)
+    check_targets(settings, declared)
+    checkpoint.check_place()
+    checkpoint.check_operator([each.store for each in declared])
+    checkpoint.check_names([each.store for each in declared if each.store in lineages])
+    counts = MigrationCounts.of_session()
+    if not seen.is_something:
+        unseen = Deployed(settings, lineages, counts=counts, seen=seen)
+        plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
+        note = Note(Stamp.of(processor), {name: _alone(each) for name, each in plans.items()})
+        return replace(unseen, records=_records(plans, {}, {}, seen, settings), note=note)
+    record = read_record(files)
+    migrating = {each.store: each for each in declared if each.store in lineages}
+    for each in migrating.values():
+        check_kind(each.kind, each.store)
+    state = read_stores(checkpoint, migrating, lineages, record, settings.accept_edited)
+    for each in declared:
+        if each.store not in migrating:
+            families = {*state.variables, *record.get(each.store, StoreRecord()).families}
+            check_scripted(each.store, sorted(families - {*settings.accept_edited}))
+    stores = {store: _fitting(each, state) for store, each in migrating.items()}
+    plans = {
+        store: plan_store(each, lineages[store], stores[store], settings)
+        for store, each in migrating.items()
+    }
+    drained = _drained(plans, state)
+    live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
+    records = _records(plans, drained, record, seen, settings)
+    note = Note(
+        Stamp.of(processor),
+        _standings(plans, records),
+        dropped=_dropped(drained) if settings.retire_drained else {},
+    )
+    return Deployed(settings, lineages, live, drained, counts, seen, records, note)
+
+
+def _alone(plan: StorePlan) -> Standing:
+    """A store of which nothing was seen: its other families may be there, and none is known."""
+    return Standing(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
+
+
+def _standings(
+    plans: Mapping[str, StorePlan], records: Mapping[str, StoreRecord]
+) -> dict[str, Standing]:
+    return {
+        store: Standing(plan.target.revision, records[store].families, plan.lineage.revisions)
+        for store, plan in plans.items()
+    }
+
+
+def _dropped(drained: Drained) -> dict[str, tuple[str, ...]]:
+    return {store: tuple(each.name for each in found) for store, found in drained.items() if found}
+
+
+def _fitting(declared: Declared, state: CommittedState) -> StoredStore | None:
+    """What is stored of a declared store, whose values expire if and only if the code's do."""
+    facts = state.stores.get(declared.store, StoreFacts())
+    check_expiry(declared, facts)
+    return facts.stored_for(declared)
+
+
+def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
+    """By store, the families seen to be empty."""
+    return {
+        store: tuple(
+            family
+            for family in plan.sources
+            if family.holds == "nothing" and family.name in state.variables
+        )
+        for store, plan in plans.items()
+    }
+
+
+def _without(store: StoredStore, drained: tuple[StoredFamily, ...]) -> StoredStore:
+    names = {each.name for each in drained}
+    live = tuple(each for each in store.families if each.name not in names)
+    return replace(store, families=live)
+
+
+def _records(
+    plans: Mapping[str, StorePlan],
+    drained: Drained,
+    record: Mapping[str, StoreRecord],
+    seen: Seen,
+    settings: Settings,
+) -> dict[str, StoreRecord]:
+    """What is to be noted of each store once the query has started."""
+    gone = [each for families in drained.values() for each in families]
+    retired = {each.name for each in gone if settings.retire_drained}
+    return {
+        store: StoreRecord(
+            tuple(f.name for f in (plan.target, *plan.sources) if f.name not in retired),
+            seen.batch,
+            {**record.get(store, StoreRecord()).applied, **plan.stored().applied},
+            seen.deployment,
+        )
+        for store, plan in plans.items()
+    }
+
+
+# What is made on the driver when a processor is marked: its deployment.
+
+
+_log = logging.getLogger("statemigrate.native")
+
+
+def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with the code.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    check_spark_version()
+    is_starting = not _is_worker() and not is_only_looking()
+    if is_starting:
+        use_this_python()
+        # Not for the first batch to say: a worker without this package could not.
+        check_packages(PROCESSORS)
+    if settings.checkpoint is not None and is_starting:
+        lineages = ScriptFolder(settings.migrations).lineages()
+        check_scripts(lineages)
+        return whole(lambda: checked(processor, settings, lineages), settings.checkpoint)
+    try:
+        lineages = ScriptFolder(settings.migrations).lineages()
+        if is_starting:
+            check_scripts(lineages)
+    except StatemigrateError as error:
+        return Undeployable(error)
+    deployment = Deployed(settings, lineages, counts=MigrationCounts.of_session())
+    error_of_init = _error_of_init(processor, deployment) if is_starting else None
+    return deployment if error_of_init is None else Undeployable(error_of_init)
+
+
+def _error_of_init(processor: Any, deployment: Deployed) -> StatemigrateError | None:
+    """The error that ``init`` will raise when Spark calls it, if it is one of this package.
+
+    Spark shows no error that is raised in ``init``: it reports that a worker crashed.
+    """
+    try:
+        declared = declared_variables(processor, Listening)
+        check_targets(deployment.settings, declared)
+        for each in declared:
+            deployment.plan(each)
+    except StatemigrateError as error:
+        return error
+    except Exception:
+        # The user's own error. Spark calls init again where the query runs, and reports it.
+        _log.debug("init of %s fails on the driver", type(processor).__qualname__, exc_info=True)
+    return None
+
+
+def _is_worker() -> bool:
+    """Whether this is Spark's process, which imports the user's module once more."""
+    from pyspark import TaskContext
+
+    return TaskContext.get() is not None or is_planning()
+
+
+# Code without `migrated` on a checkpoint whose state is in families it does not know.
+
+
+def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
+    """Raise `StartupError` if ``code``, which is not migrated, would make Spark forget values.
+
+    Spark drops a state variable that no code declares, and says nothing.
+    """
+    batch = directory_of(checkpoint).last_commit()
+    if batch < 0:
+        return
+    record = read_record(checkpoint)
+    if not hasattr(code, "handleInputRows"):
+        _check_function(checkpoint, sorted(record))
+        return
+    variables = read_listing(checkpoint, batch, operator).variables
+    live = {
+        name
+        for store, each in record.items()
+        for name in each.families
+        # Another operator of the query has stores of its own.
+        if any(is_family_of(store, variable) for variable in variables)
+    }
+    listed = {name for name in variables if revision_in(name)}
+    declared = {each.store for each in declared_variables(code, Listening)}
+    unknown = sorted((live | listed) - declared)
+    if unknown:
+        raise StartupError(
+            "SM-START-022",
+            f"{type(code).__qualname__} is not migrated, and the state is in families it does not "
+            "declare",
+            expected=f"migrated({type(code).__qualname__}(...), ...), since the checkpoint has "
+            f"{', '.join(sorted(live | listed))}",
+            found=f"only {', '.join(sorted(declared)) or 'no state variable'}: Spark would forget "
+            f"{', '.join(unknown)} with every value in it",
+            next_action="put migrated around the processor again; to go back to an older format, "
+            "with targets=",
+            path=checkpoint,
+        )
+
+
+def _check_function(checkpoint: str, stores: list[str]) -> None:
+    if stores:
+        raise StartupError(
+            "SM-START-023",
+            "the function is not migrated, and the state is in envelopes",
+            expected=f"migrated(function, store={stores[0]!r}, ...)",
+            found="a function that would be handed the envelope in place of its value",
+            next_action="put migrated around the function again; to go back to an older format, "
+            "with targets=",
+            path=checkpoint,
+        )

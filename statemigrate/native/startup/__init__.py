@@ -1,1 +1,0 @@
-"""The start-up check: what the driver finds out before a query may run, and compares again."""

@@ -1,1 +1,0 @@
-"""What runs on workers: a visit of a page, and all that a processor meets in it."""

@@ -1,0 +1,125 @@
+"""The pages of a checkpoint that a backfill has to touch, found from scripts and the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from statemigrate.deployment import Settings, family_name, is_family_of, live_path
+from statemigrate.deployment.checks import check_scripts
+from statemigrate.errors import StartupError
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.older_families import older_families
+from statemigrate.pages.columns import read
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.startup import held_in, pages_in, record_of, stored_in
+from statemigrate.pages.visit import key_fingerprint
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from statemigrate.scripts.survey import Survey
+
+
+_COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT, entries BIGINT"
+
+
+def older(
+    checkpoint: SparkCheckpoint,
+    scripts: Survey,
+    targets: Mapping[str, str],
+    *,
+    accept_edited: Sequence[str] | None = None,
+) -> dict[str, DataFrame]:
+    """As `older_families`; on pages a key is the number of a page that has the family.
+
+    ``entries`` is how many of the family it has. With ``accept_edited`` a script that led to what
+    pages have must be as it was then, unless it is named there: else that is a `StartupError`.
+
+    Raises as that does, and `PageError` or `CorruptFileError` for pages that cannot be read.
+    """
+    if not checkpoint.is_paged:
+        return older_families(checkpoint, scripts, targets)
+    lineages = scripts.every()
+    scripts.sound(*targets)
+    record = record_of(checkpoint)
+    frame = pages_in(checkpoint)
+    held = held_in(frame, record.pages, key_fingerprint(StructType.fromJson(dict(record.key))))
+    stores = [store for store in lineages if store in record.stores]
+    if not stores:
+        raise _unscripted(checkpoint.path, sorted(record.stores), lineages)
+    if accept_edited is not None:
+        stored = stored_in(record, held.families, lineages, checkpoint.path)
+        for store in stored.keys() & lineages.keys():
+            settings = Settings(accept_edited=tuple(accept_edited))
+            check_scripts(lineages[store], stored[store], settings)
+    names = [
+        name
+        for store in stores
+        for name in _of_store(lineages[store], targets.get(store, "head"), sorted(held.families))
+    ]
+    return {name: _pages_with(frame, name) for name in names}
+
+
+def _of_store(lineage: Lineage, target: str, held: list[str]) -> Iterator[str]:
+    wanted = lineage.resolve(target)
+    revisions = {family_name(lineage, revision): revision for revision in lineage.revisions}
+    for name in held:
+        if not is_family_of(lineage.store, name):
+            continue
+        if name not in revisions:
+            raise _unknown(lineage, name)
+        if revisions[name] != wanted:
+            # Raises where no way leads to the target.
+            live_path(lineage, revisions[name], wanted)
+            yield name
+
+
+def _pages_with(frame: DataFrame, family: str) -> DataFrame:
+    from pyspark.sql import functions
+
+    pages = frame.selectExpr(f"key.{BUCKET} AS number", "value.page AS page", "partition_id")
+    found = pages.mapInArrow(_families, _COLUMNS).where(functions.col("family") == family)
+    return found.selectExpr(f"struct({BUCKET}) AS key", "partition_id", "entries")
+
+
+def _families(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    for batch in batches:
+        rows = [
+            (extent.name, number, partition, extent.entries)
+            for number, data, partition in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+            for extent, _ in read(data)[1]
+        ]
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        types = pa.string(), pa.int32(), pa.int32(), pa.int64()
+        names = ["family", BUCKET, "partition_id", "entries"]
+        yield pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), names=names)
+
+
+def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -> StartupError:
+    return StartupError(
+        "SM-START-012",
+        f"no store in the pages of {path} has migration scripts",
+        expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
+        found=", ".join(stores) or "no store",
+        next_action="name the folder of this query's scripts (--migrations), or write one: "
+        "`statemigrate new STORE -m MESSAGE`",
+    )
+
+
+def _unknown(lineage: Lineage, name: str) -> StartupError:
+    return StartupError(
+        "SM-START-006",
+        f"store {lineage.store}: pages have the family {name} of an unknown revision",
+        expected=f"one of {', '.join(lineage.revisions)}",
+        found=name,
+        next_action="check out the scripts this checkpoint was last run with; "
+        f"`statemigrate history {argument(lineage.store)}` lists those that are here",
+        store=lineage.store,
+    )

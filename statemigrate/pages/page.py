@@ -1,0 +1,368 @@
+"""A page: the entries of many keys, by family, in one binary value of Spark's state."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from statemigrate.errors import PageError
+from statemigrate.families import Span
+from statemigrate.pages import columns as outsides
+from statemigrate.pages.columns import (
+    NEVER,
+    Columns,
+    Extent,
+    Outside,
+    Place,
+    Weaving,
+    is_over,
+    read,
+    written,
+)
+from statemigrate.quoting import argument
+
+# The entries of one family in a page: sorted by key, encoded, sliced out when asked for.
+
+
+_ENTRIES_A_SEARCH = 64
+"""One look into the bytes for so many entries; slicing out all keys takes as long as a few."""
+
+_ENTRIES_A_REPLACEMENT = 2
+"""One value alone is put in another's place for so many entries; more are woven faster."""
+
+
+class Section:
+    """The entries as they were read, and what was changed since.
+
+    ``count`` is how many there are now, and ``outside`` where large values lie; without it, all
+    that is put lies in the page. Raises `PageError` for columns that do not fit together.
+    """
+
+    __slots__ = (
+        "_at",
+        "_changes",
+        "_columns",
+        "_data",
+        "_extent",
+        "_fetched",
+        "_keys",
+        "_outside",
+        "_singly",
+        "count",
+    )
+
+    def __init__(
+        self, extent: Extent, data: bytes = b"", outside: outsides.Outside | None = None
+    ) -> None:
+        self.count = extent.entries
+        self._extent = extent
+        self._data = data
+        self._columns = Columns(extent, data)
+        # What was found of the keys that were read; all of them for those that look for many.
+        self._at: dict[bytes, int] = {}
+        self._keys: list[bytes] | None = None
+        self._singly = extent.entries // _ENTRIES_A_SEARCH
+        self._changes: dict[bytes, tuple[bytes, int] | None] = {}
+        self._outside = outside
+        self._fetched: dict[int, bytes] = {}
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the entries differ from those that were read."""
+        return bool(self._changes)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The encoded value under ``key``, or None."""
+        if key in self._changes:
+            change = self._changes[key]
+            return None if change is None else change[0]
+        at = self._position(key)
+        return None if at is None else self._old(at)
+
+    def expiry(self, key: bytes) -> int:
+        """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
+        if key in self._changes:
+            change = self._changes[key]
+            return NEVER if change is None else change[1]
+        at = self._position(key)
+        return NEVER if at is None else self._columns.moment(at)
+
+    def contains(self, key: bytes) -> bool:
+        """Whether there is an entry under ``key``."""
+        if key in self._changes:
+            return self._changes[key] is not None
+        return self._position(key) is not None
+
+    def put(self, key: bytes, value: bytes, expiry: int = NEVER) -> None:
+        """Write ``value`` under ``key``; the same value as was read is no change."""
+        at = self._position(key)
+        if at is None:
+            if key not in self._changes:
+                self.count += 1
+                self._add(key)
+        else:
+            if self._changes.get(key, value) is None:
+                self.count += 1
+            if value == self._old(at) and expiry == self._columns.moment(at):
+                self._changes.pop(key, None)
+                return
+        self._changes[key] = value, expiry
+
+    def delete(self, key: bytes) -> None:
+        """Remove the entry under ``key``, if there is one."""
+        if not self.contains(key):
+            return
+        self.count -= 1
+        if self._position(key) is not None:
+            self._changes[key] = None
+        else:
+            del self._changes[key]
+            if self._keys is not None:
+                del self._keys[bisect_left(self._keys, key)]
+
+    def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
+        """The entries of the span in its order, as they are now."""
+        keys = self._ordered()
+        first = 0 if span.lower is None else bisect_left(keys, span.lower)
+        end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
+        found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
+        return found[::-1] if span.reverse else found
+
+    def drop_expired(self, now: int) -> None:
+        """Remove the entries that were read and have expired."""
+        for at, moment in enumerate(self._columns.moments):
+            if is_over(moment, now) and (key := self._columns.key(at)) not in self._changes:
+                self.delete(key)
+
+    def first(self) -> bytes | None:
+        """The first key there is, None where there is none."""
+        if not self._changes:
+            return self._columns.key(0) if self.count else None
+        return next((key for key in self._ordered() if self.contains(key)), None)
+
+    def written(self) -> tuple[Extent, bytes]:
+        """The section's bytes: those that were read, unless something was changed."""
+        if not self._changes:
+            return self._extent, self._data
+        values = self._values_alone()
+        if values is not None:
+            return self._columns.replaced(self._extent, values)
+        columns, weaving, last = self._columns, Weaving(self._columns), 0
+        for key in sorted(self._changes):
+            # Whatever was read and changed has been looked for.
+            change, at = self._changes[key], self._at.get(key)
+            start = columns.place(key, last) if at is None else at
+            if start > last:
+                weaving.take(last, start)
+            if change is not None:
+                self._weave(weaving, key, *change)
+            last = start if at is None else at + 1
+        weaving.take(last, columns.count)
+        return weaving.woven(self._extent)
+
+    def _values_alone(self) -> list[tuple[int, bytes]] | None:
+        """What was changed, in order, where it is a few values and nothing else, all inside."""
+        if len(self._changes) > self._columns.count // _ENTRIES_A_REPLACEMENT:
+            return None
+        found = []
+        for key, change in self._changes.items():
+            at = self._at.get(key)
+            if at is None or change is None or at in self._columns.outside:
+                return None
+            value, moment = change
+            if self._is_large(value) or moment != self._columns.moment(at):
+                return None
+            found.append((at, value))
+        found.sort()
+        return found
+
+    def write_outside(self) -> None:
+        """Write the large values that were changed, and remove those that are none any more.
+
+        Raises `PageError` for one that is larger than a value may be.
+        """
+        if self._outside is None:
+            return
+        for key, change in self._changes.items():
+            at = self._at.get(key)
+            if change is not None and self._is_large(change[0]):
+                outsides.check_size(self._extent.name, key, change[0])
+                self._outside.put(self._extent.name, key, change[0])
+            elif at in self._columns.outside:
+                self._outside.delete(self._extent.name, key)
+
+    def _weave(self, weaving: Weaving, key: bytes, value: bytes, moment: int) -> None:
+        if self._is_large(value):
+            weaving.add(key, outsides.reference(value), moment, is_reference=True)
+        else:
+            weaving.add(key, value, moment)
+
+    def _is_large(self, value: bytes) -> bool:
+        return len(value) > outsides.LARGEST_INSIDE and self._outside is not None
+
+    def _old(self, at: int) -> bytes:
+        kept = self._columns.value(at)
+        if at not in self._columns.outside:
+            return kept
+        value = self._fetched.get(at)
+        if value is None:
+            name, key = self._extent.name, self._columns.key(at)
+            value = self._fetched[at] = outsides.referred(self._outside, name, key, kept)
+        return value
+
+    def _position(self, key: bytes) -> int | None:
+        """Where the key is among those that were read."""
+        at = self._at.get(key)
+        if at is not None or self._singly < 0:
+            return at
+        self._singly -= 1
+        if self._singly < 0:
+            self._at = dict(zip(self._columns.keys, range(self._columns.count), strict=True))
+            return self._at.get(key)
+        at = self._columns.find(key)
+        if at is not None:
+            self._at[key] = at
+        return at
+
+    def _ordered(self) -> list[bytes]:
+        """Every key there was or is, in order: what was deleted is to be passed over."""
+        if self._keys is None:
+            new = [key for key in self._changes if self._position(key) is None]
+            self._keys = sorted([*self._columns.keys, *new])
+        return self._keys
+
+    def _add(self, key: bytes) -> None:
+        if self._keys is not None:
+            insort(self._keys, key)
+
+
+LARGEST = 64 << 20
+"""Bytes that a page may have: every visit reads and writes all of them."""
+
+
+class Page:
+    """The sections of one page, each opened when it is asked for.
+
+    ``data`` is what is stored, None for a page without an entry, and ``outside`` where its large
+    values lie. Raises `PageError` for what is damaged, of a newer format, or of another place than
+    ``place``.
+    """
+
+    def __init__(
+        self, place: Place, data: bytes | None = None, outside: Outside | None = None
+    ) -> None:
+        self._place = place
+        self._outside = outside
+        self._stored: dict[str, tuple[Extent, bytes]] = {}
+        self._open: dict[str, Section] = {}
+        if data is not None:
+            found, sections = read(data)
+            if found != place:
+                raise _misplaced(place, found)
+            self._stored = {extent.name: (extent, section) for extent, section in sections}
+
+    def section(self, family: str, format_fingerprint: bytes) -> Section:
+        """The entries of a family, whose values are in the format of that fingerprint.
+
+        Raises `PageError` where the page has them in another format.
+        """
+        opened = self._open.get(family)
+        if opened is None:
+            nothing = Extent(family, format_fingerprint, 0, 0, 0, expires=False), b""
+            extent, data = self._stored.get(family, nothing)
+            if extent.format != format_fingerprint:
+                raise _reformatted(family, format_fingerprint, extent.format)
+            opened = self._open[family] = Section(extent, data, self._outside)
+        return opened
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the entries differ from those that are stored."""
+        return any(section.is_changed for section in self._open.values())
+
+    @property
+    def formats(self) -> dict[str, bytes]:
+        """By family that is stored, the fingerprint of the format of its values."""
+        return {name: extent.format for name, (extent, _) in self._stored.items()}
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The families that have an entry in what is stored."""
+        return frozenset(self._stored)
+
+    def holds(self, family: str) -> bool:
+        """Whether there is an entry of a family now; its section is not opened for that."""
+        opened = self._open.get(family)
+        return family in self._stored if opened is None else bool(opened.count)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """By family, how many entries there are now; only families that have one."""
+        stored = {name: extent.entries for name, (extent, _) in self._stored.items()}
+        found = stored | {name: section.count for name, section in self._open.items()}
+        return {name: count for name, count in found.items() if count}
+
+    def write_outside(self) -> None:
+        """Write what was changed of the large values, which are not in `written`.
+
+        Raises `PageError` for one that is larger than a value may be.
+        """
+        for section in self._open.values():
+            section.write_outside()
+
+    def written(self) -> bytes | None:
+        """The bytes to store, the same for equal entries; None for a page without one.
+
+        Raises `PageError` for a page that is larger than `LARGEST`.
+        """
+        changed = {name: each.written() for name, each in self._open.items() if each.is_changed}
+        sections = [each for _, each in sorted((self._stored | changed).items()) if each[0].entries]
+        if not sections:
+            return None
+        data = written(self._place, sections)
+        if len(data) > LARGEST:
+            raise _too_large(self._place, len(data), sum(self.counts.values()))
+        return data
+
+
+def _misplaced(expected: Place, found: Place) -> PageError:
+    if expected.pages != found.pages:
+        code = "SM-PAGES-016"
+        problem = "a page of state is one of another number of pages"
+        numbers = f"{expected.pages} pages", f"{found.pages} pages"
+        action = f"pass pages={found.pages}, which the checkpoint was begun with"
+    elif expected.keys != found.keys:
+        code = "SM-PAGES-017"
+        problem = "a page of state has keys of other columns"
+        numbers = expected.keys.hex(), found.keys.hex()
+        action = "group by the columns that the checkpoint was begun with, in by="
+    else:
+        code = "SM-PAGES-018"
+        problem = "a page of state is in the place of another"
+        numbers = f"page {expected.number}", f"page {found.number}"
+        action = "restore the checkpoint from a copy; nothing of this batch was written"
+    return PageError(code, problem, expected=numbers[0], found=numbers[1], next_action=action)
+
+
+def _reformatted(family: str, expected: bytes, found: bytes) -> PageError:
+    return PageError(
+        "SM-PAGES-019",
+        f"a page of state has values of {family} in another format",
+        expected=f"the format of fingerprint {expected.hex()}",
+        found=f"fingerprint {found.hex()}",
+        next_action="deploy the code and the scripts that the values were written with; a change "
+        "of format needs a migration script of its own",
+        family=family,
+    )
+
+
+def _too_large(place: Place, size: int, entries: int) -> PageError:
+    return PageError(
+        "SM-PAGES-020",
+        f"page {place.number} of {place.pages} would be larger than a page may be",
+        expected=f"at most {LARGEST:,} bytes",
+        found=f"{size:,} bytes in {entries:,} entries",
+        next_action="stop the query and `statemigrate rewrite CHECKPOINT NEW --pages "
+        f"{argument(2 * place.pages)} --apply`, which makes a checkpoint with more pages, and "
+        "so smaller ones; nothing of this batch was written",
+        page=place.number,
+    )

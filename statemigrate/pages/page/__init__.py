@@ -1,1 +1,0 @@
-"""A page's bytes: the header, and a section of sorted entries for each family. No Spark."""

@@ -1,0 +1,222 @@
+"""The processor that Spark runs: called for a page, it calls the user's for each key of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor
+
+from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
+from statemigrate.deployment import Declared
+from statemigrate.native.control_rows import Arrived
+from statemigrate.native.deployed import Stopwatch
+from statemigrate.pages.columns import Place
+from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
+from statemigrate.pages.families import FINGERPRINT, PageStores
+from statemigrate.pages.page import Page
+from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
+from statemigrate.pages.value import LargeValues, page_value
+from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
+from statemigrate.processor.key_isolation import BetweenKeys
+from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.variables import GroupingKey, dual_variable
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+_ROWS_A_PACKAGE = 10_000
+
+
+class PagedProcessor(StatefulProcessor):
+    """Serves all of a page's touched keys in one visit: the page is read and written once.
+
+    The key is at ``initial_columns`` in rows of the initial state. With ``gives_rows`` Spark gets
+    the rows that the user's processor makes one by one.
+    """
+
+    def __init__(
+        self,
+        processor: Any,
+        deployment: PagedDeployment,
+        *,
+        initial_columns: tuple[int, ...] = (),
+        gives_rows: bool = False,
+    ) -> None:
+        self._processor = processor
+        self._deployment = deployment
+        self._initial_columns = initial_columns
+        self._gives_rows = gives_rows
+
+    def init(self, handle: Any) -> None:
+        """Make the user's variables, over whichever page is visited."""
+        deployment = self._deployment
+        deployment.seen.compare_in_task()
+        self._task = ExitStack()
+        self._task.enter_context(few_collections())
+        self._spark = handle
+        self._value = page_value(handle, deployment.operator)
+        self._large = LargeValues(handle, deployment.operator)
+        declare(handle, deployment.operator)
+        self._keys = keys = KeyCodec(deployment.key)
+        self._fingerprint = key_fingerprint(deployment.key)
+        self._stores = PageStores(
+            deployment.plans, deployment.settings, keys, deployment.seen.deployment
+        )
+        self._incoming = _incoming(deployment, keys)
+        self._initial = Unpacking(self._initial_columns, keys)
+        self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
+        self._timers = PageTimers()
+        self._stopwatch = Stopwatch()
+        self._init_users(GroupingKey())
+
+    def _init_users(self, key: GroupingKey) -> None:
+        def variable(declared: Declared) -> Any:
+            return dual_variable(declared, self._stores.open(declared), key)
+
+        mode = self._deployment.time_mode
+        mine = PagedHandle(variable, mode, None if mode == "none" else self._timers)
+        mine.key = self._key = key
+        self._processor.init(mine)
+        self._kept = BetweenKeys(self._processor)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        """Call the user's method for each key that has rows; a control row asks to migrate."""
+        arrived = Arrived(rows)
+        return self._visit(key[0], timerValues, self._inputs(arrived.rows, timerValues), arrived)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
+        """Call the user's method for each row of the initial state."""
+        calls = self._beginnings([initialState], timerValues)
+        for _ in self._visit(key[0], timerValues, calls):
+            raise AssertionError("an initial state makes no rows")
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """Call the user's method for each timer in the page that has expired."""
+        firing = expiredTimerInfo.getExpiryTimeInMs()
+        calls = self._expirations(timerValues)
+        return self._visit(key[0], timerValues, calls, firing=firing)
+
+    def close(self) -> None:
+        """Call the user's method, and tell what was migrated."""
+        self._task.close()
+        self._kept.check()
+        self._processor.close()
+        keep_what_is_loaded("visit")
+        if self._deployment.counts is not None:
+            counts = [access.counts for access in self._stores.accesses]
+            touched, moved = (
+                sum(each) for each in ([c.touched for c in counts], [c.backfilled for c in counts])
+            )
+            work = self._stopwatch.work
+            self._deployment.counts.add(touched, moved, self._stores.quarantined, work)
+
+    def _visit(
+        self,
+        number: int,
+        times: Any,
+        calls: Iterator[Iterable[Any]],
+        arrived: Arrived | None = None,
+        *,
+        firing: int | None = None,
+    ) -> Iterator[Row]:
+        """Read a page, make the user's calls, migrate, and write the page if it changed."""
+        self._stopwatch.begin()
+        place = Place(self._deployment.pages, number, self._fingerprint)
+        page = Page(place, self._value.get(), self._large)
+        self._stores.turn(page, times.getCurrentProcessingTimeInMs())
+        self._timers.turn(page)
+        before = self._timers.earliest()
+        output: list[Any] = []
+        size = 0
+        for rows in calls:
+            made = list(rows)
+            output += made
+            size += sum(map(size_of, made))
+            if len(output) >= _ROWS_A_PACKAGE or size >= BYTES_IN_BLOCK:
+                yield from self._given(output)
+                output, size = [], 0
+        self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
+        self._stores.drop_expired()
+        self._stores.forget_marks()
+        self._write(page)
+        if firing is not None or self._timers.earliest() != before:
+            self._set_timer(firing)
+        yield from self._given(output)
+        self._stopwatch.end(asked=arrived is not None and not arrived.is_for_user)
+
+    def _given(self, rows: list[Any]) -> Iterator[Any]:
+        # A key alone may have more of them than a package has room for.
+        for block in in_blocks(iter(rows), len(rows) or 1):
+            yield from self._outgoing.given(block)
+
+    def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
+        columns = self._deployment.key_columns
+        for data, rows in self._kept.watched(self._incoming.by_key(arrived)):
+            self._key.data = data
+            values = tuple(rows[0])
+            key = tuple([values[at] for at in columns])
+            yield self._processor.handleInputRows(key, iter(rows), times)
+
+    def _beginnings(self, packed: Iterable[Any], times: Any) -> Iterator[Iterable[Any]]:
+        for data, rows in self._initial.by_key(packed):
+            self._key.data = data
+            key = tuple([rows[0][at] for at in self._initial_columns])
+            for row in rows:
+                self._processor.handleInitialState(key, row, times)
+            yield ()
+
+    def _expirations(self, times: Any) -> Iterator[Iterable[Any]]:
+        for moment, data in self._timers.expired(self._now(times)):
+            # One that fired before may have deleted it.
+            if moment in self._timers.of(data):
+                self._key.data = data
+                yield self._processor.handleExpiredTimer(
+                    key=self._keys.decode(data),
+                    timerValues=times,
+                    expiredTimerInfo=ExpiredTimerInfo(moment),
+                )
+                self._timers.delete(data, moment)
+
+    def _now(self, times: Any) -> int:
+        """The time that timers are held against."""
+        if self._deployment.time_mode == "eventtime":
+            return int(times.getCurrentWatermarkInMs())
+        return int(times.getCurrentProcessingTimeInMs())
+
+    def _set_timer(self, firing: int | None) -> None:
+        """Have Spark's one timer of the page where the earliest of its keys' timers is."""
+        wanted = self._timers.earliest()
+        if wanted is not None and firing is not None:
+            # Spark deletes the one that fires when the visit is over.
+            wanted = max(wanted, firing + 1)
+        known = set(self._spark.listTimers())
+        for moment in known - {wanted, firing}:
+            self._spark.deleteTimer(moment)
+        if wanted is not None and wanted not in known:
+            self._spark.registerTimer(wanted)
+
+    def _write(self, page: Page) -> None:
+        if page.is_changed:
+            page.write_outside()
+            self._value.put(page.written())
+
+
+def _incoming(deployment: PagedDeployment, keys: KeyCodec) -> Arriving | Unpacking:
+    if deployment.time_mode == "eventtime":
+        return Arriving(deployment.key_columns, keys)
+    return Unpacking(deployment.key_columns, keys)
+
+
+def key_fingerprint(key: StructType) -> bytes:
+    """What a page keeps of the key's columns: names and types, whatever may be null."""
+    columns = [[field.name, field.dataType.jsonValue()] for field in key.fields]
+    document = json.dumps(columns, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(document.encode()).digest()[:FINGERPRINT]

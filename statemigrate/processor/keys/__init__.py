@@ -1,1 +1,0 @@
-"""The columns that a key is made of, and keys as bytes that sort as Spark sorts the keys."""

@@ -1,1 +1,0 @@
-"""Rows between what a processor puts and gets, and plain values."""

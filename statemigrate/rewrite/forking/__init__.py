@@ -1,1 +1,0 @@
-"""The same query as it was at a committed batch, in a new place: its files, copied."""

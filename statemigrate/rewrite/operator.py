@@ -1,0 +1,303 @@
+"""One operator of a plan: its rows read, changed, brought to their new partitions and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.logs.entries import is_avro
+from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.files import Files, local_path
+from statemigrate.rewrite.checksums import Checksum, Tally, hashes
+from statemigrate.rewrite.column_pairing import Place, is_unused, store_families
+from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
+from statemigrate.rewrite.families import FamilyPlan, places_left
+from statemigrate.rewrite.file_reading import (
+    Gathered,
+    InPlace,
+    StoredFlow,
+    StoredOperator,
+    partitions_frame,
+    survey_stored,
+)
+from statemigrate.rewrite.fork import copy_files, state_files
+from statemigrate.rewrite.partitioning import BLOCKS, Placing, Survey, partition_of, survey
+from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.reading import RowReader
+from statemigrate.rewrite.report import FamilyReport
+from statemigrate.rewrite.transform import Changes
+from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
+from statemigrate.state.protocol import Telling, told
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Operators whose state goes on byte for byte: their files are copied, no row is written.
+
+
+_OF_STATE = "stateStore"
+"""In the names of settings that say how files of state are written."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The ``names`` of new files, by those of the old ones in ``source``."""
+
+    source: Files
+    names: Mapping[str, str]
+
+    def put(self, target: Files) -> None:
+        """Copy them. Raises `CheckpointError` for one that is gone."""
+        copy_files(self.source, target, self.names)
+
+
+def kept_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
+    """What is copied of the checkpoint ``old``, by the new number of each operator that is kept.
+
+    Avro notes schemas of the old checkpoint by their numbers in each row, and files with ids have
+    other ones in the new commit: both are written anew. Raises `CorruptFileError` for a file that
+    is missing.
+    """
+    has_ids = any(shape.commits[shape.batch].state_ids for shape in (plan.old, plan.new))
+    if has_ids or is_avro(plan.old.conf) or any(_OF_STATE in name for name in plan.changed_conf):
+        return {}
+    return {
+        each.new.number: Copies(old, _renamed(state_files(old, plan.old, each.old), each))
+        for each in plan.operators
+        if each.old is not None and each.new is not None and _is_kept(each)
+    }
+
+
+def _is_kept(operator: OperatorPlan) -> bool:
+    old, new = operator.old, operator.new
+    assert old is not None, "asked before"  # noqa: S101
+    assert new is not None, "asked before"  # noqa: S101
+    same = old.name == new.name and old.stores == new.stores
+    return same and all(
+        each.is_derived or is_unused(new, each.new.family) or _stays(each)
+        for each in operator.families
+    )
+
+
+def _stays(family: FamilyPlan) -> bool:
+    """Whether the family has the same rows under the same name."""
+    if family.key is None or family.value is None or family.way != "rows":
+        return False
+    is_identity = family.key.is_identity and family.value.is_identity
+    return is_identity and family.new.is_at(family.old)
+
+
+def _renamed(names: list[str], operator: OperatorPlan) -> dict[str, str]:
+    assert operator.old is not None, "asked before"  # noqa: S101
+    assert operator.new is not None, "asked before"  # noqa: S101
+    before, after = f"state/{operator.old.number}/", f"state/{operator.new.number}/"
+    return {name: after + name.removeprefix(before) for name in names}
+
+
+Read = dict[str, dict[str, Survey]]
+"""By the name of a family, and that of each old one that it goes on with."""
+
+
+@dataclass(frozen=True)
+class OperatorRun:
+    """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``.
+
+    Where ``stored`` says where its files are, tasks read the rows there themselves; where they are
+    ``kept``, these files are copied.
+    """
+
+    plan: RewritePlan
+    operator: OperatorPlan
+    reader: RowReader
+    target: Files
+    spark: SparkSession
+    stored: StoredOperator | None = None
+    kept: Copies | None = None
+
+    def surveyed(self) -> Read:
+        """What is read.
+
+        Raises `RewriteError` for rows out of place, and for expressions that are none.
+        """
+        for each in self.operator.families:
+            if each.way in ("entries", "joined"):
+                self._changes.rows(each)
+        return {
+            each.name: dict(self._surveyed(each))
+            for each in self.operator.families
+            # The rows of large values are those of the pages that they lie beside.
+            if each.sources and each.way != "large values"
+        }
+
+    def run(self, read: Read) -> tuple[FamilyReport, ...]:
+        """Write the operator's files; ``read`` is what `surveyed` has found."""
+        new = self.operator.new
+        assert new is not None, "an operator that goes is not written"  # noqa: S101
+        families = [each for each in self.operator.families if not each.is_derived]
+        if self.kept is not None:
+            self.kept.put(self.target)
+            return tuple(self._kept(each, read.get(each.name, {}), new) for each in families)
+        task = self._task(new, families)
+        found = dict(self._written(families, task))
+        for partition in range(used_partitions(new)):
+            if partition not in found:
+                # Spark runs no task for what it knows to be empty.
+                batches = task.write(partition, ())
+                found.update(deliver(_rows(batches), self.target))
+        return tuple(
+            self._report(each, read.get(each.name, {}), {p: found[p][n] for p in sorted(found)})
+            for n, each in enumerate(families)
+        )
+
+    def _kept(
+        self, family: FamilyPlan, parts: dict[str, Survey], new: OperatorShape
+    ) -> FamilyReport:
+        """What is in copied files is what was found in the old ones."""
+        there = {n: each for found in parts.values() for n, each in found.partitions.items()}
+        tallies = {n: Tally(each, each.count) for n, each in there.items()}
+        written = {n: tallies.get(n, Tally()) for n in range(used_partitions(new))}
+        return self._report(family, parts, written)
+
+    def _report(
+        self, family: FamilyPlan, parts: dict[str, Survey], written: dict[int, Tally]
+    ) -> FamilyReport:
+        total = sum(written.values(), Tally())
+        found = {name: each.total for name, each in parts.items()}
+        read = sum(found.values(), Checksum()) if found else None
+        return FamilyReport(
+            family.name,
+            family.change,
+            read,
+            {partition: each.checksum for partition, each in written.items()},
+            total.merged,
+            0 if read is None else read.count - total.origins,
+            ",".join(found),
+            found if len(found) > 1 else {},
+        )
+
+    def _source(self, source: Place) -> str:
+        places = [] if self.operator.old is None else store_families(self.operator.old)
+        return next((name for name, place in places if place.is_at(source)), "")
+
+    def left(self) -> dict[str, Checksum]:
+        """What is in old families that no new one goes on with, by their names."""
+        old = self.operator.old
+        if old is None:
+            return {}
+        return {
+            name: self._looked_at(old, place, name).total
+            for name, place in places_left(old, self.operator.families)
+        }
+
+    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Survey]]:
+        old = self.operator.old
+        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+        for source in family.sources:
+            yield self._source(source), self._looked_at(old, source, family.name)
+
+    def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Survey:
+        if self.stored is not None:
+            return survey_stored(self.spark, self.stored, old, place, name)
+        return survey(self.reader.rows(old, place), old, place, name)
+
+    def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        rows = self._changes.rows(family)
+        return rows.select(
+            partition_of(new, family.new).alias("partition"),
+            F.lit(number).alias("family"),
+            *hashes(rows.schema),
+            ORIGINS,
+            MERGED,
+            F.col("key").alias(f"key_{number}"),
+            F.col("value").alias(f"value_{number}"),
+        )
+
+    @cached_property
+    def _changes(self) -> Changes:
+        old, new, plan = self.operator.old, self.operator.new, self.plan
+        assert old is not None, "rows are an old operator's"  # noqa: S101
+        assert new is not None, "asked before"  # noqa: S101
+        batch_time = plan.old.offsets[plan.old.batch].timestamp
+        return Changes(self.reader, old, new, self.operator.families, plan.starts, batch_time)
+
+    def _written(
+        self, families: list[FamilyPlan], task: PartitionTask
+    ) -> Iterator[tuple[int, dict[int, Tally]]]:
+        numbered = [(n, each) for n, each in enumerate(families) if each.sources]
+        if not numbered:
+            return
+        results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
+        # From a local disk only reports come; files come a piece at a time.
+        local = task.root is not None
+        with told():
+            rows_back = results.collect() if local else results.toLocalIterator()
+            yield from deliver(rows_back, self.target)
+
+    def _by_spark(self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask) -> DataFrame:
+        frames = [self._placed(task.operator, number, each) for number, each in numbered]
+        rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
+        placed = rows.repartitionById(used_partitions(task.operator), "partition")
+        return placed.mapInArrow(Telling(task), SCHEMA)
+
+    def _by_tasks(
+        self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
+    ) -> DataFrame | None:
+        """Rows that are never Spark's; None where some have to be."""
+        stored = self.stored
+        if stored is None:
+            return None
+        changes = [change_task(each, self.plan.starts) for _, each in numbered]
+        flows = [
+            StoredFlow(stored, each.old, change, Placing(number, task.operator, each.new))
+            for (number, each), change in zip(numbered, changes, strict=True)
+            if each.old is not None and change is not None
+        ]
+        if len(flows) < len(numbered):
+            return None
+        partitions = partitions_frame(self.spark, stored)
+        if all(self._stays(each) for _, each in numbered):
+            return partitions.mapInArrow(Telling(InPlace(tuple(flows), task)), SCHEMA)
+        blocks = [partitions.mapInArrow(Telling(flow), BLOCKS) for flow in flows]
+        gathered = reduce(lambda one, other: one.unionAll(other), blocks)
+        placed = gathered.repartitionById(used_partitions(task.operator), "partition")
+        return placed.mapInArrow(Telling(Gathered(task)), SCHEMA)
+
+    def _stays(self, family: FamilyPlan) -> bool:
+        """Whether every row stays in its partition, where its key stays as it was."""
+        old, new = self.operator.old, self.operator.new
+        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+        assert new is not None, "an operator that goes is not written"  # noqa: S101
+        assert family.old is not None, "asked before"  # noqa: S101
+        is_kept = family.key is None or family.key.is_identity
+        return is_kept and _laying_out(old, family.old) == _laying_out(new, family.new)
+
+    def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
+        place = local_path(self.target.location)
+        return PartitionTask(
+            new,
+            tuple(
+                Written(number, each.new.store.name, each.new.family.name)
+                for number, each in enumerate(families)
+            ),
+            self.plan.new.batch + 1,
+            dict(self.plan.new.conf),
+            None if place is None else str(place),
+            (self.plan.new.commits[self.plan.new.batch].state_ids or {}).get(new.number, ()),
+        )
+
+
+def _laying_out(operator: OperatorShape, place: Place) -> tuple[object, int]:
+    """What decides in which partition a row of a family lies."""
+    columns = partition_columns(operator, place.store, place.family)
+    return columns, used_partitions(operator)
+
+
+def _rows(batches: Iterable[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield from batch.to_pylist()

@@ -1,0 +1,296 @@
+"""The plan of a rewrite: what becomes of every operator, and what its author still has to say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from statemigrate.checkpoint.logs.entries import PARTITIONS
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.rewrite.aggregates import KnownFunctions
+from statemigrate.rewrite.checks import (
+    refuse_timed,
+    refuse_unsaid_formats,
+    refuse_unsupported,
+    with_file_ids,
+)
+from statemigrate.rewrite.column_pairing import match_operators, operator_name, store_families
+from statemigrate.rewrite.families import FamilyPlan, Layout, families_left, paged_families
+from statemigrate.rewrite.matching import plan_families
+from statemigrate.rewrite.meaning_questions import ask_functions
+from statemigrate.rewrite.questions import (
+    Answered,
+    Asked,
+    Question,
+    RewriteAnswers,
+    ask,
+    ask_crossing,
+    ask_expiry,
+    ask_joining,
+)
+from statemigrate.rewrite.scripts import Scripted, Scripts, as_scripted
+from statemigrate.rewrite.sources import (
+    NewSources,
+    RewriteOptions,
+    SourcesPlan,
+    new_logs,
+    plan_sources,
+)
+from statemigrate.rewrite.window_comparison import WindowFinding
+
+
+@dataclass(frozen=True)
+class OperatorPlan:
+    """What an operator becomes: ``old`` is None for a new one, ``new`` for one that goes.
+
+    ``left`` names old families that no new one goes on with.
+    """
+
+    old: OperatorShape | None
+    new: OperatorShape | None
+    families: tuple[FamilyPlan, ...] = ()
+    left: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """How users call it, by its new number where it has one."""
+        shape = self.new or self.old
+        assert shape is not None, "one of both is there"  # noqa: S101
+        return operator_name(shape)
+
+    @property
+    def change(self) -> str:
+        """In a word, what becomes of it."""
+        if self.old is None:
+            return "new"
+        if self.new is None:
+            return "gone"
+        changes = [each.change for each in self.families if not each.is_derived]
+        words = ("paged", "joined", "kind", "keys", "values")
+        return next((word for word in words if word in changes), "kept")
+
+
+@dataclass(frozen=True)
+class RewritePlan:
+    """Everything that a rewrite does, before any row is read.
+
+    ``new`` is the shape of the new checkpoint with its logs; ``starts`` has the plain value of each
+    field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not.
+    Where state goes into pages, or out of them, ``layout`` says it. ``windows`` has what was found
+    in the state's window columns, where the new code is known. ``asked_settings`` and
+    ``asked_watermark`` are what the logs are to have in place of what they had.
+    """
+
+    old: CheckpointShape
+    new: CheckpointShape
+    operators: tuple[OperatorPlan, ...]
+    starts: dict[str, Any]
+    questions: tuple[Question, ...]
+    answered: tuple[Answered, ...]
+    sources: SourcesPlan
+    scripts: Scripts = field(default_factory=Scripts)
+    layout: Layout | None = None
+    windows: tuple[WindowFinding, ...] = ()
+    asked_settings: Mapping[str, str] = field(default_factory=dict)
+    asked_watermark: int | None = None
+
+    @property
+    def changed_conf(self) -> dict[str, tuple[str | None, str]]:
+        """The pinned settings that change: before and after."""
+        before, after = self.old.conf, self.new.conf
+        return {
+            name: (before.get(name), after[name])
+            for name in sorted(after)
+            if before.get(name) != after[name]
+        }
+
+    @property
+    def scripts_run(self) -> list[Scripted]:
+        """The scripts of which something is to be run."""
+        families = [f for each in self.operators for f in each.families]
+        parts = [part for each in families for part in each.parts]
+        return [each.script for each in (*families, *parts) if each.script is not None]
+
+    @property
+    def _operators(self) -> list[str]:
+        # What a script runs has another address each time; its checksum is told beside.
+        return [
+            repr(replace(each, families=tuple(map(_unscripted, each.families))))
+            for each in self.operators
+        ]
+
+    @property
+    def _scripts(self) -> list[str]:
+        return [
+            f"{name}: {each.path.source} {each.applied}"
+            for found in (self.scripts.old, self.scripts.new)
+            for name, each in found.items()
+        ]
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hex characters over all that decides what is written."""
+        text = json.dumps(
+            [
+                *map(repr, (self.old, self.new, self.sources)),
+                self._operators,
+                self.starts,
+                self._scripts,
+            ],
+            default=str,
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_plan(  # noqa: PLR0913 - the last ones by name
+    old: CheckpointShape,
+    target: Sequence[OperatorShape] | None,
+    options: RewriteOptions | None = None,
+    answers: RewriteAnswers | None = None,
+    scripts: Scripts | None = None,
+    sources: NewSources | None = None,
+    *,
+    further: Sequence[Question] = (),
+    rows: str = "old rows",
+    functions: KnownFunctions | None = None,
+) -> RewritePlan:
+    """Plan the way from ``old`` to the operators and ``sources`` of the new code.
+
+    ``further`` questions are asked beside those of the plan, which calls the old state ``rows``.
+    Buffers of aggregations are paired by ``functions``; None only where fields go by their names,
+    as those of the author's own tables do, or where no code says that they change.
+
+    Where none are given the new code keeps what the old did, but for what ``scripts`` change; these
+    go by the names that users have for the old state.
+
+    Raises `RewriteError` for what cannot be done as asked; what only the author knows becomes a
+    question of the plan.
+    """
+    options, answers = options or RewriteOptions(), answers or RewriteAnswers()
+    partitions = int(options.pinned(old.conf).get(PARTITIONS, "200"))
+    scripts = scripts or Scripts()
+    if target is None:
+        refuse_unsaid_formats(old, options.pinned(old.conf))
+    kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
+    wanted = tuple(_with_partitions(each, partitions) for each in kept)
+    pairs = match_operators(old.operators, wanted, answers.operators)
+    operators = tuple(
+        _operator(before, after, answers, scripts, functions) for before, after in pairs
+    )
+    asked = Asked(answers, rows)
+    for question in further:
+        asked.confirm(question)
+    for each in operators:
+        _ask(asked, each)
+    asked.no_state(old)
+    asked.watermark(old, options.watermark)
+    read = plan_sources(old.offsets[old.batch].offsets, sources, options.of_sources, asked)
+    asked.finish()
+    offsets, commits = new_logs(old, options, read)
+    commits = with_file_ids(old, options, commits, wanted)
+    new = replace(old, offsets=offsets, commits=commits, operators=wanted)
+    refuse_unsupported(old, new)
+    return RewritePlan(
+        old,
+        new,
+        operators,
+        asked.starts,
+        tuple(asked.open),
+        tuple(asked.answered),
+        read,
+        scripts,
+        asked_settings=options.pinned({}),
+        asked_watermark=options.watermark,
+    )
+
+
+def _ask(asked: Asked, operator: OperatorPlan) -> None:
+    ask(asked, operator.name, operator.old, operator.new, operator.families, operator.left)
+    for family in operator.families:
+        if family.functions is not None:
+            ask_functions(asked, family)
+        if family.parts and operator.old is not None:
+            ask_joining(asked, family, operator.old)
+    ask_crossing(asked, operator.old, operator.new, operator.families)
+    ask_expiry(asked, operator.families)
+
+
+def _operator(
+    old: OperatorShape | None,
+    new: OperatorShape | None,
+    answers: RewriteAnswers,
+    scripts: Scripts,
+    functions: KnownFunctions | None,
+) -> OperatorPlan:
+    if new is None:
+        return OperatorPlan(old, None)
+    if old is None:
+        return OperatorPlan(None, new, tuple(_empty(new)))
+    refuse_timed(old, new, [n for n, _ in store_families(old) if scripts.open_of(n) is not None])
+    fields = answers.take_by_store()
+    families = list(plan_families(old, new, answers.take, fields, scripts, functions))
+    return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
+
+
+def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
+    yield from plan_families(replace(new, stores=()), new, {}, {}, Scripts())
+
+
+def _unscripted(family: FamilyPlan) -> FamilyPlan:
+    return replace(family, script=None, parts=tuple(map(_unscripted, family.parts)))
+
+
+def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:
+    """The operator as scripts leave it."""
+    known = {(p.store.name, p.family.name): name for name, p in store_families(operator)}
+    stores = tuple(
+        replace(
+            store,
+            families=tuple(
+                each
+                if (script := scripts.get(known.get((store.name, each.name), ""))) is None
+                else as_scripted(operator, store, each, script)
+                for each in store.families
+            ),
+        )
+        for store in operator.stores
+    )
+    return replace(operator, stores=stores)
+
+
+def _with_partitions(operator: OperatorShape, partitions: int) -> OperatorShape:
+    stores = tuple(replace(each, partitions=partitions) for each in operator.stores)
+    return replace(operator, stores=stores)
+
+
+# A plan in which values stay, and are kept in another way: in pages, or in none.
+
+
+def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
+    """The same plan as the new checkpoint keeps what is in it.
+
+    Raises `UnsupportedError` for what could not be written.
+    """
+    operators = tuple(
+        _paged(each, layout) if each.old and each.old.number == layout.number else each
+        for each in plan.operators
+    )
+    # Files have the same ids: these go by operator and store, which stay.
+    kept = tuple(each.new for each in operators if each.new is not None)
+    new = replace(plan.new, operators=kept)
+    refuse_unsupported(plan.old, new)
+    return replace(plan, operators=operators, new=new, layout=layout)
+
+
+def _paged(operator: OperatorPlan, layout: Layout) -> OperatorPlan:
+    pages, record = layout.new.pages, layout.new.record
+    if pages is None or record is None or operator.new is None:
+        return operator
+    partitions = operator.new.stores[0].partitions
+    stores = tuple(replace(each, partitions=partitions) for each in pages.stores)
+    wanted = replace(pages, stores=stores)
+    families = tuple(paged_families(operator.families, wanted, record))
+    return replace(operator, new=wanted, families=families)

@@ -1,1 +1,0 @@
-"""What a plan asks its author, and what was answered."""

@@ -1,1 +1,0 @@
-"""Which old operator, state and field each new one goes on with."""

@@ -1,0 +1,415 @@
+"""Runs the new code on empty streams, so that Spark itself writes down what it keeps.
+
+An input is a folder with one empty file, of which Spark makes one batch without rows. In it every
+stateful operator writes its metadata and the schemas of its stores. Nothing else is taken from the
+checkpoint that this makes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.errors import CodeError, FormatError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.formats import Struct
+from statemigrate.formats.struct.ddl import quoted
+from statemigrate.pages.deployed import declare
+from statemigrate.pages.record import SCHEMA, PagesRecord, variable_of
+from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.value import LargeValues
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+
+# The streams that a function takes, and what the rows of each are.
+#
+# The function is the user's: it turns its input streams into the result. A schema is said where the
+# stream is, in the annotation of its parameter: ``Annotated[DataFrame, "id string, n int"]``, or
+# the DDL alone. What is said on the command line outranks it.
+
+
+Schema = Any
+"""DDL text, or a ``StructType``."""
+
+
+def input_schemas(
+    function: Callable[..., Any], given: Mapping[str, Schema], reference: str
+) -> dict[str, Schema]:
+    """The schema of each stream, by the name of its parameter; one for every one that needs it.
+
+    Raises `CodeError` for a stream whose schema is not said, and for one that there is not.
+    """
+    parameters = _parameters(function, reference)
+    unknown = sorted(set(given) - set(parameters))
+    if unknown:
+        raise _error(
+            "SM-CODE-007",
+            reference,
+            f"has no input {unknown[0]}",
+            expected=", ".join(parameters) or "a parameter for each input stream",
+            found=", ".join(unknown),
+            next_action="name the input as the function's parameter is named",
+        )
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    said = {name: given.get(name, _annotated(each, names)) for name, each in parameters.items()}
+    missing = [name for name, schema in said.items() if schema is None]
+    if missing or not said:
+        raise _unsaid(reference, missing)
+    return {name: _checked(schema, name, reference) for name, schema in said.items()}
+
+
+def _parameters(function: Callable[..., Any], reference: str) -> dict[str, inspect.Parameter]:
+    if not callable(function) or isinstance(function, type):
+        raise _error(
+            "SM-CODE-008",
+            reference,
+            "is no function",
+            expected="a function from the input streams to the result",
+            found=type(function).__name__,
+            next_action="name the function that turns the input streams into the DataFrame which "
+            "the query writes",
+        )
+    found = inspect.signature(function).parameters
+    return {
+        name: each
+        for name, each in found.items()
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+
+
+def _annotated(parameter: inspect.Parameter, names: Mapping[str, Any]) -> Schema | None:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        annotation = _evaluated(annotation, names)
+    parts = get_args(annotation)[1:] or (annotation,)
+    return next((each for each in parts if _is_schema(each)), None)
+
+
+def _is_schema(part: object) -> bool:
+    return isinstance(part, str) or type(part).__name__ == "StructType"
+
+
+def _evaluated(annotation: str, names: Mapping[str, Any]) -> object:
+    """What a postponed annotation says: the schema in it, as text or by a name of the module's."""
+    try:
+        expression = ast.parse(annotation, mode="eval").body
+    except SyntaxError:
+        return annotation  # the DDL itself
+    said = [
+        each.value if isinstance(each, ast.Constant) else names.get(each.id)
+        for each in ast.walk(expression)
+        if isinstance(each, ast.Constant | ast.Name)
+    ]
+    return next((each for each in reversed(said) if _is_schema(each)), None)
+
+
+def _checked(schema: Schema, name: str, reference: str) -> Schema:
+    if isinstance(schema, str):
+        try:
+            return Struct(schema).ddl
+        except FormatError as error:
+            raise _error(
+                "SM-CODE-009",
+                reference,
+                f"has an input {name} whose schema is none",
+                expected="DDL, as in order_id string, amount double, at timestamp",
+                found=f"{schema!r}: {error.summary}",
+                next_action=error.next_action or "correct the DDL",
+            ) from error
+    return schema
+
+
+def _unsaid(reference: str, missing: list[str]) -> CodeError:
+    if not missing:
+        return _error(
+            "SM-CODE-010",
+            reference,
+            "takes no input stream",
+            expected="a parameter for each input stream",
+            found="no parameter",
+            next_action="let the function take its streams, instead of opening them; or let the "
+            "new code run on a little input and give its checkpoint with --like",
+        )
+    name = missing[0]
+    return _error(
+        "SM-CODE-011",
+        reference,
+        f"does not say what the rows of {', '.join(missing)} are",
+        expected=f'{name}: Annotated[DataFrame, "order_id string, amount double, at timestamp"]',
+        found=f"no schema of {name}",
+        next_action=f'annotate the parameter so, or add --input {name}="..."',
+    )
+
+
+def _error(
+    code: str, reference: str, problem: str, *, expected: object, found: object, next_action: str
+) -> CodeError:
+    return CodeError(
+        code,
+        f"{reference} {problem}",
+        expected=expected,
+        found=found,
+        next_action=next_action,
+        reference=reference,
+    )
+
+
+_MODES = ("append", "update", "complete")
+_TOO_LONG = 300.0  # seconds
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def run_probe(
+    function: Callable[..., Any],
+    folder: Path,
+    spark: SparkSession,
+    *,
+    inputs: Mapping[str, Schema] | None = None,
+    mode: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    reference: str = "",
+    look: Callable[[StreamingQuery], None] | None = None,
+) -> Path:
+    """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
+
+    The query is given to ``look`` once it has run its batch, before it is stopped.
+
+    ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
+    is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
+    pinned to the query. Raises `CodeError` for what is no such function, and where it fails.
+    """
+    name = reference or getattr(function, "__qualname__", repr(function))
+    schemas = input_schemas(function, inputs or {}, name)
+    session = _session(spark, conf or {})
+    streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
+    result = _result(function, streams, name)
+    checkpoint = folder / "checkpoint"
+    query = _started(result, checkpoint, (mode,) if mode else _MODES, name)
+    try:
+        _first_batch(query, checkpoint, name)
+        if look is not None:
+            look(query)
+    finally:
+        query.stop()
+    return checkpoint
+
+
+def probed_inputs(files: Files) -> dict[str, str]:
+    """The parameter that each source of a checkpoint which `run_probe` has made stands for."""
+    return {
+        source: path.split("/")[-2]
+        for source in folders_in(files, "sources")
+        for path in files_taken(files, source)
+    }
+
+
+def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """One of its own settings, so that the query runs with those that are pinned to the old one."""
+    session = spark.newSession()
+    for setting, value in conf.items():
+        session.conf.set(setting, value)
+    session.conf.set(_PARTITIONS, "1")
+    return session
+
+
+def _empty(session: SparkSession, schema: Schema, folder: Path) -> DataFrame:
+    folder.mkdir(parents=True)
+    (folder / "empty.json").touch()
+    return session.readStream.schema(schema).json(folder.as_uri())
+
+
+def _result(
+    function: Callable[..., Any], streams: Mapping[str, DataFrame], reference: str
+) -> DataFrame:
+    try:
+        result = function(**streams)
+    except Exception as cause:
+        raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
+    if not getattr(result, "isStreaming", False):
+        raise CodeError(
+            "SM-CODE-012",
+            f"{reference} returns no stream",
+            expected="the streaming DataFrame that the query writes",
+            found=type(result).__name__,
+            next_action="return the DataFrame from the function, before writeStream",
+            reference=reference,
+        )
+    found: DataFrame = result
+    return found
+
+
+def _started(
+    result: DataFrame, checkpoint: Path, modes: tuple[str, ...], reference: str
+) -> StreamingQuery:
+    from pyspark.errors import AnalysisException
+
+    refused: AnalysisException | None = None
+    for mode in modes:
+        writer = result.writeStream.format("noop").outputMode(mode).trigger(availableNow=True)
+        try:
+            return writer.option("checkpointLocation", checkpoint.as_uri()).start()
+        except AnalysisException as error:
+            # A query that one output mode is not for may be for another.
+            refused = refused or error
+    raise _failed(
+        "SM-CODE-014", reference, f"is no query for output mode {' or '.join(modes)}", refused
+    )
+
+
+def _first_batch(query: StreamingQuery, checkpoint: Path, reference: str) -> None:
+    """Wait for it: with timers in processing time there is no last one."""
+    until = time.monotonic() + _TOO_LONG
+    while not (checkpoint / "commits" / "0").exists():
+        if not query.isActive:
+            break
+        if time.monotonic() > until:
+            raise _failed(
+                "SM-CODE-015", reference, f"takes more than {_TOO_LONG:g} seconds for no rows", None
+            )
+        time.sleep(0.05)
+    error = query.exception()
+    if error is not None or not (checkpoint / "commits" / "0").exists():
+        raise _failed("SM-CODE-013", reference, "does not run on empty streams", error)
+
+
+def _failed(code: str, reference: str, problem: str, cause: Exception | None) -> CodeError:
+    return CodeError(
+        code,
+        f"{reference} {problem}",
+        expected="a query that runs one batch without rows",
+        found=None if cause is None else f"{type(cause).__name__}: {cause}",
+        next_action="correct the function, or let the new code run on a little input elsewhere and "
+        "give its checkpoint with --like",
+        reference=reference,
+    )
+
+
+# What Spark keeps of variables that are known, seen by running a processor that has just these.
+
+
+Variable = tuple[str, str, Any, Any, int | None]
+"""Its name, kind, type of values, that of a map's keys, and its time to live."""
+_MOMENT = "statemigrate_moment"
+_MODE_NAMES = ("EventTime", "ProcessingTime")
+
+
+class Having(StatefulProcessor):
+    """Has ``variables``, and does nothing with them."""
+
+    def __init__(self, variables: tuple[Variable, ...]) -> None:
+        self._variables = variables
+
+    def init(self, handle: Any) -> None:
+        """Declare them."""
+        for name, kind, value, key, life in self._variables:
+            match kind:
+                case "map":
+                    handle.getMapState(name, key, value, life)
+                case "list":
+                    handle.getListState(name, value, life)
+                case _:
+                    handle.getValueState(name, value, life)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002
+        """Nothing comes of rows."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class HavingPages(StatefulProcessor):
+    """Has what a paged query has in Spark's state, under the name of its operator."""
+
+    def __init__(self, operator: str) -> None:
+        self._operator = operator
+
+    def init(self, handle: Any) -> None:
+        """Declare it."""
+        handle.getValueState(variable_of(self._operator), SCHEMA)
+        LargeValues(handle, self._operator)
+        declare(handle, self._operator)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002
+        """Nothing comes of rows."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def operator_with(
+    record: PagesRecord, like: OperatorShape, conf: Mapping[str, str], spark: SparkSession
+) -> OperatorShape:
+    """An operator with every family of a record as a variable, in the time mode of ``like``."""
+    from pyspark.sql.types import StructType
+
+    variables = tuple(
+        (
+            family.name,
+            store.kind,
+            family.format.struct_type(),
+            None if store.user_key is None else StructType.fromJson(store.user_key),
+            1 if name in record.expiring else None,
+        )
+        for name, store in record.stores.items()
+        for family in store.families
+    )
+    key = StructType.fromJson(dict(record.key))
+    return _probed(Having(variables), key, like, conf, spark)
+
+
+def operator_with_pages(
+    operator: str, like: OperatorShape, conf: Mapping[str, str], spark: SparkSession
+) -> OperatorShape:
+    """An operator that has pages, by its name, which may be empty."""
+    from pyspark.sql.types import StructType
+
+    return _probed(HavingPages(operator), StructType().add(BUCKET, "integer"), like, conf, spark)
+
+
+def _probed(
+    having: StatefulProcessor,
+    key: StructType,
+    like: OperatorShape,
+    conf: Mapping[str, str],
+    spark: SparkSession,
+) -> OperatorShape:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    said = like.properties or {}
+    time_mode = next((each for each in _MODE_NAMES if said.get("timeMode") == each), "None")
+    mode = str(said.get("outputMode", "Update"))
+
+    def query(rows: DataFrame) -> DataFrame:
+        timed = rows
+        if time_mode == _MODE_NAMES[0]:
+            timed = rows.withColumn(_MOMENT, F.current_timestamp())
+            timed = timed.withWatermark(_MOMENT, "0 seconds")
+        grouped = timed.groupBy(*(quoted(name) for name in key.fieldNames()))
+        return grouped.transformWithState(having, "nothing INT", mode, time_mode)
+
+    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
+        made = run_probe(
+            query, Path(folder), spark, inputs={"rows": key}, mode=mode.lower(), conf=conf
+        )
+        (found,) = describe(open_files(made.as_uri()), 0).operators
+    partitions = like.stores[0].partitions
+    stores = tuple(replace(each, partitions=partitions) for each in found.stores)
+    return replace(found, number=like.number, stores=stores)

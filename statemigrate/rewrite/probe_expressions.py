@@ -1,0 +1,295 @@
+"""Expressions of a plan of Spark's, as the JSON of Catalyst's own trees has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+_BOOKKEEPING = frozenset(
+    {
+        "class",
+        "num-children",
+        "exprId",
+        "resultId",
+        "qualifier",
+        "nullable",
+        "metadata",
+        "explicitMetadata",
+        "nonInheritableMetadataKeys",
+        "evalContext",
+        "evalMode",
+    }
+)
+"""What is another one in each run, or says nothing of what comes out."""
+ALIAS, ATTRIBUTE, LITERAL = "Alias", "AttributeReference", "Literal"
+ONE_OF = "OneOf"
+"""Several expressions, of each of which a row is made, as where windows overlap."""
+UNITED = "United"
+"""The expressions of a union's parts, each of which gives some of the rows."""
+Union = Mapping[int, tuple["Expression", ...]]
+"""Of each column of a union, by its number, the columns of all parts, in their order."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression by Spark's ``name`` of its class, with its ``fields`` as JSON has them."""
+
+    name: str
+    children: tuple[Expression, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int | None:
+        """The number by which other expressions of the plan refer to it."""
+        found = self.fields.get("exprId")
+        return None if found is None else int(found["id"])
+
+    @property
+    def value(self) -> Any:
+        """That of a literal, which JSON has as text."""
+        return self.fields.get("value")
+
+    @property
+    def text(self) -> str:
+        """What it computes, the same in every run of the same code."""
+        if self.name == ALIAS:
+            return self.children[0].text
+        if self.name == ATTRIBUTE:
+            return str(self.fields["name"])
+        if self.name == LITERAL:
+            return f"{self.value!r}: {self.fields.get('dataType')}"
+        own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
+        own = [each for each in own if each.partition("=")[0] not in _BOOKKEEPING]
+        return f"{self.name}({', '.join([*(each.text for each in self.children), *own])})"
+
+    def every(self) -> Iterator[Expression]:
+        """The expression itself, and all within it."""
+        yield self
+        for each in self.children:
+            yield from each.every()
+
+
+def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> Expression:
+    """The expression of a list of nodes, each before those within it."""
+    found, _ = _parsed(nodes, 0)
+    return found
+
+
+def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[Expression, int]:
+    node, children, following = nodes[at], [], at + 1
+    for _ in range(node["num-children"]):
+        child, following = _parsed(nodes, following)
+        children.append(child)
+    return Expression(short_name(node), tuple(children), node), following
+
+
+def short_name(node: Mapping[str, Any]) -> str:
+    """The name of a node's class, which releases of Spark have in several packages."""
+    return str(node["class"]).rpartition(".")[2].removesuffix("$")
+
+
+def _is_meant(value: object) -> bool:
+    """Whether a field says what is computed, and not only where a child stands."""
+    return isinstance(value, str | bool) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+class Definitions:
+    """What the columns of a plan are computed from, by their numbers.
+
+    ``nodes`` are those of a physical plan as ``toJSON`` has them, ``unions`` its unions from the
+    top: JSON has nothing of their columns, which have the numbers of those of the first part.
+    """
+
+    def __init__(self, nodes: Sequence[Mapping[str, Any]], unions: Sequence[Union] = ()) -> None:
+        self._unions = unions
+        self._found: dict[int, Expression] = {}
+        sources = [node for node in nodes if node["num-children"] == 0]
+        for number, node in enumerate(sources):
+            self._name_columns(node, number if len(sources) > 1 else None)
+        for node in nodes:
+            self._define(node)
+
+    def resolved(self, expression: Expression) -> Expression:
+        """The expression over columns of the sources alone."""
+        return self._resolved(expression, frozenset(), 0)
+
+    def _resolved(self, expression: Expression, within: frozenset[int], below: int) -> Expression:
+        """``within`` are the columns on the way here; so many unions are not ``below``."""
+        if expression.name == ALIAS:
+            return self._resolved(expression.children[0], within, below)
+        number = expression.id if expression.name == ATTRIBUTE else None
+        if number is not None:
+            for at, union in enumerate(self._unions[below:], below):
+                if number in union:
+                    parts = (self._resolved(each, within, at + 1) for each in union[number])
+                    return Expression(UNITED, tuple(parts))
+            if number in self._found and number not in within:
+                return self._resolved(self._found[number], within | {number}, below)
+        children = tuple(self._resolved(each, within, below) for each in expression.children)
+        return Expression(expression.name, children, expression.fields)
+
+    def _name_columns(self, node: Mapping[str, Any], source: int | None) -> None:
+        """Columns of several sources are told apart by the sources' order in the plan."""
+        for column in _expressions(node.get("output")):
+            if source is not None and column.name == ATTRIBUTE and column.id is not None:
+                name = f"{source}.{column.fields['name']}"
+                self._found[column.id] = Expression(ATTRIBUTE, (), {"name": name})
+
+    def _define(self, node: Mapping[str, Any]) -> None:
+        for name in ("projectList", "resultExpressions", "groupingExpressions"):
+            for each in _expressions(node.get(name)):
+                if each.name == ALIAS and each.id is not None:
+                    self._found[each.id] = each.children[0]
+        self._pair(node.get("resultAttrs"), node.get("udfs"))
+        self._pair(node.get("aggregateAttributes"), node.get("aggregateExpressions"))
+        self._expand(node)
+
+    def _pair(self, columns: Any, computed: Any) -> None:
+        pairs = zip(_expressions(columns), _expressions(computed), strict=False)
+        for column, expression in pairs:
+            if column.id is not None:
+                self._found[column.id] = expression
+
+    def _expand(self, node: Mapping[str, Any]) -> None:
+        """The columns of a node that makes several rows of one."""
+        projections = node.get("projections")
+        if not projections:
+            return
+        rows = [_expressions(each) for each in projections]
+        for place, column in enumerate(_expressions(node.get("output"))):
+            made = [row[place] for row in rows]
+            if column.id is not None and any(each.id != column.id for each in made):
+                self._found[column.id] = Expression(ONE_OF, tuple(made))
+
+
+def _expressions(found: Any) -> list[Expression]:
+    """The expressions of a node's field: a list of trees, each a list of nodes."""
+    if not isinstance(found, list):
+        return []
+    return [parse_tree(each) for each in found if isinstance(each, list) and each]
+
+
+# Whether two Python functions compute the same, as far as their code tells.
+#
+# A plan has the name of a function of the user's, and two functions of one name may compute other
+# things. Their code is compared: instructions, constants, defaults, and what they take from around
+# them. The names of modules do not count, as the old code and the new one are of two.
+
+
+_MOST = 10_000
+"""So many parts are looked at; of a function that is made of more, as of a library, it is asked."""
+_PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
+
+
+class _UnknownError(Exception):
+    """Something of which nothing tells what it computes."""
+
+
+def digest_of_command(command: bytes) -> str:
+    """`digest_of` of a function as Spark has it; empty where that cannot be read.
+
+    Only for what this process has given to Spark itself: reading it runs code.
+    """
+    from pyspark.serializers import CloudPickleSerializer
+
+    try:
+        found = CloudPickleSerializer().loads(command)  # type: ignore[no-untyped-call]
+    except Exception:  # what reading a user's objects raises is theirs to choose
+        return ""
+    return digest_of(found[0] if isinstance(found, tuple) and found else found)
+
+
+def digest_of_udf(expression: Any) -> str:
+    """`digest_of` the function of a ``PythonUDF`` of Catalyst's."""
+    from pyspark import SparkContext
+
+    byte = SparkContext._jvm.scala.reflect.ClassTag.Byte()  # type: ignore[union-attr]
+    return digest_of_command(bytes(expression.func().command().toArray(byte)))
+
+
+def digest_of(function: Any) -> str:
+    """The same for functions with the same code; empty where the code does not say it all."""
+    try:
+        parts = list(islice(_parts(function, ()), _MOST + 1))
+    except (_UnknownError, RecursionError):
+        return ""
+    if len(parts) > _MOST:
+        return ""
+    return sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _parts(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
+    """What a value is made of, as texts. Raises `_UnknownError`."""
+    if isinstance(value, _PLAIN):
+        yield f"{type(value).__name__} {value!r}"
+    elif any(value is each for each in within):
+        yield f"again {len(within)}"
+    elif isinstance(value, FunctionType):
+        yield from _function(value, (*within, value))
+    elif isinstance(value, CodeType):
+        yield from _code(value, (*within, value))
+    elif isinstance(value, ModuleType):
+        yield f"module {value.__name__}"
+    elif isinstance(value, type | BuiltinFunctionType) and value.__module__ in _BUILT_IN:
+        yield f"built in {value.__qualname__}"
+    else:
+        yield from _several(value, (*within, value))
+
+
+def _several(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
+    """What several values together are made of."""
+    if isinstance(value, set | frozenset):
+        yield f"set {sorted(json.dumps(list(_parts(each, within))) for each in value)}"
+        return
+    if isinstance(value, partial):
+        inner: list[Any] = [value.func, value.args, value.keywords]
+    elif type(value) is dict:
+        inner = [each for pair in value.items() for each in pair]
+    elif type(value) in (list, tuple):
+        inner = list(value)
+    else:
+        raise _UnknownError
+    yield f"{type(value).__name__} {len(inner)}"
+    for each in inner:
+        yield from _parts(each, within)
+
+
+_BUILT_IN = frozenset(
+    {*("builtins", "math", "datetime", "decimal", "_decimal", "json", "re", "time", "uuid")}
+)
+"""Modules of Python's own, of which the names say what is computed."""
+
+
+def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:
+    if function.__module__ in _BUILT_IN:
+        yield f"built in {function.__qualname__}"
+        return
+    yield "function"
+    yield from _code(function.__code__, within)
+    yield from _parts((function.__defaults__, function.__kwdefaults__), within)
+    for cell in function.__closure__ or ():
+        try:
+            yield from _parts(cell.cell_contents, within)
+        except ValueError as error:
+            raise _UnknownError from error
+    for name in sorted(_names(function.__code__)):
+        if name in function.__globals__:
+            yield f"global {name}"
+            yield from _parts(function.__globals__[name], within)
+
+
+def _code(code: CodeType, within: tuple[Any, ...]) -> Iterator[str]:
+    yield f"code {code.co_code.hex()} {code.co_names} {code.co_argcount} {code.co_kwonlyargcount}"
+    yield from _parts(code.co_consts, within)
+
+
+def _names(code: CodeType) -> set[str]:
+    """All names that code and the functions within it take from around them, and attributes."""
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return {*code.co_names}.union(*map(_names, inner))

@@ -1,0 +1,388 @@
+"""The aggregate functions of a query, read from the plan that Spark has run.
+
+The plan that ran is the one that decides what state has: the optimizer may have made another
+function of what the code says. Catalyst's own expressions are asked for it, since no public
+interface has the fields of a buffer, or what is in one before the first row. This is done in a
+probe only, never where a query of the user's runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
+from statemigrate.rewrite.probe_expressions import digest_of_udf
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+_SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
+_ATTRIBUTE, _ALIAS, _CAST = "AttributeReference", "Alias", "Cast"
+_LAMBDA, _VARIABLE = "LambdaFunction", "NamedLambdaVariable"
+_PYTHON, _UNION = "PythonUDF", "Union"
+_ORDERLESS = frozenset(
+    {
+        *("And", "Or", "Add", "Multiply", "EqualTo", "EqualNullSafe", "Greatest", "Least"),
+        *("BitwiseAnd", "BitwiseOr", "BitwiseXor"),
+    }
+)
+"""Expressions that are the same in whichever order their parts are: Spark takes them for one."""
+_WITHOUT_NAME = frozenset({"ScalaUDF", "ScalaAggregator", "ScalaUDAF", "TypedAggregateExpression"})
+"""Expressions of compiled functions, which a plan does not tell apart."""
+_NOT_MEANT = frozenset(
+    {
+        "class",
+        "num-children",
+        "exprId",
+        "resultId",
+        "mode",
+        "qualifier",
+        "nullable",
+        "metadata",
+        "explicitMetadata",
+        "nonInheritableMetadataKeys",
+        "mutableAggBufferOffset",
+        "inputAggBufferOffset",
+        "evalContext",
+        "evalMode",
+        "filter",
+    }
+)
+"""What a plan has of an expression that is another one in each run, or of its place alone."""
+_NOTHING: Mapping[int, int] = {}
+Node = tuple[Mapping[str, Any], tuple[Any, ...]]
+"""An expression as JSON has it, and those within it."""
+
+
+def aggregate_functions(query: StreamingQuery) -> dict[int, tuple[AggregateFunction, ...]]:
+    """The functions of each aggregation of a query that has run a batch, by operator.
+
+    Nothing of a session that has no plan to show, as one of Spark Connect.
+    """
+    if not hasattr(query, "_jsq"):
+        return {}
+    wrapped = query._jsq
+    running = wrapped.streamingQuery() if _has(wrapped, "streamingQuery") else wrapped
+    plan = running.lastExecution().executedPlan()
+    nodes = list(_nodes(plan))
+    origins = _origins(nodes)
+    jvm = _jvm()
+    found = {}
+    for final, node in _with_aggregates(plan):
+        if _class(node) in _SAVING:
+            number = node.stateInfo().get().operatorId()
+            found[number] = tuple(_functions(node, final, origins, jvm))
+    return found
+
+
+def _jvm() -> Any:
+    from pyspark import SparkContext
+
+    return SparkContext._jvm
+
+
+def _functions(
+    saving: Any, final: Any, origins: Mapping[int, Node | str], jvm: Any
+) -> Iterator[AggregateFunction]:
+    merging = _first(saving.child(), lambda each: _has(each, "aggregateExpressions"))
+    partial = _first(saving.child(), _is_partial)
+    results = {} if final is None else _results(final)
+    # The filter of a function is in the first of its steps alone.
+    pairs = zip(
+        _seq(merging.aggregateExpressions()), _seq(partial.aggregateExpressions()), strict=True
+    )
+    for number, (merged, begun) in enumerate(pairs):
+        yield _function(begun, merged.aggregateFunction(), origins, results.get(number, ""), jvm)
+
+
+def _function(
+    expression: Any, function: Any, origins: Mapping[int, Node | str], result: str, jvm: Any
+) -> AggregateFunction:
+    whole = _parsed(expression.toJSON())
+    fields = fields_of(json.loads(function.aggBufferSchema().json()))
+    return AggregateFunction(
+        str(expression.sql()),
+        fields,
+        _comparable(whole, origins),
+        _comparable(_uncast(whole), origins),
+        _short(whole[1][0]),
+        _argument(function),
+        result,
+        _empty(function, len(fields), jvm),
+        is_opaque=_is_typed(function),
+    )
+
+
+def _results(final: Any) -> dict[int, str]:
+    """The columns that functions become, by their places."""
+    if not _has(final, "aggregateAttributes"):
+        return {}
+    ids = [each.exprId().id() for each in _seq(final.aggregateAttributes())]
+    found = {}
+    for each in _seq(final.resultExpressions()):
+        node, inner = _parsed(each.toJSON())
+        if _short((node, inner)) == _ALIAS and _short(inner[0]) == _ATTRIBUTE:
+            number, name = inner[0][0]["exprId"]["id"], str(node["name"])
+            # Spark itself names a column after what it is computed from.
+            if number in ids and "(" not in name:
+                found[ids.index(number)] = name
+    return found
+
+
+def _argument(function: Any) -> Any:
+    children = _seq(function.children())
+    return json.loads(children[0].dataType().json()) if children else None
+
+
+def _empty(function: Any, width: int, jvm: Any) -> tuple[Any, ...] | None:
+    """What Spark puts into the buffer of a group before its first row; None where it does not say.
+
+    A function of the user's own may need what only a running query gives it. Then the author is
+    asked, as of everything that is not known.
+    """
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        plain = [_plain(each) for each in _initial(function, width, jvm)]
+    except Py4JError:
+        return None
+    return tuple(value for value, _ in plain) if all(known for _, known in plain) else None
+
+
+def _initial(function: Any, width: int, jvm: Any) -> list[Any]:
+    if _has(function, "initialValues"):
+        return [each.eval(None) for each in _seq(function.initialValues())]
+    row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(width)
+    placed = function.withNewMutableAggBufferOffset(0)
+    placed.initialize(row)
+    if _is_typed(function):
+        placed.serializeAggregateBufferInPlace(row)
+    return [row.get(place, None) for place in range(width)]
+
+
+def _is_typed(function: Any) -> bool:
+    """Whether the buffer is an object, which is bytes in the state."""
+    return _has(function, "serializeAggregateBufferInPlace")
+
+
+def _plain(value: Any) -> tuple[Any, bool]:
+    """A value of Catalyst's as JSON has it, and whether it is one that is known."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value, True
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(bytes(value)).decode(), True
+    name = value.getClass().getSimpleName()
+    if name in ("Decimal", "UTF8String"):
+        return str(value.toString()), True
+    return None, False
+
+
+# Plans.
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    for _, node in _with_aggregates(plan):
+        yield node
+
+
+def _with_aggregates(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
+    """Every node with the aggregate next above it: of one that saves state, its last step."""
+    yield above, plan
+    own = plan if _has(plan, "aggregateExpressions") else above
+    for each in _seq(plan.children()):
+        yield from _with_aggregates(each, own)
+
+
+def _first(plan: Any, wanted: Callable[[Any], bool]) -> Any:
+    return next(each for each in _nodes(plan) if wanted(each))
+
+
+def _is_partial(node: Any) -> bool:
+    if not _has(node, "aggregateExpressions"):
+        return False
+    found = _seq(node.aggregateExpressions())
+    return all(str(each.mode().toString()) == "Partial" for each in found)
+
+
+def _seq(found: Any) -> list[Any]:
+    return [found.apply(at) for at in range(found.size())]
+
+
+def _has(node: Any, method: str) -> bool:
+    """Whether an object of Java's has a method: Python alone sees one under every name."""
+    return method in dir(node)
+
+
+def _class(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+# Meanings.
+
+
+def _origins(nodes: list[Any]) -> dict[int, Node | str]:
+    """What each column of a plan is, by its id: an expression of others, or of an input.
+
+    One that is not in it is made by something that says nothing of how, as a function of pandas.
+    """
+    found: dict[int, Node | str] = {}
+    leaves = [(_input_of(node), node) for node in nodes if not _seq(node.children())]
+    is_one = len({name for name, _ in leaves}) == 1
+    for at, (name, node) in enumerate(leaves):
+        # How the only input is called does not matter; of one read twice each time is its own.
+        times = sum(other == name for other, _ in leaves[:at])
+        for each in _seq(node.output()):
+            found[each.exprId().id()] = f"{'input' if is_one else name}{times or ''}"
+    # What is below comes first, and stays: the first step of an aggregate alone has its filter. But
+    # a union's columns have the numbers of those of its first part.
+    for node in reversed(nodes):
+        if _class(node) == "UnionExec":
+            _unite(node, found)
+        for number, made in _computed_by(node):
+            found.setdefault(number, made)
+    return found
+
+
+def _computed_by(node: Any) -> Iterator[tuple[int, Node]]:
+    """The columns that a node computes, by their ids."""
+    known = set(dir(node))
+    for listed in {"projectList", "resultExpressions"} & known:
+        for each in map(_parsed, (e.toJSON() for e in _seq(getattr(node, listed)()))):
+            if _short(each) == _ALIAS:
+                yield each[0]["exprId"]["id"], each[1][0]
+    if "aggregateExpressions" in known:
+        for each in _seq(node.aggregateExpressions()):
+            yield each.resultId().id(), _parsed(each.toJSON())
+    if {"udfs", "resultAttrs"} <= known:
+        for column, each in zip(_seq(node.resultAttrs()), _seq(node.udfs()), strict=True):
+            yield column.exprId().id(), _with_code(_parsed(each.toJSON()), each)
+
+
+def _unite(union: Any, found: dict[int, Node | str]) -> None:
+    """The columns of a union, each computed from those of all its parts."""
+    parts = [_seq(each.output()) for each in _seq(union.children())]
+    made: dict[int, Node | None] = {}
+    for column, *own in zip(_seq(union.output()), *parts, strict=True):
+        said = [_comparable(_parsed(each.toJSON()), found) for each in own]
+        made[column.exprId().id()] = ({"class": _UNION, "of": said}, ()) if all(said) else None
+    for number, node in made.items():
+        if node is None:
+            found.pop(number, None)
+        else:
+            found[number] = node
+
+
+def _with_code(node: Node, expression: Any) -> Node:
+    """An expression whose functions of the user's are told apart by their code, not by a name."""
+    head, inner = node
+    pairs = zip(inner, _seq(expression.children()), strict=True)
+    children = tuple(_with_code(each, own) for each, own in pairs)
+    if _short(node) == _PYTHON:
+        head = {**head, "code": digest_of_udf(expression)}
+    return head, children
+
+
+def _input_of(node: Any) -> str:
+    """The folder of an input of files, which the probe names after the function's parameter."""
+    if not _has(node, "relation") or not _has(node.relation(), "location"):
+        return _class(node)
+    paths = [str(each.toString()) for each in _seq(node.relation().location().rootPaths())]
+    return ",".join("/".join(path.rstrip("/").split("/")[-2:]) for path in paths)
+
+
+def _parsed(text: str) -> Node:
+    """The expression of Spark's JSON, which has every node before those within it."""
+    return _tree(json.loads(text))
+
+
+def _tree(listed: list[Any]) -> Node:
+    nodes = iter(listed)
+
+    def _next() -> Node:
+        node = next(nodes)
+        return node, tuple(_next() for _ in range(node["num-children"]))
+
+    return _next()
+
+
+def _short(node: Node) -> str:
+    return str(node[0]["class"]).rpartition(".")[2]
+
+
+class _NotComparableError(Exception):
+    """An expression of which the plan does not say what it computes."""
+
+
+def _comparable(node: Node, origins: Mapping[int, Node | str]) -> str:
+    """The meaning of an expression; empty where two with one meaning may compute other things."""
+    try:
+        return _meaning(node, origins, frozenset())
+    except _NotComparableError:
+        return ""
+
+
+def _meaning(
+    node: Node,
+    origins: Mapping[int, Node | str],
+    seen: frozenset[int],
+    bound: Mapping[int, int] = _NOTHING,
+) -> str:
+    """An expression by what it is computed from, down to the columns of inputs.
+
+    ``bound`` are the variables of the functions such as `transform` that it is within, numbered
+    from the outside: Spark numbers them anew in each query, and their names may be of several.
+    """
+    kind = _short(node)
+    if kind == _ATTRIBUTE:
+        number = node[0]["exprId"]["id"]
+        origin = origins.get(number)
+        if origin is None or number in seen:
+            raise _NotComparableError
+        if isinstance(origin, tuple):
+            return _meaning(origin, origins, seen | {number}, bound)
+        return f"{origin}.{json.dumps(node[0]['name'])}"
+    if kind in _WITHOUT_NAME or "Subquery" in kind or node[0].get("name") == "<lambda>":
+        raise _NotComparableError
+    if kind == _PYTHON and not node[0].get("code"):
+        raise _NotComparableError
+    own = _meant(node[0], lambda each: _meaning(each, origins, seen, bound))
+    if kind == _LAMBDA:
+        variables = [each[0]["exprId"]["id"] for each in node[1][1:]]
+        bound = {**bound, **{each: len(bound) + at for at, each in enumerate(variables)}}
+    if kind == _VARIABLE:
+        if node[0]["exprId"]["id"] not in bound:
+            raise _NotComparableError
+        own["name"] = bound[node[0]["exprId"]["id"]]
+    inner = [_meaning(each, origins, seen, bound) for each in node[1]]
+    if kind in _ORDERLESS:
+        inner.sort()
+    said = json.dumps(own, sort_keys=True, separators=(",", ":"))
+    return f"{kind}{said}({','.join(inner)})"
+
+
+def _meant(value: Any, meaning: Callable[[Node], str]) -> Any:
+    """What an expression's own fields say; expressions in them go by their meaning too."""
+    if isinstance(value, list):
+        if value and all(isinstance(e, Mapping) and "num-children" in e for e in value):
+            return meaning(_tree(value))
+        return [_meant(each, meaning) for each in value]
+    if isinstance(value, Mapping):
+        kept = {name: each for name, each in value.items() if name not in _NOT_MEANT}
+        return {name: _meant(each, meaning) for name, each in kept.items()}
+    return value
+
+
+def _uncast(node: Node) -> Node:
+    """The same aggregate of arguments that are not cast."""
+    head, inner = node
+    function, *filters = inner
+    bare = tuple(_bare(each) for each in function[1])
+    return head, ((function[0], bare), *filters)
+
+
+def _bare(node: Node) -> Node:
+    return _bare(node[1][0]) if _short(node) == _CAST else node

@@ -1,0 +1,384 @@
+"""What a rewrite did, kept in the new checkpoint: counts, checksums, questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Files
+from statemigrate.files.documents import (
+    OBJECT,
+    VERSION,
+    Maybe,
+    Table,
+    check_shape,
+    sealed,
+    understood,
+    unsealed,
+)
+from statemigrate.rewrite.checksums import Checksum
+from statemigrate.rewrite.column_pairing import place_name
+from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.fields import FieldChange, StructChange
+from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.record import SHAPE as LOGS
+from statemigrate.rewrite.record import LogRecord
+from statemigrate.rewrite.window_comparison import WindowFinding
+
+REPORT = "statemigrate/rewrite.json"
+"""Where it is, below the new checkpoint."""
+_FORMAT = 1
+_SUM = {"rows": int, "checksum": str}
+_FAMILY = {
+    "name": str,
+    "change": str,
+    "read": Maybe(_SUM),
+    "written": Table(_SUM),
+    "merged": int,
+    "dropped": int,
+    "source": str,
+    "parts": Maybe(Table(_SUM), missing=True),
+}
+_SCRIPTS = {"store": str, "target": str, "applied": Table(str)}
+_SHAPE = {
+    "format": range(_FORMAT, _FORMAT + 1),
+    "old": str,
+    "query": str,
+    "batch": VERSION,
+    "fingerprint": str,
+    "families": [_FAMILY],
+    "gone": Table(_SUM),
+    "answers": [{"name": str, "kind": str, "text": str, "said": str}],
+    "seconds": object,
+    "settings": OBJECT,
+    "tables": Maybe(Table(str), missing=True),
+    "scripts": Table(_SCRIPTS),
+    "scripts_of_new": Maybe(Table(_SCRIPTS), missing=True),
+    "windows": Maybe([OBJECT], missing=True),
+    "logs": Maybe(LOGS, missing=True),
+}
+
+
+@dataclass(frozen=True)
+class FamilyReport:
+    """A family: what was ``read`` of the old, and ``written`` of the new, by partition.
+
+    ``source`` is how users call the old one; where there are several, ``parts`` has what was read
+    of each. ``read`` is None for one without old rows. Every row read was written, ``merged`` into
+    another by a rule that the author gave, or ``dropped`` by one.
+    """
+
+    name: str
+    change: str
+    read: Checksum | None
+    written: dict[int, Checksum]
+    merged: int = 0
+    dropped: int = 0
+    source: str = ""
+    parts: dict[str, Checksum] = field(default_factory=dict)
+
+    @property
+    def read_of(self) -> dict[str, Checksum]:
+        """What was read of each old family, by its name."""
+        if self.parts or self.read is None:
+            return self.parts
+        return {self.source: self.read}
+
+    @property
+    def added(self) -> int:
+        """The entries that old rows became beside their first."""
+        read = 0 if self.read is None else self.read.count
+        return self.total.count + self.merged + self.dropped - read
+
+    @property
+    def total(self) -> Checksum:
+        """What was written, of all partitions together."""
+        return sum(self.written.values(), Checksum())
+
+
+@dataclass(frozen=True)
+class ScriptsRun:
+    """The scripts of a ``store`` that were run, up to the revision ``target``.
+
+    ``applied`` has the checksum of each script that is applied then, by its revision.
+    """
+
+    store: str
+    target: str
+    applied: dict[str, str]
+
+
+@dataclass(frozen=True)
+class RewriteReport:
+    """What was done to the checkpoint ``old`` of a ``query`` as of its ``batch``.
+
+    ``gone`` has what was read of state that the new code does not keep; ``settings`` the pinned
+    ones that changed, before and after. ``tables`` has, by store, the tables that a new query was
+    seeded from; it is empty for a query that goes on. ``scripts`` has what was run, by Spark's kind
+    and number of the old store, ``scripts_of_new`` what was run of a new one that has another name.
+    ``functions`` has by store those of aggregations that were paired: see `functions_document`.
+    ``windows`` is what was found in window columns.
+    ``logs`` is what the new checkpoint's logs were; releases before it was kept have none.
+    """
+
+    old: str
+    query: str
+    batch: int
+    fingerprint: str
+    families: tuple[FamilyReport, ...]
+    gone: dict[str, Checksum] = field(default_factory=dict)
+    answers: tuple[dict[str, str], ...] = ()
+    seconds: float = 0.0
+    settings: dict[str, list[str | None]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
+    scripts: dict[str, ScriptsRun] = field(default_factory=dict)
+    scripts_of_new: dict[str, ScriptsRun] = field(default_factory=dict)
+    functions: dict[str, Any] = field(default_factory=dict)
+    windows: tuple[WindowFinding, ...] = ()
+    logs: LogRecord | None = None
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The old states that the author said for new ones."""
+        return {each["name"]: each["said"] for each in self.answers if each["kind"] == "state"}
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that is kept."""
+        return {
+            **asdict(self),
+            "format": _FORMAT,
+            "families": [family_json(each) for each in self.families],
+            "gone": {name: _sum_json(each) for name, each in self.gone.items()},
+            "answers": list(self.answers),
+            "windows": [each.to_json() for each in self.windows],
+            "logs": None if self.logs is None else self.logs.to_json(),
+        }
+
+    def write(self, files: Files) -> None:
+        """Keep it in the new checkpoint."""
+        files.replace(REPORT, sealed(self.to_json()))
+
+
+def find_report(files: Files) -> RewriteReport | None:
+    """The report of a checkpoint that a rewrite has made, None of any other.
+
+    Raises `CorruptFileError` for a report that was altered.
+    """
+    place = f"{files.location}/{REPORT}"
+    try:
+        document = unsealed(files.get(REPORT), place)
+    except FileNotFoundError:
+        return None
+    return understood(place, "the report of a rewrite", lambda: _report(document))
+
+
+def read_report(files: Files) -> RewriteReport:
+    """The report of a checkpoint. Raises `CheckpointError` for one that no rewrite has made."""
+    found = find_report(files)
+    if found is None:
+        raise CheckpointError(
+            "SM-VERIFY-001",
+            f"{files.location} was not made by a rewrite",
+            expected=f"{REPORT}, which says what was rewritten",
+            found="no such directory" if files.find() is None else "no such file",
+            next_action="name the new checkpoint of `statemigrate rewrite`",
+            path=files.location,
+        )
+    return found
+
+
+def _report(document: dict[str, Any]) -> RewriteReport:
+    check_shape(document, _SHAPE)
+    families = tuple(read_family(each) for each in document["families"])
+    gone = {name: _checksum(each) for name, each in document["gone"].items()}
+    return RewriteReport(
+        document["old"],
+        document["query"],
+        document["batch"],
+        document["fingerprint"],
+        families,
+        gone,
+        tuple(document["answers"]),
+        float(document["seconds"]),
+        document["settings"],
+        document.get("tables") or {},
+        _scripts(document["scripts"]),
+        _scripts(document.get("scripts_of_new") or {}),
+        document.get("functions") or {},
+        tuple(WindowFinding.from_json(each) for each in document.get("windows") or ()),
+        LogRecord.from_json(logs) if (logs := document.get("logs")) else None,
+    )
+
+
+def _scripts(document: dict[str, Any]) -> dict[str, ScriptsRun]:
+    return {name: ScriptsRun(**each) for name, each in document.items()}
+
+
+def read_family(each: dict[str, Any]) -> FamilyReport:
+    """A family of the document. Raises ValueError."""
+    check_shape(each, _FAMILY)
+    written = {int(number): _checksum(total) for number, total in each["written"].items()}
+    read = None if each["read"] is None else _checksum(each["read"])
+    parts = {name: _checksum(of) for name, of in (each.get("parts") or {}).items()}
+    counts = each["merged"], each["dropped"]
+    return FamilyReport(each["name"], each["change"], read, written, *counts, each["source"], parts)
+
+
+def family_json(each: FamilyReport) -> dict[str, Any]:
+    """A family as the document has it."""
+    return {
+        "name": each.name,
+        "change": each.change,
+        "read": None if each.read is None else _sum_json(each.read),
+        "written": {str(number): _sum_json(total) for number, total in each.written.items()},
+        "merged": each.merged,
+        "dropped": each.dropped,
+        "source": each.source,
+        "parts": {name: _sum_json(of) for name, of in each.parts.items()},
+    }
+
+
+def _sum_json(total: Checksum) -> dict[str, Any]:
+    return {"rows": total.count, "checksum": total.text}
+
+
+def _checksum(document: dict[str, Any]) -> Checksum:
+    return Checksum.from_text(document["rows"], document["checksum"])
+
+
+# A plan as JSON holds it.
+
+
+def plan_document(plan: RewritePlan) -> dict[str, Any]:
+    """Everything that a plan says, for machines."""
+    return {
+        "query": plan.old.query_id,
+        "batch": plan.old.batch,
+        "operators": [_operator(each, plan) for each in plan.operators],
+        "settings": {name: list(pair) for name, pair in plan.changed_conf.items()},
+        "offsets": dict(plan.new.offsets[plan.new.batch].offsets.by_source),
+        "sources": _sources(plan),
+        "watermark": plan.new.commits[plan.new.batch].watermark,
+        "questions": [
+            {
+                "name": q.name,
+                "text": q.text,
+                "proposal": q.proposal,
+                "accept": None if q.proposal is None else q.acceptance,
+                "answer": q.answer,
+                "facts": q.facts,
+            }
+            for q in plan.questions
+        ],
+        "answers": [{"name": a.question.name, "said": a.said} for a in plan.answered],
+        "fingerprint": plan.fingerprint,
+    }
+
+
+def _sources(plan: RewritePlan) -> list[dict[str, Any]]:
+    """The sources of the new code with the old ones they go on with, then those that go."""
+    entry = plan.old.offsets[plan.old.batch]
+    found = [
+        {
+            "new": each.name,
+            "old": each.old,
+            "input": each.input,
+            "offset": each.line(entry),
+            "taken": each.taken,
+        }
+        for each in plan.sources.sources
+    ]
+    return [*found, *({"new": None, "old": name} for name in plan.sources.gone)]
+
+
+def _operator(operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
+    return {
+        "name": operator.name,
+        "change": operator.change,
+        "old": None if operator.old is None else operator.old.number,
+        "new": None if operator.new is None else operator.new.number,
+        "families": [_family(each, operator, plan) for each in operator.families],
+        "gone": list(operator.left),
+        "windows": [_window(each) for each in plan.windows if each.store in _names(operator)],
+    }
+
+
+def _names(operator: OperatorPlan) -> set[str]:
+    return {each.name for each in operator.families}
+
+
+def _window(found: WindowFinding) -> dict[str, Any]:
+    """What the state has in a window column, in microseconds, and what the new code makes."""
+    return {**found.to_json(), "old_text": found.old_text, "new_text": found.new_text}
+
+
+def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
+    parts: list[tuple[str | None, FamilyPlan]] = [(None, family)]
+    if family.parts and operator.old is not None:
+        pairs = zip(family.sources, family.parts, strict=True)
+        parts = [(place_name(operator.old, each), part) for each, part in pairs]
+    return {
+        "name": family.name,
+        "change": family.change,
+        "key": [each for name, part in parts for each in _of_part(part, part.key, name, plan)],
+        "value": [each for name, part in parts for each in _of_part(part, part.value, name, plan)],
+        "functions": list(_functions(family)),
+    }
+
+
+def _functions(family: FamilyPlan) -> Iterator[dict[str, Any]]:
+    """The aggregate functions in the order of the new code, then those that go."""
+    pairing = family.functions
+    if pairing is None:
+        return
+    for each in pairing.pairs:
+        yield {
+            "function": each.new.function.text,
+            "column": each.new.function.result,
+            "field": pairing.label(each),
+            "fields": len(each.new.function.fields),
+            "how": each.how,
+            "from": None if each.old is None else each.old.function.text,
+            "at": None if each.old is None else pairing.before[each.old.at],
+        }
+    for old in pairing.gone:
+        label = pairing.before[old.at]
+        yield {"function": old.function.text, "field": label, "how": "gone", "at": label}
+
+
+def _of_part(
+    family: FamilyPlan, change: StructChange | None, name: str | None, plan: RewritePlan
+) -> Iterator[dict[str, Any]]:
+    """The fields, and where several families become one, of which of them they are."""
+    for each in _fields(family, change, plan):
+        yield each if name is None else {**each, "of": name}
+
+
+def _fields(
+    family: FamilyPlan, change: StructChange | None, plan: RewritePlan
+) -> Iterator[dict[str, Any]]:
+    for each in change.fields if change else ():
+        yield _field(family, each, plan)
+        yield from _fields(family, each.nested, plan)
+    yield from ({"field": each, "change": "gone", "from": each} for each in _gone(change))
+
+
+def _gone(change: StructChange | None) -> Iterator[str]:
+    """The fields that go from a struct itself, and not from one within it."""
+    if change is not None:
+        inner = {each for field in change.fields if field.nested for each in field.nested.dropped}
+        yield from (each for each in change.dropped if each not in inner)
+
+
+def _field(family: FamilyPlan, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:
+    found: dict[str, Any] = {"field": change.label, "change": change.change}
+    name = f"{family.name}.{change.label}"
+    if change.change != "new":
+        found["from"] = change.source
+    if change.rule:
+        found["rule"] = change.rule
+    if change.change == "new" and name in plan.starts:
+        found["start"] = plan.starts[name]
+    return found

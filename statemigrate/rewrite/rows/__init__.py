@@ -1,1 +1,0 @@
-"""Rows of state as columns of Spark: read, changed, looked at, never taken to the driver."""

@@ -1,1 +1,0 @@
-"""Rows of state taken out of pages, and put into pages."""

@@ -1,0 +1,151 @@
+"""The windows that a query makes of event times, in microseconds since 1970."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_UNITS = (
+    ("day", 86_400_000_000),
+    ("hour", 3_600_000_000),
+    ("minute", 60_000_000),
+    ("second", 1_000_000),
+    ("millisecond", 1_000),
+    ("microsecond", 1),
+)
+
+
+@dataclass(frozen=True)
+class TimeWindow:
+    """What ``window(column, length, slide, offset)`` makes; tumbling where the slide is the length.
+
+    A window begins at every ``offset + n * slide``. All three are in microseconds; the ``offset``
+    is from 0 on and below the slide, since others make the same windows.
+    """
+
+    length: int
+    slide: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "offset", self.offset % self.slide)
+
+    @property
+    def is_tumbling(self) -> bool:
+        """Whether a row is in one window only."""
+        return self.length == self.slide
+
+    def has(self, start: int, end: int) -> bool:
+        """Whether there is such a window."""
+        return end - start == self.length and (start - self.offset) % self.slide == 0
+
+    def starts_of(self, timestamp: int) -> list[int]:
+        """The starts of all windows that an event is in, the earliest first."""
+        last = timestamp - (timestamp - self.offset) % self.slide
+        found = []
+        while last + self.length > timestamp:
+            found.append(last)
+            last -= self.slide
+        return found[::-1]
+
+    @property
+    def text(self) -> str:
+        """As a person says it."""
+        said = f"windows of {duration(self.length)}"
+        if not self.is_tumbling:
+            said += f" every {duration(self.slide)}"
+        return said + (f", from {duration(self.offset)} on" if self.offset else "")
+
+    def to_json(self) -> dict[str, object]:
+        """As a plan's document has it."""
+        return {
+            "kind": "time",
+            "length": self.length,
+            "slide": self.slide,
+            "offset": self.offset,
+        }
+
+
+@dataclass(frozen=True)
+class SessionWindow:
+    """What ``session_window(column, gap)`` makes: ``gap`` is in microseconds.
+
+    It is None where the gap is of each row's own, or in days of a zone that has summer time.
+    """
+
+    gap: int | None
+
+    @property
+    def text(self) -> str:
+        """As a person says it."""
+        if self.gap is None:
+            return "sessions whose gap is an expression"
+        return f"sessions with a gap of {duration(self.gap)}"
+
+    def to_json(self) -> dict[str, object]:
+        """As a plan's document has it."""
+        return {"kind": "session", "gap": self.gap}
+
+
+Window = TimeWindow | SessionWindow
+
+
+def duration(micros: int) -> str:
+    """A length of time in the largest unit that it is a whole number of."""
+    word, size = next((word, size) for word, size in _UNITS if micros % size == 0)
+    count = micros // size
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def timestamp_text(micros: int) -> str:
+    """A time in UTC; by its number where the calendar does not reach."""
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros} microseconds since 1970"
+    return found.isoformat(sep=" ").replace("+00:00", " UTC")
+
+
+# What the key columns of operators mean, as the code that computes them says.
+
+
+@dataclass(frozen=True)
+class KeyMeaning:
+    """A key column: its ``name``, what it is computed from, and the windows that it has.
+
+    ``expression`` is over columns of the sources, and the same in each run of the same code.
+    ``window`` is None for a column that has none, and for a struct that looks like one and is of
+    another making.
+    """
+
+    name: str
+    expression: str
+    window: Window | None = None
+
+
+Meanings = Mapping[int, tuple[KeyMeaning, ...]]
+"""The key columns of operators by their numbers, in the order in which the state has them.
+
+That of a session window comes last.
+"""
+
+
+@dataclass(frozen=True)
+class ChangedKey:
+    """A key ``column`` of a ``store`` that another expression computes now than did before."""
+
+    store: str
+    column: str
+    old: str
+    new: str
+
+    @property
+    def name(self) -> str:
+        """What a question about it goes by."""
+        return f"{self.store}.{self.column}:computed"
+
+
+def differs(old: KeyMeaning, new: KeyMeaning) -> bool:
+    """Whether a column is computed from something else, be it in the same type."""
+    return old.expression != new.expression

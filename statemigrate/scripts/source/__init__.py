@@ -1,1 +1,0 @@
-"""Python as text: what generated scripts are made of."""

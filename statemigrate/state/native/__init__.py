@@ -1,1 +1,0 @@
-"""Spark's own state as its reader gives it: rows of families, read as keys and values."""

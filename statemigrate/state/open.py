@@ -1,0 +1,253 @@
+"""Opening a checkpoint of either engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from statemigrate.deployment import StoredStore, is_family_of, store_of
+from statemigrate.embedded.layout import Layout
+from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
+from statemigrate.migration import Lineage
+from statemigrate.native.deployment_check import directory_of, read_record
+from statemigrate.pages.record import records
+from statemigrate.quoting import argument
+from statemigrate.scripts.applied import Applied
+from statemigrate.scripts.folder import survey_of
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.protocol import State, no_such_store, told_stores
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+    from statemigrate.scripts.survey import Survey
+
+
+Engine = Literal["embedded", "native"]
+
+
+def engine_of(checkpoint: str | Path) -> Engine:
+    """What keeps the state of this checkpoint.
+
+    Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
+    """
+    if is_embedded(checkpoint):
+        return "embedded"
+    directory = directory_of(str(checkpoint))
+    has_commits = directory.has("commits")
+    if has_commits and directory.has("state"):
+        return "native"
+    raise CheckpointError(
+        "SM-CHECKPOINT-032",
+        f"{checkpoint} is not the checkpoint of a stateful query",
+        expected="a checkpoint directory of Spark's, with state/ or statemigrate/versions/ in it",
+        found=_found(has_commits, directory.exists),
+        next_action="name the directory that the query has as its checkpointLocation; "
+        "its first batch makes the state",
+        path=str(checkpoint),
+    )
+
+
+def is_embedded(checkpoint: str | Path) -> bool:
+    """Whether the embedded engine keeps its state in this directory."""
+    return directory_of(str(checkpoint)).is_embedded
+
+
+def open_state(
+    checkpoint: str,
+    lineages: Mapping[str, Lineage],
+    *,
+    targets: Mapping[str, str] | None = None,
+    operator: int | str | None = None,
+    spark: Spark = None,
+    stores: Mapping[str, str] | None = None,
+) -> State:
+    """The committed state of a checkpoint, read without disturbing a query that may be running.
+
+    ``spark`` is needed for Spark's own state, a session or a function that makes one; the active
+    session is used unless it is given.
+    ``operator`` is the number or name of the operator, where several could be meant;
+    ``stores`` has the operators' stores that have a name of the user's own, by that name.
+    Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
+    that ``lineages`` do not have.
+    """
+    if lineages:
+        require_scripted(targets or {}, lineages)
+    if engine_of(checkpoint) == "embedded":
+        return EmbeddedState(checkpoint)
+    from statemigrate.native.session import session_of
+    from statemigrate.state.open_spark import open_spark_state
+
+    session = session_of(spark, checkpoint)
+    return open_spark_state(
+        checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
+    )
+
+
+def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:
+    """Raise `LineageError` for a target that is of none of the stores with scripts."""
+    for store in sorted(targets.keys() - set(stores)):
+        meant = did_you_mean(store, stores)
+        raise LineageError(
+            "SM-LINEAGE-028",
+            f"A target is named for {store}, which has no scripts, or broken ones.",
+            expected=f"one of {', '.join(sorted(stores))}",
+            found=f"{store}={targets[store]}",
+            next_action=f"correct the store in targets, or --target{meant}; for broken ones, "
+            "`statemigrate check`",
+            store=store,
+        )
+
+
+def _found(has_commits: bool, exists: bool) -> str:
+    if has_commits:
+        return "a query's checkpoint without state: no batch has kept any"
+    return "a directory without either" if exists else "no such directory"
+
+
+def require_store(checkpoint: str, store: str) -> None:
+    """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
+    if engine_of(checkpoint) == "embedded":
+        return
+    from statemigrate.checkpoint.operators.metadata import known_variables
+    from statemigrate.pages.record import is_marker, is_paged, records
+
+    files = directory_of(checkpoint).files
+    variables = known_variables(files)
+    if variables is not None and is_paged(files):
+        # Another operator of the query may have variables of its own.
+        own = {name for name in variables if not is_marker(name)}
+        known = [store for each in records(files).values() for store in each.stores]
+        variables = frozenset({*own, *known}) if known else None
+    if variables is None or any(is_family_of(store, name) for name in variables):
+        return
+    # Spark keeps variables of its own, with a dollar in front.
+    stores = sorted({store_of(name) for name in variables if not name.startswith("$")})
+    raise no_such_store(checkpoint, store, stores)
+
+
+def require_own_state(checkpoint: str) -> None:
+    """Raise `UnsupportedError` for state that only Spark's own operators keep.
+
+    No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
+    """
+    from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
+    from statemigrate.checkpoint.operators.metadata import operator_names
+
+    names = set(operator_names(directory_of(checkpoint).files).values())
+    own = set(VARIABLES.names) | set(GROUPS.names)
+    if names and not names & own:
+        raise UnsupportedError(
+            "SM-REWRITE-061",
+            f"no running query migrates the state in {checkpoint}: it is that of Spark's operators",
+            expected="state of a processor or function of yours",
+            found=", ".join(sorted(names)),
+            next_action=f"stop the query and `statemigrate rewrite {argument(checkpoint)} NEW "
+            "--code "
+            "MODULE:FUNCTION`, which makes a new checkpoint from it",
+            path=checkpoint,
+        )
+
+
+# Opening a checkpoint together with the scripts of its stores, whatever is wrong with those.
+
+
+@dataclass(frozen=True)
+class Scripts:
+    """What a folder has for the stores of a checkpoint; ``survey`` is None for no folder.
+
+    A store whose scripts are broken is read all the same: ``targets`` are of those that are sound.
+    """
+
+    survey: Survey | None
+    targets: Mapping[str, str]
+
+    @classmethod
+    def of(cls, migrations: str | Path | None, targets: Mapping[str, str] | None) -> Scripts:
+        """Read a folder. Raises `LineageError` for a target of a store that has no scripts."""
+        found, targets = survey_of(migrations), targets or {}
+        if found is None:
+            return cls(None, {})
+        require_scripted(targets, found.stores)
+        return cls(found, {store: at for store, at in targets.items() if store in found.lineages})
+
+    @property
+    def lineages(self) -> Mapping[str, Lineage]:
+        """Those of the stores in whose scripts nothing is wrong."""
+        return self.survey.lineages if self.survey else {}
+
+    @property
+    def stores(self) -> list[str]:
+        """The stores that any script names."""
+        return self.survey.stores if self.survey else []
+
+    def told(self, state: State) -> Mapping[str, StoredStore]:
+        """The stores of a state that are told of, by name."""
+        return told_stores(state, self.stores)
+
+    def is_broken(self, store: str) -> bool:
+        """Whether something is wrong with its scripts, or with one that may be of any store."""
+        if self.survey is None:
+            return False
+        if any(fault.store is None for fault in self.survey.found_faults):
+            return True
+        return store in self.stores and store not in self.lineages
+
+    @contextmanager
+    def opened(
+        self,
+        checkpoint: str | Path,
+        *,
+        operator: int | str | None,
+        stores: Mapping[str, str] | None,
+        spark: Spark,
+    ) -> Iterator[State]:
+        """The state of a checkpoint, as `open_state` opens it."""
+        with closing(
+            open_state(
+                str(checkpoint),
+                dict(self.lineages),
+                targets=self.targets,
+                operator=operator,
+                stores=stores,
+                spark=spark,
+            )
+        ) as state:
+            yield state
+
+
+# What was applied to a checkpoint, of either engine, as it says itself.
+
+
+def applied_by(checkpoint: str) -> Applied:
+    """By store and revision, the checksum that the script had.
+
+    Raises `CheckpointError` for what is not a checkpoint, `CorruptFileError` for a damaged one.
+    """
+    directory = directory_of(checkpoint)
+    if directory.is_embedded:
+        from statemigrate.embedded.continuation import last_committed
+
+        manifest = last_committed(Layout.of(checkpoint))
+        return _checksums(manifest.stores if manifest else {})
+    # Those of its pages' operators and of others; of one store name several may tell.
+    found: dict[str, dict[str, str]] = {}
+    for stores in (read_record(checkpoint), *(p.stores for p in records(directory.files).values())):
+        for store, applied in _checksums(stores).items():
+            found[store] = {**found.get(store, {}), **applied}
+    if not (found or directory.has("offsets") or directory.has("commits")):
+        raise CheckpointError(
+            "SM-CHECKPOINT-001",
+            f"{checkpoint} is not the checkpoint of a streaming query",
+            expected="a directory with the folders offsets and commits",
+            found="no such folders",
+            next_action="name the directory that the query has as its checkpoint",
+            path=checkpoint,
+        )
+    return found
+
+
+def _checksums(stores: Any) -> Applied:
+    return {store: dict(each.applied) for store, each in stores.items()}

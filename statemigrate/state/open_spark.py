@@ -1,0 +1,89 @@
+"""Opening Spark's own state: variables, pages, envelopes, and what its own operators keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
+from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment import store_of
+from statemigrate.migration import Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint, several
+from statemigrate.state.spark import Kept, SparkState, Together
+from statemigrate.state.spark_operators import OperatorRows
+from statemigrate.state.spark_variables import Envelopes, Variables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_spark_state(
+    checkpoint: str,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    *,
+    operator: int | str | None,
+    stores: Mapping[str, str],
+    session: SparkSession,
+) -> SparkState:
+    """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
+    newest = SparkCheckpoint(checkpoint, session, operator=operator)
+    batch = newest.committed_batch()
+    reader = newest.at(batch)
+    found = _operator_stores(reader, batch, operator, stores)
+    operators = OperatorRows(reader, found, lineages)
+    if reader.is_paged:
+        _check_alone(reader, operator, lineages)
+        from statemigrate.state.pages import PagedState, Pages
+
+        pages = Pages(reader, batch, lineages)
+        return PagedState(checkpoint, batch, pages, Together(pages, operators), found)
+    main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
+    kept: Kept = operators if main is None else Together(main, operators) if found else main
+    return SparkState(checkpoint, batch, kept, found)
+
+
+def _check_alone(
+    reader: SparkCheckpoint, operator: int | str | None, lineages: Mapping[str, Lineage]
+) -> None:
+    """Raise `CheckpointError` where a processor without pages could be meant: it has scripts."""
+    if operator is None:
+        processors = [each for each in reader.operators() if each.is_processor]
+        scripted = [
+            each
+            for each in processors
+            if not each.is_paged and {*map(store_of, each.variables)} & lineages.keys()
+        ]
+        if scripted:
+            raise several(reader.path, [each for each in processors if each.is_paged] + scripted)
+
+
+def _operator_stores(
+    reader: SparkCheckpoint, batch: int, operator: int | str | None, stores: Mapping[str, str]
+) -> Mapping[str, OperatorStore]:
+    if all(each.is_processor for each in reader.operators()):
+        return {}
+    found = operator_stores(describe(reader.files, batch), stores)
+    return {name: each for name, each in found.items() if operator in (None, each.number)}
+
+
+def _main(
+    checkpoint: str,
+    reader: SparkCheckpoint,
+    batch: int,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, str],
+    operator: int | str | None,
+    *,
+    is_needed: bool,
+) -> Kept | None:
+    """State variables, or envelopes; what is wrong with them where the query has neither."""
+    envelopes = reader.envelopes()
+    if envelopes is not None:
+        return Envelopes(checkpoint, envelopes, lineages, targets)
+    fitting = [each for each in reader.operators() if operator in (None, each.id)]
+    if is_needed or any(each.is_processor for each in fitting):
+        number = operator if isinstance(operator, int) else None
+        return Variables(reader, batch, lineages, number)
+    return None

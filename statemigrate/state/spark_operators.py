@@ -1,0 +1,373 @@
+"""The state of Spark's own operators, as of one committed batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.catalogue import OperatorStore
+from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.deployment import StoredFamily, StoredStore, revision_in, store_of
+from statemigrate.errors import StartupError, ValueMismatchError, shown
+from statemigrate.formats import Format, Value
+from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.comparison import differences
+from statemigrate.formats.escaped_text import first_escaped, visible
+from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.migration import BASE, Lineage
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.processor.rows import RowCodec
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql.types import DataType, StructType
+
+
+# Which revision the state of one of Spark's own operators has.
+
+
+def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreRecord) -> str:
+    """The revision of the state whose rows have these keys and values.
+
+    It is the one that a rewrite noted in ``record``. State that none has made is of the oldest
+    revision with its formats. Raises `StartupError` where there is none, and where the oldest does
+    not say what its keys are and a later one does: then the keys of both may be these.
+    """
+    noted = record.target and (revision_in(record.target) or lineage.oldest)
+    if noted in lineage:
+        return str(noted)
+    fitting = list(_fitting(lineage, value, key))
+    if not fitting:
+        raise _none(lineage, value)
+    certain = [revision for revision in fitting if lineage.key_of(revision) is not None]
+    if certain and fitting[0] not in certain:
+        raise _unclear(lineage, key, fitting[0], certain[0])
+    return fitting[0]
+
+
+def _fitting(lineage: Lineage, value: Format, key: Format) -> Iterator[str]:
+    for revision, format in zip(lineage.revisions, lineage.formats, strict=True):
+        said = lineage.key_of(revision)
+        if _is_same(format, value) and (said is None or _is_same(said, key)):
+            yield revision
+
+
+def _is_same(one: Format, other: Format) -> bool:
+    return bool(shape_of(one.struct_type()) == shape_of(other.struct_type()))
+
+
+def _unclear(lineage: Lineage, key: Format, older: str, newer: str) -> StartupError:
+    return StartupError(
+        "SM-START-029",
+        f"store {lineage.store}: its state may be of revision {older}, or of {newer} already",
+        expected="scripts whose keys or values differ from one revision to the next",
+        found=f"the keys {key!r}, as at {newer}; {older} does not say what its keys are",
+        next_action=f"say `new_key` in the baseline of store {lineage.store}: what its keys were "
+        "before they changed",
+        store=lineage.store,
+    )
+
+
+def _none(lineage: Lineage, value: Format) -> StartupError:
+    head = lineage.format_of(lineage.head)
+    return StartupError(
+        "SM-START-030",
+        f"store {lineage.store}: its state has the format, and the keys, of no revision",
+        expected=f"one of {', '.join(lineage.revisions)}; the head is {head!r}",
+        found="\n".join([*differences(head, value), repr(value)]),
+        next_action=f"`statemigrate history {argument(lineage.store)}` lists the scripts; write "
+        "one whose "
+        "`old` is the format that is found",
+        store=lineage.store,
+    )
+
+
+# Rows of Spark's own state as plain values, from Arrow or from Rows.
+
+
+class StructValues:
+    """Reads the structs of a state variable; they are written first: a transform may change one."""
+
+    def __init__(self, fmt: Format) -> None:
+        self._format = fmt
+        self._codec = RowCodec(fmt.struct_type())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StructValues, (self._format,)
+
+    def __call__(self, held: Any) -> tuple[bytes, Value]:
+        """The bytes that the format writes, and the plain value.
+
+        Raises `ValueMismatchError` for text that is not UTF-8, which no format can hold.
+        """
+        value = self._codec.to_value(held)
+        try:
+            return self._format.encode(value), value
+        except ValueMismatchError as error:
+            found = first_escaped(value)
+            if found is None:
+                raise
+            raise _not_text(*found) from error
+
+
+@dataclass(frozen=True)
+class EnvelopeValues:
+    """Reads envelopes, which hold the format's bytes."""
+
+    format: Format
+
+    def __call__(self, held: Any) -> tuple[bytes, Value]:
+        """The bytes that the format writes, and the plain value."""
+        payload = bytes(held["payload"])
+        return payload, self.format.decode(payload)
+
+
+@dataclass(frozen=True)
+class KeyRows:
+    """Keys of Spark's own state as tuples: the grouping columns, for map state the map's own.
+
+    They are to be shown: bytes of a text that are not UTF-8 are escaped visibly.
+    """
+
+    key: StructType
+    user_key: StructType | None
+
+    def __call__(self, row: Any) -> tuple[Any, ...]:
+        """The key of a row, or of what Arrow makes of one."""
+        parts = [_part(row["key"][name]) for name in self.key.fieldNames()]
+        if self.user_key is not None:
+            parts += [row["user_key"][name] for name in self.user_key.fieldNames()]
+        return tuple(visible(each) if isinstance(each, str | dict) else each for each in parts)
+
+    def begins_with(self, key: Sequence[Any]) -> Any:
+        """The condition that a row's key begins with ``key``."""
+        from pyspark.sql import functions
+
+        columns = [functions.col("key")[name] for name in self.key.fieldNames()]
+        if self.user_key is not None:
+            columns += [functions.col("user_key")[name] for name in self.user_key.fieldNames()]
+        condition = functions.lit(True)
+        for column, value in zip(columns, key, strict=False):
+            condition = condition & _equals(column, value)
+        return condition
+
+
+def _part(part: Any) -> Any:
+    # A window is a struct: one is a dictionary from Arrow, and a Row otherwise.
+    return part.asDict(recursive=True) if hasattr(part, "asDict") else part
+
+
+def _equals(column: Any, value: Any) -> Any:
+    from pyspark.sql import functions
+
+    if not isinstance(value, dict):
+        return column.eqNullSafe(functions.lit(value))
+    condition = functions.lit(True)
+    for name, each in value.items():
+        condition = condition & _equals(column[name], each)
+    return condition
+
+
+def shown_rows(frame: DataFrame) -> Iterator[Row]:
+    r"""The rows of a frame, to be shown: bytes of a text that are not UTF-8 are ``\xff`` and so on.
+
+    Spark itself would give Python one and the same character for each of them. What is in a map it
+    gives so all the same.
+    """
+    from pyspark.sql import functions
+
+    columns = [
+        functions.col(quoted(field.name)).cast(_with_bytes(field.dataType)).alias(field.name)
+        for field in frame.schema
+    ]
+    read = _text_reader(frame.schema)
+    rows = frame.select(*columns).toLocalIterator(prefetchPartitions=True)
+    return rows if read is None else map(read, rows)
+
+
+def _with_bytes(kind: DataType) -> DataType:
+    """The type with binaries for texts, but in maps: Python has no key that is a bytearray."""
+    from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+
+    if isinstance(kind, StringType):
+        return BinaryType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_with_bytes(kind.elementType), kind.containsNull)
+    if isinstance(kind, StructType):
+        fields = [StructField(f.name, _with_bytes(f.dataType), f.nullable) for f in kind.fields]
+        return StructType(fields)
+    return kind
+
+
+def _text_reader(kind: DataType) -> Callable[[Any], Any] | None:
+    """What makes texts of the binaries of `_with_bytes`; None where there is none."""
+    from pyspark.sql import Row
+    from pyspark.sql.types import ArrayType, StringType, StructType
+
+    if isinstance(kind, StringType):
+        return lambda data: None if data is None else data.decode("utf-8", "backslashreplace")
+    if isinstance(kind, ArrayType):
+        element = _text_reader(kind.elementType)
+        if element is None:
+            return None
+        return lambda values: None if values is None else [element(each) for each in values]
+    if isinstance(kind, StructType):
+        readers = [_text_reader(field.dataType) for field in kind.fields]
+        if not any(readers):
+            return None
+        make = Row(*kind.fieldNames())
+        return lambda row: (
+            row
+            if row is None
+            else make(
+                *(
+                    each if read is None else read(each)
+                    for read, each in zip(readers, row, strict=True)
+                )
+            )
+        )
+    return None
+
+
+def _not_text(path: str, text: str) -> ValueMismatchError:
+    return ValueMismatchError(
+        "SM-VALUE-013",
+        f"{path} is text that is not UTF-8, as `CAST(binary AS STRING)` can give",
+        expected="UTF-8, which is what a str of Python's can be",
+        found=shown(visible(text)),
+        next_action="a rewrite carries it as it is where no script reads it, as a script's "
+        "`upgrade_table` does; cast the column to binary in the query to have its bytes",
+        field=path,
+    )
+
+
+def arrow_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of an Arrow record batch as dictionaries, maps as dictionaries too."""
+    columns = [plain_values(column) for column in batch.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(batch.schema.names, values, strict=True))
+
+
+class OperatorRows:
+    """See `statemigrate.state.spark.Kept`; a store has one family, of the store's name.
+
+    A side of a join is a store of lists: the rows under what is equal on both sides, in the order
+    in which they came.
+    """
+
+    def __init__(
+        self,
+        reader: SparkCheckpoint,
+        found: Mapping[str, OperatorStore],
+        lineages: Mapping[str, Lineage],
+    ) -> None:
+        self._reader = reader
+        self._found = found
+        self._lineages = lineages
+
+    @cached_property
+    def stores(self) -> Mapping[str, StoredStore]:
+        """See `Kept`: each is looked at when it is asked for, as its scripts may not fit it."""
+        return _Stores(self._found, self._stored)
+
+    def key_of(self, store: str) -> StructType:
+        """See `Kept`."""
+        return struct_from_json(self._found[store].key).struct_type()
+
+    def rows(self, family: StoredFamily) -> DataFrame | None:
+        """See `Kept`: they are of one revision, whose family may have a name of its own."""
+        name = store_of(family.name)
+        (held,) = self.stores[name].families
+        is_held = held.revision == family.revision
+        return _shown(self._reader, self._found[name]) if is_held else None
+
+    def value_of(self, family: StoredFamily) -> StructValues:
+        """See `Kept`."""
+        return StructValues(family.format)
+
+    @cached_property
+    def _record(self) -> Mapping[str, StoreRecord]:
+        return read_record(self._reader.files)
+
+    def _stored(self, name: str) -> StoredStore:
+        store, record = self._found[name], self._record.get(name, StoreRecord())
+        held: Format = struct_from_json(store.value)
+        revision, lineage = BASE, self._lineages.get(name)
+        if lineage is not None:
+            revision = stored_revision(lineage, held, struct_from_json(store.key), record)
+            held = lineage.format_of(revision)
+        family = StoredFamily(name, revision, held)
+        return StoredStore("list" if store.is_join else "value", (family,), record.applied)
+
+
+class _Stores(Mapping[str, StoredStore]):
+    def __init__(self, names: Collection[str], stored: Callable[[str], StoredStore]) -> None:
+        self._names = names
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> StoredStore:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._stored(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def together(
+    one: Mapping[str, StoredStore], other: Mapping[str, StoredStore]
+) -> Mapping[str, StoredStore]:
+    """The stores of both."""
+    return _Stores([*one, *other], lambda name: one[name] if name in one else other[name])
+
+
+def _shown(reader: SparkCheckpoint, store: OperatorStore) -> DataFrame:
+    """The rows with each column under the name that users know."""
+    rows = reader.operator_rows(store.number, store.store.name, store.side)
+    if store.is_join and store.side is None:
+        # All rows of a key are in one partition: there they come one after the other.
+        rows = rows.sortWithinPartitions("key")
+    numbered = rows.select(_numbered("key", rows), _numbered("value", rows), "partition_id")
+    key, value = _named("key", store.key, numbered), _named("value", store.value, numbered)
+    return numbered.select(key, value, "partition_id")
+
+
+def _numbered(name: str, rows: DataFrame) -> Column:
+    """A struct whose fields go by their place: Spark's names may repeat."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    held: Any = rows.schema[name].dataType
+    numbered = StructType()
+    for place, field in enumerate(held.fields):
+        numbered.add(str(place), field.dataType)
+    return functions.col(name).cast(numbered).alias(name)
+
+
+def _named(name: str, shown: StructJson, rows: DataFrame) -> Column:
+    from pyspark.sql import functions
+
+    held: Any = rows.schema[name].dataType
+    places = [field.name for field in held.fields if field.dataType.typeName() != "void"]
+    columns = [
+        functions.col(name)[place].alias(field["name"])
+        for place, field in zip(places, shown["fields"], strict=False)
+    ]
+    # Where the sides of a join share a store, Spark's reader leaves out whether a row has matched.
+    columns += [
+        functions.lit(None).cast("boolean").alias(field["name"])
+        for field in shown["fields"][len(places) :]
+    ]
+    return functions.struct(*columns).alias(name)
