@@ -75,6 +75,7 @@ wheel: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python scripts/error_pages.py
+	$(BIN)/python scripts/describe_architecture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP) java
