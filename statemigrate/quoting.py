@@ -1,4 +1,6 @@
-"""Texts for terminals, reports and comments: an escape for each character that nobody sees.
+"""Quoting: text for terminals, reports, comments and shells.
+
+Texts for terminals, reports and comments: an escape for each character that nobody sees.
 
 Names, keys, values and the texts of exceptions come from checkpoints and scripts. What is not seen
 could steer a terminal, break XML, end a comment, or show the characters around it in another order.

@@ -1,4 +1,7 @@
-"""What this machine and the workers have: Python's packages, Java, a temporary directory."""
+"""What `doctor` finds out about this machine and the workers, with a verdict on each point.
+
+What this machine and the workers have: Python's packages, Java, a temporary directory.
+"""
 
 from __future__ import annotations
 

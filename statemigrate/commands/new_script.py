@@ -1,4 +1,7 @@
-"""First scripts for stores that have state and no script yet."""
+"""`new`: scripts for a store, from a message, from the code or from a checkpoint.
+
+First scripts for stores that have state and no script yet.
+"""
 
 from __future__ import annotations
 

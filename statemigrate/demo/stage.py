@@ -1,4 +1,7 @@
-"""A job of the demonstration, started in a session of its own and watched from outside."""
+"""The demonstration's processes, sessions and batches, watched from outside.
+
+A job of the demonstration, started in a session of its own and watched from outside.
+"""
 
 from __future__ import annotations
 

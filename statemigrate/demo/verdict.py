@@ -1,4 +1,7 @@
-"""What the demonstration of a rewrite found out."""
+"""The demonstration's verdict: figures, and every key compared.
+
+What the demonstration of a rewrite found out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Many keys looked up at once: along the records where they lie close together, else key by key."""
+"""The values that a batch's writes replace, found as cheaply as possible, for the content hash.
+
+Many keys looked up at once: along the records where they lie close together, else key by key.
+"""
 
 from __future__ import annotations
 

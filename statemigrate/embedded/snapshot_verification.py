@@ -1,4 +1,6 @@
-"""A snapshot read back whole, before anything it stands for may be removed.
+"""Verifying a snapshot: its stored files are read back before what it replaces may go.
+
+A snapshot read back whole, before anything it stands for may be removed.
 
 Its stored files are read record by record, and what they add up to is compared with the contents
 that the manifest has of that version: these follow what batches have written, whatever became of

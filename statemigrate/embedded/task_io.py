@@ -1,4 +1,6 @@
-"""A partition's input: rows grouped by key, each key's bytes made and its state read ahead.
+"""A task's input and output: arriving rows grouped by key, and the rows that it returns.
+
+A partition's input: rows grouped by key, each key's bytes made and its state read ahead.
 
 Doing one thing for a thousand keys is several times cheaper than doing everything for one key after
 the other, so keys are encoded and values fetched a slice of rows at a time.

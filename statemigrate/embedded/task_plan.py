@@ -1,4 +1,7 @@
-"""What the driver tells the tasks of one micro-batch."""
+"""What the driver and the tasks of one micro-batch tell each other.
+
+What the driver tells the tasks of one micro-batch.
+"""
 
 from __future__ import annotations
 

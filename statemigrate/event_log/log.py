@@ -1,4 +1,7 @@
-"""What the log knows of stores, what a start declares of them, and in what the two differ."""
+"""The event log of a checkpoint: reading it, appending to it, and each store's status by it.
+
+What the log knows of stores, what a start declares of them, and in what the two differ.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a JSON document must look like before anything is made of it.
+"""JSON documents in a checkpoint: names, sizes, checksums and shapes, all with bounds.
+
+What a JSON document must look like before anything is made of it.
 
 A shape is written as the document is: ``str`` for a text, ``int`` for a number that counts, a
 dictionary of the fields that must be there, a list of one shape for a list of such. Further fields

@@ -1,4 +1,6 @@
-"""Whether a file system can be reached, known within ten seconds.
+"""What Hadoop's file systems throw, as errors of this package, and whether one can be reached.
+
+Whether a file system can be reached, known within ten seconds.
 
 Connectors try again for minutes. One of their own is made here for a first question, told to give
 up soon; and whatever it does, it is waited for no longer. The one that Spark uses is not touched.

@@ -1,4 +1,7 @@
-"""What the user's code declares, found without running a query."""
+"""`check` of the user's code: what it declares and calls, found without running a query.
+
+What the user's code declares, found without running a query.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether the functions that only a rewrite runs take a script's examples, and made-up entries."""
+"""`check` of a script's functions on its own examples and on generated ones.
+
+Whether the functions that only a rewrite runs take a script's examples, and made-up entries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What becomes of each field over all values: whether it had any, keeps any, and still differs."""
+"""What a migration does to each field, over all values.
+
+What becomes of each field over all values: whether it had any, keeps any, and still differs.
+"""
 
 from __future__ import annotations
 

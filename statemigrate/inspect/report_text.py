@@ -1,4 +1,7 @@
-"""What a dry run found in plain sentences."""
+"""The report of a dry run as text.
+
+What a dry run found in plain sentences.
+"""
 
 from __future__ import annotations
 

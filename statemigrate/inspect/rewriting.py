@@ -1,4 +1,7 @@
-"""Taking one store's entries through scripts that only a rewrite can run, writing nothing."""
+"""A dry run of scripts that only a rewrite can run.
+
+Taking one store's entries through scripts that only a rewrite can run, writing nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a rewrite runs of a path: on entries or tables, as far as to where entries may meet.
+"""The stages of a path in a rewrite: on entries, on tables, and where keys collide.
+
+What a rewrite runs of a path: on entries or tables, as far as to where entries may meet.
 
 A script that changes keys, or says how to merge, sees entries that earlier scripts have merged. So
 a path is run in stages, and between two of them entries are brought together by key.

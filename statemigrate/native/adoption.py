@@ -1,4 +1,7 @@
-"""What has to change in a checkpoint, from what is found in it now."""
+"""`adopt` on Spark's own state: the plan, its steps and the outcome.
+
+What has to change in a checkpoint, from what is found in it now.
+"""
 
 from __future__ import annotations
 

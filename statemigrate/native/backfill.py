@@ -1,4 +1,7 @@
-"""The keys that a backfill is for: read from the state once, counted, and written as chunks."""
+"""Planning a backfill: the keys still to migrate, written as chunks.
+
+The keys that a backfill is for: read from the state once, counted, and written as chunks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What deployments on a checkpoint left there about themselves: families, and applied scripts.
+"""What a start-up check saw of a checkpoint, and whether the query still runs on that.
+
+What deployments on a checkpoint left there about themselves: families, and applied scripts.
 
 A small JSON file in the checkpoint, which Spark passes over. It holds what Spark's own metadata
 cannot tell: the checksum each script had when it was deployed, and families that code without

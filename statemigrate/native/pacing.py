@@ -1,4 +1,6 @@
-"""What live rows take and what chunks take, from what the last batches tell: pure.
+"""The size of the next chunk, from what recent batches took.
+
+What live rows take and what chunks take, from what the last batches tell: pure.
 
 Single batches vary by more than a chunk takes, and machines become slower and faster within
 minutes. So what a chunk takes is told by its own batch where that is possible: tasks time what they

@@ -1,4 +1,7 @@
-"""The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11)."""
+"""The start-up check on Spark's own state: code, scripts and checkpoint compared.
+
+The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The bytes of single key columns, type by type; see `statemigrate.processor.keys`."""
+"""Keys: their columns, their bytes, and rows grouped by them.
+
+The bytes of single key columns, type by type; see `statemigrate.processor.keys`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Between PySpark's view of a state value and a plain value.
+"""Rows of PySpark and plain values, converted into each other.
+
+Between PySpark's view of a state value and a plain value.
 
 A processor passes tuples and gets tuples, nested structs as Rows, timestamps as naive local time; a
 plain value is a dictionary by field name with aware UTC timestamps. Converters are made once a

@@ -1,4 +1,7 @@
-"""The families of operators by name, and which old one each new one goes on with."""
+"""Pairing old state with new: which family, and which column, goes on as which.
+
+The families of operators by name, and which old one each new one goes on with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which keys were deleted in some batches, as the changelogs of these batches say.
+"""The rows of families that Spark forgot: which come back, and which give way to newer facts.
+
+Which keys were deleted in some batches, as the changelogs of these batches say.
 
 Spark notes there each deletion that code asks for, and each of a value that expires, whether or
 not the key had a value. What it cannot note is a map that is cleared while the code sees no entry

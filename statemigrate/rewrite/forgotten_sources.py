@@ -1,4 +1,7 @@
-"""What a new checkpoint keeps of families that were brought back into it."""
+"""Where the rows of a forgotten family still are, and the record of families brought back.
+
+What a new checkpoint keeps of families that were brought back into it.
+"""
 
 from __future__ import annotations
 

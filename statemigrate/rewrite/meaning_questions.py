@@ -1,4 +1,7 @@
-"""What is asked of aggregate functions: one question a function, in its words."""
+"""Questions about aggregate functions and windows whose meaning may have changed.
+
+What is asked of aggregate functions: one question a function, in its words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The rows that Spark would have of variables and timers, read from the pages that have them."""
+"""Pages in a rewrite: variables read out of pages, and packed into them.
+
+The rows that Spark would have of variables and timers, read from the pages that have them.
+"""
 
 from __future__ import annotations
 

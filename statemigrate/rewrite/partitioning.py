@@ -1,4 +1,6 @@
-"""Rows brought to the partitions where Spark will look for them, as blocks of many rows each.
+"""Placing rows: the partition in which Spark will look for each key.
+
+Rows brought to the partitions where Spark will look for them, as blocks of many rows each.
 
 Spark shuffles a block as one row, so that it takes as little of it as can be.
 """

@@ -1,4 +1,6 @@
-"""Runs the new code on empty streams, so that Spark itself writes down what it keeps.
+"""The schema probe: runs the new code on empty streams, so that Spark writes down what it keeps.
+
+Runs the new code on empty streams, so that Spark itself writes down what it keeps.
 
 An input is a folder with one empty file, of which Spark makes one batch without rows. In it every
 stateful operator writes its metadata and the schemas of its stores. Nothing else is taken from the

@@ -1,4 +1,7 @@
-"""Expressions of a plan of Spark's, as the JSON of Catalyst's own trees has them."""
+"""Expressions in Spark's plans, and whether two Python functions compute the same.
+
+Expressions of a plan of Spark's, as the JSON of Catalyst's own trees has them.
+"""
 
 from __future__ import annotations
 

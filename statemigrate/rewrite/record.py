@@ -1,4 +1,6 @@
-"""The aggregate functions of a rewrite as its report keeps them, and what follows from them.
+"""What the record of a rewrite keeps for later: aggregate functions, and hashes of the logs.
+
+The aggregate functions of a rewrite as its report keeps them, and what follows from them.
 
 What each new field comes from is worked out here once more, from the functions and the answers
 alone: not by what made the plan, so that both have to be wrong in the same way to agree.

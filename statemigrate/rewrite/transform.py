@@ -1,4 +1,7 @@
-"""What a family's old rows become, whichever way they take."""
+"""Transforming a family's old rows into new ones, kind by kind.
+
+What a family's old rows become, whichever way they take.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a comparison says of one thing."""
+"""What `verify` reports of one thing that it compared, and how it loads state for that.
+
+What a comparison says of one thing.
+"""
 
 from __future__ import annotations
 

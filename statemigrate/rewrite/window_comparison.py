@@ -1,4 +1,6 @@
-"""Windows that are in state, held against those that the new code makes.
+"""Comparing the windows in state with those that the new code makes.
+
+Windows that are in state, held against those that the new code makes.
 
 A window's content depends on its start and its end alone: a row of state whose window the new code
 makes too is right as it is. What else may be wrong is what is not there. Under the new code every

@@ -1,4 +1,7 @@
-"""The windows that a query makes of event times, in microseconds since 1970."""
+"""Windows of event time: their kinds, and what the key columns of operators mean.
+
+The windows that a query makes of event times, in microseconds since 1970.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The source of new values out of old ones, type by type, with the questions that it raises."""
+"""Inferring a script's functions from two formats, with a question for what cannot be inferred.
+
+The source of new values out of old ones, type by type, with the questions that it raises.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Turns a loaded script into a Migration, or says which part is missing."""
+"""Reading a script: from a loaded module to a `Migration`.
+
+Turns a loaded script into a Migration, or says which part is missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a field gets that has no value yet: None, the Avro default, or a zero of its type."""
+"""Writing Python source safely: literals, names, comments, formats.
+
+What a field gets that has no value yet: None, the Avro default, or a zero of its type.
+"""
 
 from __future__ import annotations
 

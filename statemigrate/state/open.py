@@ -1,4 +1,7 @@
-"""Opening a checkpoint of either engine."""
+"""Opening the committed state of a checkpoint, whichever engine wrote it.
+
+Opening a checkpoint of either engine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Avro's bytes as columns of Arrow; `encoding` tells which.
+"""Decoding state rows that Spark has encoded as Avro, as columns of Arrow.
+
+Avro's bytes as columns of Arrow; `encoding` tells which.
 
 All rows are read side by side, a field at a time, and the elements of all their arrays and maps
 too, first each one's first, then its second.

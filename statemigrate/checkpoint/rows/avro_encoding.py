@@ -1,4 +1,6 @@
-"""A row as Avro, with its version and the number of its schema before it.
+"""Encoding state rows as Avro, the way Spark does.
+
+A row as Avro, with its version and the number of its schema before it.
 
 Numbers count the schemas that a family has had; the first part of a key in two has none. Source:
 apache/spark ``sql/core/.../execution/streaming/state/RocksDBStateEncoder.scala``

@@ -1,4 +1,7 @@
-"""What slots hold, as columns of Arrow."""
+"""The leaf types of `UnsafeRow`: slots to columns of Arrow and back.
+
+What slots hold, as columns of Arrow.
+"""
 
 from __future__ import annotations
 

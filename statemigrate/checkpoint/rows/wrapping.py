@@ -1,4 +1,6 @@
-"""CRC-32C of many runs of bytes at once, a word of each in every step.
+"""What Spark puts around the bytes of a row: checksums, times to live, partition prefixes.
+
+CRC-32C of many runs of bytes at once, a word of each in every step.
 
 The polynomial is Castagnoli's, reflected, with a table for each byte of a word: RFC 3720, appendix
 B.4, and Java's ``java.util.zip.CRC32C``.

@@ -1,4 +1,6 @@
-"""Which files make a version of a store.
+"""The files of one state store: which make a version, and how each provider lays them out.
+
+Which files make a version of a store.
 
 A version is the newest snapshot up to it, and the changes of each version after that. In checkpoint
 format 2 a file has a unique id in its name, and each changelog names those before it back to a

@@ -1,4 +1,6 @@
-"""What every key must be in the end, computed by Spark SQL from all events at once.
+"""What the demonstration's queries write, and what they should have written.
+
+What every key must be in the end, computed by Spark SQL from all events at once.
 
 It shares no code with the processors: no state, no batches, no migration.
 """

@@ -1,4 +1,7 @@
-"""A value's bytes: by the function made for its format; what that refuses goes type by type."""
+"""The codec of a format: encode and decode one value.
+
+A value's bytes: by the function made for its format; what that refuses goes type by type.
+"""
 
 from __future__ import annotations
 

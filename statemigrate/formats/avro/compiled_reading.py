@@ -1,4 +1,6 @@
-"""The lines that read a single value of each type, from ``data`` at the place ``p``.
+"""Compiled decoders: a function of Python for each format, which reads its bytes.
+
+The lines that read a single value of each type, from ``data`` at the place ``p``.
 
 They read what is regular. Anything else raises, as a byte that is not there does, and is left to a
 stricter reader: numbers of more than 64 bits, lengths below zero, a byte that is neither true nor

@@ -1,4 +1,6 @@
-"""One function for a format, which checks and writes its values field after field.
+"""Compiled encoders: a function of Python for each format, which checks and writes values.
+
+One function for a format, which checks and writes its values field after field.
 
 A value of three nullable fields takes 0.8 microseconds so, and took 1.15 by a function a type; a
 record of a text, a record and a list 1.2 instead of 1.8. By fastavro's own writer, which is
