@@ -322,7 +322,7 @@ def _print_costs(report: DryRunReport) -> None:
         rate = f"{report.rate:,.0f} a second"
         _say(f"Tried {counted(report.tried, 'value')} in {duration(report.seconds)}, {rate}.")
     if report.backfill is not None:
-        _say(f"{backfill(report)} Reckoned from: {visible(report.backfill.basis)}")
+        _say(f"{backfill(report)} Estimated from: {visible(report.backfill.basis)}")
 
 
 def _print_verdict(report: DryRunReport) -> None:

@@ -61,7 +61,7 @@ def _verdict(fleet: Fleet) -> Verdict:
     left = sum(1 for each in statuses if each.left)
     behind = _behind(fleet, len(statuses))
     if not fleet.left:
-        headline = "No value that was seen is left to migrate." if unread else "Nothing is left."
+        headline = "All readable checkpoints are migrated." if unread else "Nothing is left."
     else:
         of = f" in {left:,} of {counted(len(statuses), 'checkpoint')}" if len(statuses) > 1 else ""
         headline = f"{counted(fleet.left, 'value')} left to migrate{of}."

@@ -48,7 +48,7 @@ ${parts.families(report)}
 <div><dt>Values</dt><dd>${f"{report.backfill.values:,}"}</dd></div>
 <div><dt>Time</dt><dd>about ${duration(report.backfill.seconds)}</dd></div>
 <div><dt>Batches</dt><dd>${f"{report.backfill.batches:,}"}</dd></div>
-<div class="wide"><dt>Reckoned from</dt><dd><bdi dir="ltr">${report.backfill.basis}</bdi></dd></div>
+<div class="wide"><dt>Estimated from</dt><dd><bdi dir="ltr">${report.backfill.basis}</bdi></dd></div>
 </dl>
 % endif
 </section>

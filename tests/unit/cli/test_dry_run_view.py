@@ -54,7 +54,7 @@ Size as Avro: 58.2 MiB before and 63.4 MiB after (+9.0%).
 
 Tried 1,000,420 values in 41.7 s, 23,991 a second.
 A backfill of 1,250,420 values would take about 25 min 30 s, 1,251 batches.
-Reckoned from: 1,000 values a batch, a batch in 1.2 s
+Estimated from: 1,000 values a batch, a batch in 1.2 s
 Not ready: 3 values would not migrate.
 Next: correct `upgrade` so that it takes these values, then run the dry run
 again.

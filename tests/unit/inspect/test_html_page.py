@@ -156,7 +156,7 @@ def test_the_estimate_and_the_run_are_at_the_end():
     text = Page(REPORT).text
     assert text[text.index("Backfill Values") :] == (
         "Backfill Values 1,250,420 Time about 25 min 30 s Batches 1,251 "
-        "Reckoned from 1,000 values a batch, a batch in 1.2 s "
+        "Estimated from 1,000 values a batch, a batch in 1.2 s "
         "The run Store auctions (value) Engine embedded State as of batch 48211 "
         "Target revision 9f2d6c1b7e05 Sample 1,000,000 values "
         "In the target's format already 5,112 Took 41.7 s, 23,991 values a second "
@@ -252,7 +252,7 @@ def test_nasty_texts_are_shown_as_they_are():
         f"field {TAG}",
         rf"message {QUOTES} {CONTROL_SHOWN} {MAKO} , taken back",
         LONG_KEY[:300],
-        f"Reckoned from basis {TAG} {MAKO}",
+        f"Estimated from basis {TAG} {MAKO}",
         f"Checkpoint /data/{QUOTES}{CONTROL_SHOWN}",
     ):
         assert text in page.text

@@ -69,7 +69,7 @@ def test_one_checkpoint_has_its_own_page():
 def test_what_was_not_seen_is_not_called_empty():
     text = Page(status_page(Fleet(FLEET.looks[2:]))).text
     assert "Every value has" not in text
-    assert "No value that was seen is left to migrate. 1 checkpoint cannot be read." in text
+    assert "All readable checkpoints are migrated. 1 checkpoint cannot be read." in text
 
 
 def test_nasty_names_are_text():
