@@ -16,7 +16,7 @@ from benchmarks.states import LINEAGE, NEW, NEW_FAMILY, OLD, OLD_FAMILY, filled,
 from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, run_chunk
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import Source, Span
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
@@ -47,7 +47,7 @@ def _speed(records: int, rounds: int) -> Result:
     return Result("backfill speed", compared, ratio, "at least", 0.9, figures)
 
 
-def backfill_all(at: PartitionPlace, state: PartitionState, records: int) -> float:
+def backfill_all(at: PartitionPaths, state: PartitionState, records: int) -> float:
     """Backfill everything in committed chunks, each a batch of its own.
 
     The seconds of processors that it took without opening and committing.
@@ -71,7 +71,7 @@ def backfill_all(at: PartitionPlace, state: PartitionState, records: int) -> flo
     return taken
 
 
-def bare_loop(at: PartitionPlace, state: PartitionState, records: int) -> float:
+def bare_loop(at: PartitionPaths, state: PartitionState, records: int) -> float:
     """One process, one loop, rocksdict and fastavro alone, on a copy of the same records."""
     import fastavro
     from rocksdict import Options, Rdict, WriteBatch, WriteOptions
@@ -110,7 +110,7 @@ def bare_loop(at: PartitionPlace, state: PartitionState, records: int) -> float:
         return elapsed
 
 
-def _copy(at: PartitionPlace, state: PartitionState, into: Any) -> None:
+def _copy(at: PartitionPaths, state: PartitionState, into: Any) -> None:
     partition = Partition(at, state, 1)
     source = partition.source(OLD_FAMILY, "value")
     for key, value in source.scan(Span()):
@@ -135,7 +135,7 @@ def _peak(records: int) -> int:
 
 
 def _main(step: str, folder: str, records: int) -> None:
-    at = PartitionPlace(0, Path(folder) / "durable", Path(folder) / "working")
+    at = PartitionPaths(0, Path(folder) / "durable", Path(folder) / "working")
     stored = Path(folder) / "state.json"
     if step == "prepare":
         from dataclasses import asdict

@@ -8,7 +8,7 @@ import statistics
 from benchmarks.measuring import Result, in_turn, seconds
 from benchmarks.states import NEW_FAMILY, filled, key_of, old_item, place, upgrade
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 
 _UPDATES = 1_000
 
@@ -32,7 +32,7 @@ def measure(large: int = 5_000_000, small: int = 100_000, rounds: int = 15) -> l
 
 
 class _Store:
-    def __init__(self, at: PartitionPlace, keys: int) -> None:
+    def __init__(self, at: PartitionPaths, keys: int) -> None:
         self._at = at
         self._keys = keys
         self._version = 0

@@ -20,7 +20,7 @@ from statemigrate import dry_run
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 
 _PARTITIONS = 4
@@ -74,7 +74,7 @@ def checkpoint(records: int) -> Iterator[Path]:
 
 def _partition(layout: Layout, number: int, records: int) -> PartitionState:
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as working:
-        at = PartitionPlace(number, layout.partition(number), Path(working) / "copy")
+        at = PartitionPaths(number, layout.partition(number), Path(working) / "copy")
         return filled(at, OLD_FAMILY, records)
 
 

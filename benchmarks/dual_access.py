@@ -20,7 +20,7 @@ from benchmarks.states import (
 from statemigrate.access import DualAccess
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import Source
 from statemigrate.formats import Value
 
@@ -58,7 +58,7 @@ def _dual_against_plain(
     return median_ratio(dual_times, plain_times), figures
 
 
-def _batch(at: PartitionPlace, state: PartitionState, keys: int, *, source: bool) -> float:
+def _batch(at: PartitionPaths, state: PartitionState, keys: int, *, source: bool) -> float:
     """Seconds for the get+put of every key; nothing is committed, so each round is alike."""
     partition = Partition(at, state, 1)
     try:

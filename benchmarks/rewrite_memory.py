@@ -20,7 +20,7 @@ from statemigrate.rewrite.entries import change_task
 from statemigrate.rewrite.file_reading import StoredFlow, stored_operator
 from statemigrate.rewrite.partitioning import Placing, partitions_of
 from statemigrate.rewrite.plan import make_plan
-from statemigrate.rewrite.writing import PartitionTask, StoreFiles, StorePlace, Written
+from statemigrate.rewrite.writing import PartitionTask, StoreAddress, StoreFiles, Written
 
 _MANY = 50_000
 
@@ -52,7 +52,7 @@ def _fill(checkpoint: Path, rows: int) -> None:
     operator = shape.operators[0]
     store = operator.stores[0]
     for partition in range(store.partitions):
-        place = StorePlace(operator.number, partition, store, shape.batch + 1, shape.conf)
+        place = StoreAddress(operator.number, partition, store, shape.batch + 1, shape.conf)
         with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as scratch:
             writer = StoreFiles(place, Path(scratch))
             for keys, values in _batches(checkpoint, rows if partition == 0 else 0):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.formats import Avro, Value
 from statemigrate.migration import Lineage, Migration
 
@@ -72,13 +72,13 @@ NEW_FAMILY = StoredFamily("items@0001", "0001", NEW)
 
 
 @contextmanager
-def place() -> Iterator[PartitionPlace]:
+def place() -> Iterator[PartitionPaths]:
     """A partition's directories, removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
-        yield PartitionPlace(0, Path(folder) / "durable", Path(folder) / "working")
+        yield PartitionPaths(0, Path(folder) / "durable", Path(folder) / "working")
 
 
-def filled(at: PartitionPlace, family: StoredFamily, count: int) -> PartitionState:
+def filled(at: PartitionPaths, family: StoredFamily, count: int) -> PartitionState:
     """Commit ``count`` items in ``family`` as version 0, with a snapshot."""
     partition = Partition(at, PartitionState(), 0)
     written = partition.target(family, "value")

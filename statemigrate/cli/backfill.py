@@ -18,10 +18,10 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import (
     console,
+    message_when_interrupted,
     print_json,
     print_line,
     print_rows,
-    said_when_interrupted,
 )
 from statemigrate.quoting import argument
 
@@ -115,7 +115,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
 
     bar = progress_bar("values", shown=not settings.json)
     far = _Far(is_embedded(checkpoint))
-    with said_when_interrupted(far.text), spark_when_needed() as spark, bar as move:
+    with message_when_interrupted(far.text), spark_when_needed() as spark, bar as move:
         done = migrate(
             checkpoint,
             migrations=settings.migrations,

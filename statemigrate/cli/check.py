@@ -9,8 +9,8 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    checkpoint_if_said,
     configuration,
+    optional_checkpoint,
     shared_options,
     target_option,
 )
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: statemigrate check --code pipeline.totals:Totals")
-@checkpoint_if_said("Also compare with the scripts that were applied to this checkpoint.")
+@optional_checkpoint("Also compare with the scripts that were applied to this checkpoint.")
 @click.option(
     "--code",
     metavar="MODULE:OBJECT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_if_said, operator_option, shared_options
+from statemigrate.cli.options import Settings, operator_option, optional_checkpoint, shared_options
 from statemigrate.cli.output import print_json, print_rows, print_sentence
 from statemigrate.commands.examination import Diagnosis
 
@@ -12,7 +12,7 @@ _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
 
 
 @click.command(epilog="Example: statemigrate doctor s3a://bucket/checkpoints/auctions")
-@checkpoint_if_said("Checkpoint directory of a query, or its name in pyproject.toml, to look at.")
+@optional_checkpoint("Checkpoint directory of a query, or its name in pyproject.toml, to look at.")
 @click.option(
     "--write/--no-write",
     default=True,

@@ -14,9 +14,9 @@ from statemigrate.cli.options import (
     accept_edited_option,
     all_option,
     checkpoint_or,
-    checkpoint_said,
     configuration,
     file_to_write,
+    has_checkpoint_argument,
     operator_option,
     shared_options,
     target_option,
@@ -126,7 +126,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
         "sample": sample,
     }
     if every:
-        _refuse_beside_all(store)
+        _refuse_with_all(store)
         pace = Pace(budget_ms, keys_per_chunk)
         _try_all(settings, junit, accept_edited=accept_edited, pace=pace, **shared)
         return
@@ -157,11 +157,11 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
         click.get_current_context().exit(1)
 
 
-def _refuse_beside_all(store: str | None) -> None:
+def _refuse_with_all(store: str | None) -> None:
     """Raise `click.UsageError` for what names one store or checkpoint, or makes one page of it."""
     given = click.get_current_context().get_parameter_source
     said = ["STORE"] if store else []
-    if checkpoint_said():
+    if has_checkpoint_argument():
         said.append("CHECKPOINT")
     for name, option in _OF_ONE.items():
         if given(name) is ParameterSource.COMMANDLINE:

@@ -80,7 +80,7 @@ def accept_edited_option(command: Command) -> Command:
     return option(command)
 
 
-def operator_said(text: str) -> int | str:
+def parsed_operator(text: str) -> int | str:
     """An operator as one types it: Spark's number, or the name of one on pages.
 
     Raises `click.BadParameter` for what is neither.
@@ -98,7 +98,7 @@ def operator_option(command: Command) -> Command:
     option = click.option(
         "--operator",
         metavar="NUMBER|NAME",
-        type=operator_said,
+        type=parsed_operator,
         expose_value=False,
         callback=_remember,
         help="The stateful operator, where a query has several: Spark's number, or the name that "
@@ -264,7 +264,7 @@ def checkpoint_or(other: str) -> Callable[[Command], Command]:
     return lambda command: _positional(command, named)
 
 
-def checkpoint_if_said(text: str) -> Callable[[Command], Command]:
+def optional_checkpoint(text: str) -> Callable[[Command], Command]:
     """Give a command the same, which does without one as well; ``text`` is what it is for."""
 
     def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
@@ -310,7 +310,7 @@ def _positional(command: Command, callback: Any, text: str = _CHECKPOINT_HELP) -
     return argument(option(as_configured(command)))
 
 
-def places_named(ctx: click.Context, parameter: click.Parameter, said: Places) -> Places:  # noqa: ARG001
+def named_paths(ctx: click.Context, parameter: click.Parameter, said: Places) -> Places:  # noqa: ARG001
     """The paths of checkpoints that an argument names; what has no name is a path."""
     if isinstance(said, tuple):
         return tuple(map(_path_of, said))
@@ -371,7 +371,7 @@ def _said(ctx: click.Context, option: str | None) -> str | None:
     return argument or option
 
 
-def checkpoint_said() -> bool:
+def has_checkpoint_argument() -> bool:
     """Whether the command's words have a CHECKPOINT."""
     return bool(click.get_current_context().meta.get(_PLACE))
 

@@ -155,7 +155,7 @@ def interruption(error: BaseException | None) -> KeyboardInterrupt | None:
 
 
 @contextmanager
-def said_when_interrupted(text: Callable[[], str]) -> Iterator[None]:
+def message_when_interrupted(text: Callable[[], str]) -> Iterator[None]:
     """Have ``text`` printed where Ctrl-C ends the block: how far it is, and what goes on."""
     try:
         yield

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_if_said, shared_options
+from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
 from statemigrate.cli.output import console, print_json
 from statemigrate.quoting import visible
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate rebase auctions --apply")
 @click.argument("store")
-@checkpoint_if_said("What was applied to this checkpoint stays as it is.")
+@optional_checkpoint("What was applied to this checkpoint stays as it is.")
 @click.option("--onto", metavar="REVISION", help="The head that stays as it is.")
 @click.option("--apply", is_flag=True, help="Write it; otherwise only show what would change.")
 @shared_options()

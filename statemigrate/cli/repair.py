@@ -10,8 +10,8 @@ from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
     checkpoint_named,
+    named_paths,
     operator_option,
-    places_named,
     shared_options,
 )
 from statemigrate.cli.output import print_json, print_line, print_rows
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--new",
     metavar="NEW",
-    callback=places_named,
+    callback=named_paths,
     help="On Spark's own state, where the new checkpoint is to be; beside the old one if not said.",
 )
 @click.option(

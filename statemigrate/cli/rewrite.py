@@ -19,8 +19,8 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.cli.options import (
     Settings,
     configuration,
-    operator_said,
-    places_named,
+    named_paths,
+    parsed_operator,
     shared_options,
     target_option,
 )
@@ -78,7 +78,7 @@ def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Say what is pinned to the query, and what a plan asks."""
     return _with(
         command,
@@ -126,8 +126,8 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("old", callback=places_named)
-@click.argument("new", callback=places_named)
+@click.argument("old", callback=named_paths)
+@click.argument("new", callback=named_paths)
 @new_code_options
 @click.option(
     "--old-code",
@@ -166,7 +166,7 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="With --pages or --no-pages: which transformWithState, by Spark's number or by its name, "
     "and the name that `paged(operator=)` gets.",
 )
-@said_options
+@described_options
 @target_option
 @shared_options()
 @click.pass_obj
@@ -219,7 +219,7 @@ def plan_or_make(
 
 
 @click.command(epilog="Example: statemigrate verify checkpoints/orders checkpoints/orders-2")
-@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW", callback=places_named)
+@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW", callback=named_paths)
 @shared_options()
 @click.pass_obj
 def verify(settings: Settings, places: tuple[str, ...]) -> None:
@@ -322,7 +322,7 @@ def _paged_operator(given: dict[str, Any]) -> tuple[int | str | None, str | None
     if _pages(given) is None:
         raise click.UsageError("--paged-operator goes with --pages or --no-pages.")
     which, is_named, name = said.partition("=")
-    return operator_said(which), name if is_named else None
+    return parsed_operator(which), name if is_named else None
 
 
 def _sources(given: Iterable[str]) -> dict[str, str | None]:

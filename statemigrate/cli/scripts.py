@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_if_said, shared_options
+from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
 from statemigrate.cli.output import console, print_json, print_rows
 from statemigrate.quoting import visible, visible_lines
 
@@ -39,7 +39,7 @@ def init(settings: Settings) -> None:
 
 @click.command(epilog="Example: statemigrate history auctions")
 @click.argument("store", required=False)
-@checkpoint_if_said("Mark the scripts that were applied to this checkpoint, by its path or name.")
+@optional_checkpoint("Mark the scripts that were applied to this checkpoint, by its path or name.")
 @shared_options()
 @click.pass_obj
 def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:

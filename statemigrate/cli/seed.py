@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, places_named, shared_options, target_option
+from statemigrate.cli.options import Settings, named_paths, shared_options, target_option
 from statemigrate.cli.output import print_json, print_sentence, progress_bar
-from statemigrate.cli.rewrite import new_code_options, plan_or_make, said_options
+from statemigrate.cli.rewrite import described_options, new_code_options, plan_or_make
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.fork import Fork
@@ -23,7 +23,7 @@ _EPILOG = (
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("new", callback=places_named)
+@click.argument("new", callback=named_paths)
 @click.option(
     "--from",
     "tables",
@@ -40,7 +40,7 @@ _EPILOG = (
     help="Revision that a table is of; the scripts of its store bring it to the head.",
 )
 @new_code_options
-@said_options
+@described_options
 @target_option
 @shared_options()
 @click.pass_obj
@@ -101,8 +101,8 @@ def _tables(given: tuple[str, ...]) -> dict[str, str]:
 
 
 @click.command(epilog="Example: statemigrate fork /data/checkpoints/orders /backup/orders-11-22")
-@click.argument("old", callback=places_named)
-@click.argument("new", callback=places_named)
+@click.argument("old", callback=named_paths)
+@click.argument("new", callback=named_paths)
 @click.option(
     "--at-batch",
     type=click.IntRange(min=0),

@@ -333,9 +333,9 @@ def _kept(files: Files, batches: _Batches, *, is_embedded: bool) -> int:
     if not is_embedded:
         return batches.kept
     from statemigrate.embedded.layout import Layout
-    from statemigrate.embedded.versions import kept_versions
+    from statemigrate.embedded.versions import retained_versions
 
-    return len(kept_versions(Layout.over(files)))
+    return len(retained_versions(Layout.over(files)))
 
 
 def _maintenance(files: Files) -> Iterator[Examined]:

@@ -29,7 +29,7 @@ from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.survey import Survey
 from statemigrate.state.open import engine_of, open_state
-from statemigrate.state.protocol import State, stored_store, told_stores
+from statemigrate.state.protocol import State, reported_stores, stored_store
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -192,7 +192,7 @@ def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[
     if store is not None:
         yield store, stored_store(state, store)
         return
-    told = told_stores(state, ())
+    told = reported_stores(state, ())
     yield from ((name, each) for name, each in told.items() if name not in scripted)
 
 

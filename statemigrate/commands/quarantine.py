@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.inspect.dry_run import read_lineages
 from statemigrate.inspect.trial import cause_of
-from statemigrate.inspect.trial_path import Course, courses
+from statemigrate.inspect.trial_path import TrialPath, courses
 from statemigrate.state.open import open_state, require_store
 from statemigrate.state.protocol import planned
 
@@ -64,7 +64,7 @@ def quarantine(
                 yield Quarantined(family, key, value, cause)
 
 
-def _cause(course: Course, value: Any) -> str | None:
+def _cause(course: TrialPath, value: Any) -> str | None:
     elements = value if isinstance(value, list) else [value]
     try:
         for each in elements:

@@ -15,7 +15,7 @@ from statemigrate.embedded.repair import (
     Inspection,
     Remade,
     StoppedRepair,
-    held_for_repair,
+    locked_for_repair,
 )
 from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, require_writable
@@ -134,7 +134,7 @@ def _repair_embedded(
 ) -> Repair:
     layout = Layout.of(checkpoint)
     working = None if working_directory is None else Path(working_directory)
-    with held_for_repair(layout, working_directory=working) as state:
+    with locked_for_repair(layout, working_directory=working) as state:
         if back_to is not None:
             return _gone_back(checkpoint, layout, state, back_to, stamp if apply else None)
         found = state.inspect()

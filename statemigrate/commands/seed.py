@@ -112,7 +112,7 @@ def seed(  # noqa: PLR0913 - all but two by name
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     check_spark_version(REWRITING, "rewrite a checkpoint")
-    _check_places(new, tables, target)
+    _check_paths(new, tables, target)
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
@@ -152,7 +152,7 @@ def seed(  # noqa: PLR0913 - all but two by name
     return replace(seeding, report=report)
 
 
-def _check_places(
+def _check_paths(
     new: str | Path, tables: Mapping[str, str | Path] | str | Path, target: NewCode
 ) -> None:
     """Raise what is wrong with the places and the code, before Spark takes its time to start."""

@@ -32,11 +32,11 @@ from statemigrate.embedded.read_back import IDLE_MS, SHARE, Readback, Restorable
 from statemigrate.embedded.retention import Needs, remove_old_versions
 from statemigrate.embedded.snapshot_verification import Proving
 from statemigrate.embedded.task import run_partition
-from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, tell_damages
+from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, Standing
+from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files import Files, whole_number
 from statemigrate.processor.workers import reader_named
 
@@ -54,7 +54,7 @@ _LAST = 9
 
 
 @dataclass(frozen=True)
-class Lately:
+class RecentBatches:
     """What a partition's part of each of the last batches with rows was, without backfill.
 
     While a backfill is under way batches without rows come between the others, and take less:
@@ -70,7 +70,7 @@ class Lately:
         """Milliseconds that the part of one with rows takes, mostly; 0 before the first batch."""
         return statistics.median(self.last) if self.last else self.idle_ms
 
-    def after(self, elapsed: float, reports: Sequence[dict[str, Any]], cores: int) -> Lately:
+    def after(self, elapsed: float, reports: Sequence[dict[str, Any]], cores: int) -> RecentBatches:
         """The same after a batch that took ``elapsed`` milliseconds."""
         took = without_backfill(elapsed, reports, cores)
         if any(report["rows"] for report in reports):
@@ -144,13 +144,13 @@ def facts_of(committed: Manifest | None) -> Facts:
     """What a version says of its stores; nothing before the first."""
     if committed is None:
         return Facts()
-    stores = {name: Standing.of_stored(each) for name, each in committed.stores.items()}
+    stores = {name: StoreRevision.of_stored(each) for name, each in committed.stores.items()}
     return Facts(stores, committed.version)
 
 
-def standings(plans: Mapping[str, StorePlan]) -> dict[str, Standing]:
+def standings(plans: Mapping[str, StorePlan]) -> dict[str, StoreRevision]:
     """What plans make of their stores."""
-    return {store: Standing.of_plan(plan) for store, plan in plans.items()}
+    return {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}
 
 
 def start_of(stamp: Stamp, plans: Mapping[str, StorePlan]) -> Note:
@@ -158,7 +158,7 @@ def start_of(stamp: Stamp, plans: Mapping[str, StorePlan]) -> Note:
     return Note(stamp, standings(plans), is_whole_query=True)
 
 
-def tell_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
+def note_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
     """Note what a batch dropped; where that fails the next start does, and no batch ends for it."""
     if stamp is None:
         return
@@ -203,7 +203,7 @@ class Batches:
         self._readback = Readback(engine.layout, engine.options.retain)
         self._proving = Proving(engine.layout.here, Path(engine.working))
         self._first = True
-        self._lately = Lately()
+        self._lately = RecentBatches()
         self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
         self.error: BaseException | None = None
 
@@ -232,7 +232,7 @@ class Batches:
             with self._mirror.explained():
                 reports = _reports(computed, self._engine.options.partitions)
                 for report in reports:
-                    tell_damages(report["damages"], self._mirror.place_of)
+                    report_damages(report["damages"], self._mirror.place_of)
                 manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
         # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
@@ -342,7 +342,7 @@ class Batches:
         }
         retired = sorted(plan.retired)
         if retired:
-            tell_retired(self._engine.stamp, self._engine.layout.files, plan)
+            note_retired(self._engine.stamp, self._engine.layout.files, plan)
         progress = batch_progress(manifest, reports, sources, retired, batch_ms)
         if self._engine.options.backfill.enabled and (
             has_worked(reports) or self._retirable(manifest)

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import batches_in, parse_offsets, unknown
 from statemigrate.embedded.layout import PARTITIONS, VERSIONS, Layout, version_of
 from statemigrate.embedded.manifest import Manifest
-from statemigrate.embedded.versions import kept_versions, published, read_manifest
+from statemigrate.embedded.versions import published, read_manifest, retained_versions
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import parse_json
 
@@ -154,7 +154,7 @@ def last_committed(layout: Layout, *, before: int | None = None) -> Manifest | N
     whose state is further than Spark's commits.
     """
     # Before the commits: of a running query they may only get further meanwhile.
-    newest = max(kept_versions(layout), default=-1)
+    newest = max(retained_versions(layout), default=-1)
     numbers = batches_in([entry.base_name for entry in layout.files.list("commits")])
     committed = max(numbers, default=-1)
     if committed >= 0:

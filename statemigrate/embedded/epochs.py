@@ -50,7 +50,7 @@ GONE = 120.0
 _log = logging.getLogger("statemigrate.embedded")
 
 
-class Presence:
+class WriterHeartbeat:
     """The sign of the writer of an epoch, given until it is released."""
 
     def __init__(self, epoch: Epoch) -> None:

@@ -26,7 +26,7 @@ from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.processes import Waiting, Work, cores, shared_out
 from statemigrate.embedded.task import OpenStores, opened_for, retire_families
-from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, tell_damages
+from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.embedded.working_directory import (
     given_directory,
@@ -122,7 +122,7 @@ def holds(query: Holding) -> None:
     _holding.add(query)
 
 
-def holds_nothing(query: Holding) -> None:
+def note_released(query: Holding) -> None:
     """Note that it has let go."""
     _holding.discard(query)
 
@@ -249,7 +249,7 @@ class StoppedQuery:
         before = self._manifest
         states = list(before.partitions)
         for report in reports:
-            tell_damages(report.damages, self._mirror.place_of)
+            report_damages(report.damages, self._mirror.place_of)
             # Who works on a partition to its end does not know where its changelogs have gone.
             packs = states[report.partition].packs
             states[report.partition] = PartitionState.from_json(report.state).packed(packs)

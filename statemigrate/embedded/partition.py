@@ -34,9 +34,9 @@ from statemigrate.embedded.restore import (
     STATE,
     UNCOMMITTED,
     Damage,
-    drop_kept,
     is_private,
     prove,
+    remove_saved_copy,
     restored,
 )
 from statemigrate.embedded.snapshot_verification import compared, is_due, proven
@@ -48,7 +48,7 @@ _LEFT, _CURSOR = b"left/", b"cursor/"
 
 
 @dataclass(frozen=True)
-class PartitionPlace:
+class PartitionPaths:
     """Where a partition's durable files and its working copy are."""
 
     number: int
@@ -71,7 +71,7 @@ class Partition:
 
     def __init__(
         self,
-        place: PartitionPlace,
+        place: PartitionPaths,
         state: PartitionState,
         version: int,
         *,
@@ -360,12 +360,12 @@ class Partition:
 def _proven(copy: Path, state: str) -> None:
     """Prove a copy that is closed; what was kept from before it is not needed any more."""
     prove(copy, state)
-    drop_kept(copy)
+    remove_saved_copy(copy)
 
 
 @contextmanager
 def opened(
-    place: PartitionPlace,
+    place: PartitionPaths,
     state: PartitionState,
     version: int,
     *,

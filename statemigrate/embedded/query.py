@@ -31,10 +31,10 @@ from statemigrate.embedded.batches import (
     with_heartbeat,
 )
 from statemigrate.embedded.continuation import last_committed, next_start
-from statemigrate.embedded.epochs import Presence, claim
+from statemigrate.embedded.epochs import WriterHeartbeat, claim
 from statemigrate.embedded.layout import DirectoryLock, Layout, Releasable, checkpoint_locks
 from statemigrate.embedded.manifest import Manifest
-from statemigrate.embedded.offline import StoppedQuery, holds, holds_nothing, release_ended
+from statemigrate.embedded.offline import StoppedQuery, holds, note_released, release_ended
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
@@ -198,7 +198,7 @@ class RunningQuery:
 
     def release(self) -> None:
         """Let the next query in; once this returns it may come, whoever else releases too."""
-        holds_nothing(self)
+        note_released(self)
         # A file that two threads close at once raises in one of them.
         with self._releasing:
             self._batches.close()
@@ -294,7 +294,7 @@ class EmbeddedQuery:
         stores = planned(committed)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
-            locks.append(Presence(epoch))
+            locks.append(WriterHeartbeat(epoch))
         note = start_of(Stamp.of(self._processor), stores)
         note.start(self._layout.files, batch, facts_of(committed))
         batches = Batches(self._engine(schema, epoch, note.stamp), planned)

@@ -27,10 +27,10 @@ from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import release_ended
 from statemigrate.embedded.read_back import Readback
 from statemigrate.embedded.restore import (
-    kept_copy,
     missing_changelogs,
     other_contents,
     proven_state,
+    saved_copy,
 )
 from statemigrate.embedded.task import opened_for, working_copy
 from statemigrate.embedded.task_plan import BatchPlan
@@ -98,7 +98,7 @@ class Remade:
 
 
 class StoppedRepair:
-    """The state of a query that does not run, held for the length of `held_for_repair`."""
+    """The state of a query that does not run, held for the length of `locked_for_repair`."""
 
     def __init__(self, layout: Layout, working: Path) -> None:
         self._layout = layout.within(working)
@@ -246,7 +246,7 @@ class StoppedRepair:
         for chain in (*chains_of(state), *older_chains(self._layout, number, state)):
             if self._is_sound(number, chain):
                 return chain.kind
-        return "copy from before a batch" if self._is_at(kept_copy(copy), number, state) else None
+        return "copy from before a batch" if self._is_at(saved_copy(copy), number, state) else None
 
     def _is_at(self, copy: Path, number: int, state: PartitionState) -> bool:
         """Whether a copy here holds the state, or what whole changelogs lead to it from."""
@@ -298,7 +298,7 @@ class StoppedRepair:
 
 
 @contextmanager
-def held_for_repair(
+def locked_for_repair(
     layout: Layout, *, working_directory: Path | None = None
 ) -> Iterator[StoppedRepair]:
     """Hold a stopped query's state for the length of a block, whatever it is worth.

@@ -73,16 +73,16 @@ def keep(copy: Path) -> None:
     A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
     is kept may be the last that has the state.
     """
-    drop_kept(copy)
-    duplicate(copy, kept_copy(copy))
+    remove_saved_copy(copy)
+    duplicate(copy, saved_copy(copy))
 
 
-def drop_kept(copy: Path) -> None:
+def remove_saved_copy(copy: Path) -> None:
     """Remove what `keep` kept; what is left of it after a crash proves all of itself, or nothing.
 
     Nothing is synced: an old copy that comes back after a loss of power is of an old state.
     """
-    kept = kept_copy(copy)
+    kept = saved_copy(copy)
     if kept.exists():
         with unwritable(kept.parent):
             shutil.rmtree(kept)
@@ -113,7 +113,7 @@ def _linked(path: Path, target: Path) -> bool:
     return True
 
 
-def kept_copy(copy: Path) -> Path:
+def saved_copy(copy: Path) -> Path:
     """Where `keep` keeps the files of a working copy."""
     return copy.with_name(f"{copy.name}-proven")
 
@@ -328,7 +328,7 @@ class _Source:
 
     def _kept(self, working: Path, errors: list[CorruptFileError]) -> Restored:
         """The copy as it was before the batch that failed. Raises where that has not the state."""
-        kept = kept_copy(working)
+        kept = saved_copy(working)
         state = proven_state(kept)
         missing = None if state is None else missing_changelogs(self._wanted, state)
         if missing is not None and not is_private(working):

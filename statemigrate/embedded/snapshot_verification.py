@@ -88,10 +88,12 @@ def proven(
             _tell(snapshot, found, "snapshot and changelogs agree")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return with_proof(snapshot, found)
+    return with_verified_contents(snapshot, found)
 
 
-def with_proof(snapshot: SnapshotReference, found: dict[str, Contents]) -> SnapshotReference:
+def with_verified_contents(
+    snapshot: SnapshotReference, found: dict[str, Contents]
+) -> SnapshotReference:
     """``snapshot``, read back whole with what was ``found`` in it."""
     counts = {name: each.records for name, each in found.items()}
     return replace(snapshot, records=counts, contents=found)
@@ -115,7 +117,7 @@ def compared(
     rest = "the proven copy from before it is kept"
     _require_same(found, contents_in(original), directory, "the working copy does", rest)
     _tell(snapshot, found, "the proven working copy decides")
-    return with_proof(snapshot, found)
+    return with_verified_contents(snapshot, found)
 
 
 def _alone(snapshot: SnapshotReference) -> PartitionState:
@@ -322,7 +324,7 @@ class _Reading:
         assert state.snapshot is not None  # noqa: S101 - as `is_of` says
         before = len(state.base.changelogs) - len(state.changelogs)
         step = state.base.changelogs[before - 1] if before > 0 else None
-        proven = replace(with_proof(state.snapshot, self._found), step=step)
+        proven = replace(with_verified_contents(state.snapshot, self._found), step=step)
         # Nobody has counted them apart: as many as their part of the changelogs.
         written = state.base.written * len(state.changelogs) // max(len(state.base.changelogs), 1)
         base = CountedBase(proven, state.changelogs, written)

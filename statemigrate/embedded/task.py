@@ -15,7 +15,7 @@ from statemigrate.budget import Budget, Chunk, run_chunk
 from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
 from statemigrate.embedded.chains import older_chains
 from statemigrate.embedded.families import RocksFamily
-from statemigrate.embedded.partition import Partition, PartitionPlace, opened
+from statemigrate.embedded.partition import Partition, PartitionPaths, opened
 from statemigrate.embedded.task_io import Arrivals, OutputRows
 from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, PartitionReport
 from statemigrate.errors import CheckpointError, StatemigrateError, UnsupportedError
@@ -24,7 +24,7 @@ from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
 from statemigrate.processor.key_isolation import BetweenKeys
 from statemigrate.processor.keys import KeyCodec, shown_key
-from statemigrate.processor.variables import GroupingKey, straight_variable
+from statemigrate.processor.variables import GroupingKey, direct_variable
 
 # The stores of one open partition, each behind its dual access.
 
@@ -128,7 +128,7 @@ def _rest(budget: Budget, chunk: Chunk) -> Budget:
 @contextmanager
 def opened_for(plan: BatchPlan, number: int) -> Iterator[Partition]:
     """The partition of a number, as `opened` has it, from the state that ``plan`` starts from."""
-    place = PartitionPlace(
+    place = PartitionPaths(
         number, plan.layout.partition(number), working_copy(plan.working, number)
     )
     state = plan.partitions[number]
@@ -176,7 +176,7 @@ class EmbeddedHandle(DualAccessHandle):
     def over(cls, open_access: Callable[[Declared], DualAccess[Any]]) -> EmbeddedHandle:
         """The handle that opens each variable through its store's dual access."""
         key = GroupingKey()
-        handle = cls(lambda declared: straight_variable(declared, open_access(declared), key))
+        handle = cls(lambda declared: direct_variable(declared, open_access(declared), key))
         handle.key = key
         return handle
 

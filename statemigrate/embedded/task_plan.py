@@ -107,7 +107,7 @@ class PartitionReport:
         return json.dumps(asdict(self), default=str)
 
 
-def tell_damages(
+def report_damages(
     damages: Iterable[Mapping[str, Any]], place_of: Callable[[str], str] = lambda path: path
 ) -> None:
     """Warn of durable files that were missing or altered, and say what stood in for each.

@@ -41,7 +41,7 @@ def published(layout: Layout) -> list[Published]:
     return sorted(each for each in found if each is not None)
 
 
-def kept_versions(layout: Layout) -> list[int]:
+def retained_versions(layout: Layout) -> list[int]:
     """The versions that have a manifest, committed or not, the oldest first."""
     return sorted({each.version for each in published(layout)})
 
@@ -135,7 +135,7 @@ def _told(parts: dict[str, Any]) -> str:
 
 
 def _missing(layout: Layout, version: int) -> CorruptFileError:
-    numbers = kept_versions(layout)
+    numbers = retained_versions(layout)
     known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
     place = layout.place(f"{VERSIONS}/{version}-*.json")
     return CorruptFileError(

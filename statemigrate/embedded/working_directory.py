@@ -41,7 +41,7 @@ def given_directory(directory: Path) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.stat()
     if found.st_uid == os.getuid():
-        if found.st_mode & 0o002 or (found.st_mode & 0o077 and _holds_others(directory)):
+        if found.st_mode & 0o002 or (found.st_mode & 0o077 and _has_other_files(directory)):
             advice = f"name one of its own, such as {directory / 'statemigrate'}, which is made"
             raise _not_private(directory, found, advice)
         _close_to_others(directory, found)
@@ -55,7 +55,7 @@ def _close_to_others(directory: Path, found: os.stat_result) -> None:
             directory.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
 
 
-def _holds_others(directory: Path) -> bool:
+def _has_other_files(directory: Path) -> bool:
     names = [path.name for path in directory.iterdir()]
     own = ("lock", "mirror")
     return not all(name in own or name.startswith(("partition-", ".")) for name in names)

@@ -66,7 +66,7 @@ class LaterStarts:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StoreRevision:
     """A store as code or state has it: the revision that is written, and the live families.
 
     ``order`` are the revisions of its scripts, oldest first.
@@ -77,17 +77,17 @@ class Standing:
     order: tuple[str, ...] = ()
 
     @classmethod
-    def of_plan(cls, plan: StorePlan, *, but: frozenset[str] = frozenset()) -> Standing:
+    def of_plan(cls, plan: StorePlan, *, but: frozenset[str] = frozenset()) -> StoreRevision:
         """What a plan declares, without the families that it drops."""
         names = tuple(each.name for each in (plan.target, *plan.sources) if each.name not in but)
         return cls(plan.target.revision, names, plan.lineage.revisions)
 
     @classmethod
-    def of_stored(cls, stored: StoredStore) -> Standing:
+    def of_stored(cls, stored: StoredStore) -> StoreRevision:
         """What a checkpoint has."""
         return cls(stored.target.revision, tuple(each.name for each in stored.families))
 
-    def with_families(self, names: tuple[str, ...]) -> Standing:
+    def with_families(self, names: tuple[str, ...]) -> StoreRevision:
         """The same with more live families."""
         return replace(self, families=(*self.families, *names))
 
@@ -105,7 +105,7 @@ class Facts:
     left its record, and no batch.
     """
 
-    stores: Mapping[str, Standing] = field(default_factory=dict)
+    stores: Mapping[str, StoreRevision] = field(default_factory=dict)
     batch: int = -1
     until: int | None = None
 
@@ -170,7 +170,7 @@ def unknown(
     return tuple(found)
 
 
-def _differs(standing: Standing, noted: StoreChange, is_whole_query: bool) -> bool:
+def _differs(standing: StoreRevision, noted: StoreChange, is_whole_query: bool) -> bool:
     """Whether the state is another one than the log says.
 
     A log of Spark's own state may have fewer families: those that no start looked for.
@@ -182,7 +182,7 @@ def _differs(standing: Standing, noted: StoreChange, is_whole_query: bool) -> bo
 
 def is_restart(
     events: Iterable[Event],
-    stores: Mapping[str, Standing],
+    stores: Mapping[str, StoreRevision],
     code: str | None,
     is_whole_query: bool,
 ) -> bool:
@@ -200,7 +200,7 @@ def is_restart(
 
 
 def _last_start(
-    events: Iterable[Event], stores: Mapping[str, Standing], is_whole_query: bool
+    events: Iterable[Event], stores: Mapping[str, StoreRevision], is_whole_query: bool
 ) -> Event | None:
     """The last start of the query, or of the operator that has one of these stores."""
     for event in events:
@@ -217,7 +217,7 @@ def last_revision(events: Iterable[Event], store: str) -> str | None:
     return None if noted is None else noted.revision
 
 
-def is_noted(events: Iterable[Event], store: str, standing: Standing) -> bool:
+def is_noted(events: Iterable[Event], store: str, standing: StoreRevision) -> bool:
     """Whether the newest event of a store says the same of it."""
     noted = last_known(events, store)
     return (
@@ -356,7 +356,7 @@ class Note:
     """
 
     stamp: Stamp
-    stores: Mapping[str, Standing] = field(default_factory=dict)
+    stores: Mapping[str, StoreRevision] = field(default_factory=dict)
     is_whole_query: bool = False
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 

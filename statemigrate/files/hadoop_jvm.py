@@ -161,14 +161,14 @@ def default_file_system(spark: SparkSession | None = None) -> str:
     context = _context(spark)
     if context is not None:
         settings = context._jsc.hadoopConfiguration()
-    elif _is_told_of_default():
+    elif _configures_default():
         settings = any_java().configuration
     else:
         return "file:"
     return str(settings.get("fs.defaultFS") or "file:").rstrip("/")
 
 
-def _is_told_of_default() -> bool:
+def _configures_default() -> bool:
     """Whether what a JVM would read says where a path without a scheme is."""
     folders = [os.environ.get(name) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")]
     home = os.environ.get("SPARK_HOME")

@@ -57,7 +57,7 @@ def _plain_values(array: Any) -> list[Any]:
     import pyarrow as pa
 
     # Asking for maps costs three times as much, whether there are any or not.
-    if not _holds_maps([array.type]):
+    if not _contains_maps([array.type]):
         return list(array.to_pylist())
     if int(pa.__version__.partition(".")[0]) >= _GIVES_DICTIONARIES:
         return list(array.to_pylist(maps_as_pydicts="strict"))
@@ -134,11 +134,11 @@ def _converted(value: Any, kind: Any, convert: Callable[[Any], Any]) -> Any:
     return value
 
 
-def _holds_maps(kinds: Iterable[Any]) -> bool:
+def _contains_maps(kinds: Iterable[Any]) -> bool:
     from pyarrow import types
 
     return any(
         types.is_map(kind)
-        or _holds_maps(kind.field(place).type for place in range(kind.num_fields))
+        or _contains_maps(kind.field(place).type for place in range(kind.num_fields))
         for kind in kinds
     )

@@ -16,7 +16,7 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
-    holds_none,
+    accepts_none,
     type_name,
     without_none,
 )
@@ -46,7 +46,7 @@ _DDL = {
 def ddl_name(node: Node) -> str:
     """Return a field's type as Spark's DDL has it."""
     text = _ddl(without_none(node))
-    return text if holds_none(node) else f"{text} NOT NULL"
+    return text if accepts_none(node) else f"{text} NOT NULL"
 
 
 def words(kind: str, node: Node) -> str:

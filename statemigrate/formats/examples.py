@@ -23,7 +23,7 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
-    holds_none,
+    accepts_none,
     without_none,
 )
 
@@ -71,7 +71,7 @@ def samples(node: Node, most: int = MOST) -> list[Any]:
     """Return about ``most`` values of a type, None last where it may be."""
     inner = without_none(node)
     found = _of_one_type(inner, max(1, most - 1)) if inner != Primitive("null") else []
-    return [*found, None] if holds_none(node) and (most > 1 or not found) else found
+    return [*found, None] if accepts_none(node) and (most > 1 or not found) else found
 
 
 def _of_one_type(node: Node, most: int) -> list[Any]:

@@ -24,7 +24,7 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
-    holds_none,
+    accepts_none,
     type_name,
     without_none,
 )
@@ -56,7 +56,7 @@ def leaf_from_text(node: Node, text: str, path: str) -> Any:
     plain = without_none(node)
     if isinstance(plain, Record):
         return _read(plain, _parsed(text, plain, path), path)
-    if text == "null" and holds_none(node):
+    if text == "null" and accepts_none(node):
         return None
     if isinstance(plain, Primitive) and plain.type == "string":
         return text

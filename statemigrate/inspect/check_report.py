@@ -56,7 +56,7 @@ class Finding:
         at = {name: _either(place.get(name), error.data.get(name)) for name in names}
         return cls(
             kind,
-            summary or _without_place(error.summary, at),
+            summary or _without_location(error.summary, at),
             next_action or error.next_action or "correct it",
             None if error.expected is None else str(error.expected),
             None if error.found is None else str(error.found),
@@ -112,7 +112,7 @@ def _either(known: Any, said: Any) -> Any:
     return said if known is None else known
 
 
-def _without_place(summary: str, at: dict[str, Any]) -> str:
+def _without_location(summary: str, at: dict[str, Any]) -> str:
     for place in (at["path"], f"store {at['store']}"):
         if place:
             summary = summary.removeprefix(place).removeprefix(f", line {at['line']}")

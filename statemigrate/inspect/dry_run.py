@@ -15,9 +15,9 @@ from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.inspect.estimate import Pace, estimated
 from statemigrate.inspect.field_effects import shown
 from statemigrate.inspect.report import DryRunReport, Meetings, ScriptNote
-from statemigrate.inspect.rewriting import NewKeys, RewritingCourse
+from statemigrate.inspect.rewriting import NewKeys, RewritingTrialPath
 from statemigrate.inspect.trial import Findings, added
-from statemigrate.inspect.trial_path import Course, Trying, courses
+from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step
 from statemigrate.state.protocol import Share, Shares, State
 
@@ -69,7 +69,7 @@ def tried(
     )
     found = added(documents)
     rewrites = store in state.operator_stores or any(
-        isinstance(each, RewritingCourse) for each in to_try
+        isinstance(each, RewritingTrialPath) for each in to_try
     )
     return DryRunReport(
         store=store,
@@ -102,7 +102,7 @@ def tried(
     )
 
 
-def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
+def _courses(state: State, plan: StorePlan) -> tuple[TrialPath, ...]:
     user_key = plan.declared.user_key
     columns = [
         each
@@ -112,13 +112,15 @@ def _courses(state: State, plan: StorePlan) -> tuple[Course, ...]:
     ]
     key = struct_from_json(with_labels({"type": "struct", "fields": columns}))
     return tuple(
-        RewritingCourse(**vars(each), key=key) if each.path.only_by_rewriting else each
+        RewritingTrialPath(**vars(each), key=key) if each.path.only_by_rewriting else each
         for each in courses(plan)
     )
 
 
-def _meetings(state: State, plan: StorePlan, tried: Sequence[Course]) -> Meetings | None:
-    changing = [each for each in tried if isinstance(each, RewritingCourse) and each.changes_keys]
+def _meetings(state: State, plan: StorePlan, tried: Sequence[TrialPath]) -> Meetings | None:
+    changing = [
+        each for each in tried if isinstance(each, RewritingTrialPath) and each.changes_keys
+    ]
     for course in changing:
         keys = NewKeys(course.path, course.family.format, course.key)
         found = state.keys_after(plan, course.family, keys)
@@ -149,7 +151,7 @@ def script_notes(lineage: Lineage, steps: Sequence[Step]) -> tuple[ScriptNote, .
     )
 
 
-def shared(to_try: Sequence[Course], counts: Counts, sample: int | None) -> Shares:
+def shared(to_try: Sequence[TrialPath], counts: Counts, sample: int | None) -> Shares:
     """How much of each partition of each family is tried, in proportion to what it holds."""
     sizes = {
         (course.family.name, number): count

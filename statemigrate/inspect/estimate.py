@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statemigrate.budget import BackfillOptions
 from statemigrate.inspect.report import BackfillEstimate
 from statemigrate.inspect.trial import Findings
-from statemigrate.inspect.trial_path import Course
+from statemigrate.inspect.trial_path import TrialPath
 from statemigrate.state.protocol import State
 
 _WRITING = 0.6
@@ -31,7 +31,7 @@ class Pace:
 
 def estimated(
     state: State,
-    to_try: Sequence[Course],
+    to_try: Sequence[TrialPath],
     counts: Mapping[str, Mapping[int, int]],
     found: Mapping[str, Findings],
     pace: Pace,

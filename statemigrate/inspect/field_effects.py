@@ -257,7 +257,7 @@ class _Values:
             found = tuple(values_at(value, self._parts))
         if first is _NOTHING and found:
             first = deepcopy(found[0])
-        held = [each for each in found if holds_something(each)]
+        held = [each for each in found if has_content(each)]
         text = shown(held[0]) if held and not self._text else ""
         return Seen(bool(held), any(each != first for each in found), first, text)
 
@@ -273,12 +273,12 @@ class _Values:
         return Side(self.holds, self.varies, digest[:16], self._text)
 
 
-def holds_something(value: Any) -> bool:
+def has_content(value: Any) -> bool:
     """Whether a value, or anything in it, is more than None."""
     if isinstance(value, dict):
-        return any(map(holds_something, value.values()))
+        return any(map(has_content, value.values()))
     if isinstance(value, list):
-        return any(map(holds_something, value))
+        return any(map(has_content, value))
     return value is not None
 
 
@@ -370,8 +370,8 @@ class _FlowField:
 
     def is_held_by(self, value: Value) -> bool:
         if len(self.place.parts) == 1:  # most fields
-            return holds_something(value.get(self.place.parts[0]))
-        return any(map(holds_something, values_at(value, self.place.parts)))
+            return has_content(value.get(self.place.parts[0]))
+        return any(map(has_content, values_at(value, self.place.parts)))
 
     def changes(self, value: Value) -> Iterator[Value]:
         """The value with the field as another value had it, and as values were made up."""

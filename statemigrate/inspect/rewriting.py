@@ -14,7 +14,7 @@ from statemigrate.formats import Format, Struct, Value
 from statemigrate.formats.arrow_values import array_of, plain_values
 from statemigrate.formats.escaped_text import first_escaped
 from statemigrate.inspect.trial import Trial
-from statemigrate.inspect.trial_path import Course
+from statemigrate.inspect.trial_path import TrialPath
 from statemigrate.migration import Entry, Path, Step
 from statemigrate.migration.path import check_readable
 from statemigrate.migration.stages import rekeyed, upgraded_table
@@ -166,7 +166,7 @@ class RewritingTrial(Trial):
     """
 
     def __init__(
-        self, course: RewritingCourse, show: Callable[[Any], Any], key_of: Callable[[Any], Value]
+        self, course: RewritingTrialPath, show: Callable[[Any], Any], key_of: Callable[[Any], Value]
     ) -> None:
         self._chain = Chain(course.path, course.family.format, course.key)
         self._key_of = key_of
@@ -204,8 +204,8 @@ class RewritingTrial(Trial):
 
 
 @dataclass(frozen=True)
-class RewritingCourse(Course):
-    """See `Course`; ``key`` is the format of the keys, with no way back."""
+class RewritingTrialPath(TrialPath):
+    """See `TrialPath`; ``key`` is the format of the keys, with no way back."""
 
     key: Format = field(default_factory=lambda: Struct("struct<>"))
 

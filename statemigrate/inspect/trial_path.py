@@ -14,7 +14,7 @@ from statemigrate.state.protocol import Document, Part
 
 
 @dataclass(frozen=True)
-class Course:
+class TrialPath:
     """From ``family`` by ``path`` to ``target``, and ``back`` where the scripts know the way.
 
     It holds everything it needs, and can travel to workers that have no scripts; whether
@@ -33,10 +33,10 @@ class Course:
         return Trial(old, new, self.path, self.back, show, examples=self.examples)
 
 
-def courses(plan: StorePlan) -> tuple[Course, ...]:
+def courses(plan: StorePlan) -> tuple[TrialPath, ...]:
     """A course for every family other than the target that a way leads from."""
     return tuple(
-        Course(family, plan.target, path, _back(plan, family.revision))
+        TrialPath(family, plan.target, path, _back(plan, family.revision))
         for family, path in zip(plan.sources, plan.paths, strict=True)
         if path is not None
     )
@@ -56,10 +56,10 @@ def _back(plan: StorePlan, revision: str) -> Path | None:
 class Trying:
     """A task of `statemigrate.state.protocol.Values.map`: tries a part's values on their course."""
 
-    courses: Mapping[str, Course]
+    courses: Mapping[str, TrialPath]
 
     @classmethod
-    def of(cls, courses: Iterable[Course]) -> Trying:
+    def of(cls, courses: Iterable[TrialPath]) -> Trying:
         """The task for families that take these courses."""
         return cls({each.family.name: each for each in courses})
 

@@ -410,7 +410,7 @@ Named = tuple[str, bytes]
 """A file's path below the checkpoint, and its content."""
 
 
-def readable_place(
+def readable_uri(
     files: Files,
     checkpoint: str,
     spark: SparkSession,
@@ -573,7 +573,7 @@ class SparkCheckpoint:
     def _place(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
         untold = metadata_without(self.files, self._chosen_batch)
-        return readable_place(self.files, self.path, self._reading, untold)
+        return readable_uri(self.files, self.path, self._reading, untold)
 
     @cached_property
     def _processor_id(self) -> int:

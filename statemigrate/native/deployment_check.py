@@ -29,7 +29,7 @@ from statemigrate.errors import (
     StartupError,
     UnsupportedError,
 )
-from statemigrate.event_log.log import Facts, Note, Standing
+from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files import Files, LocalFiles, local_path, parse_json
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import Place, open_files
@@ -383,7 +383,7 @@ def _facts(record: Records, note: Note, committed: int) -> Facts:
         if each.target is not None and store in note.stores:
             oldest = next(iter(note.stores[store].order), BASE)
             revision = revision_in(each.target) or oldest
-            found[store] = Standing(revision, each.families, note.stores[store].order)
+            found[store] = StoreRevision(revision, each.families, note.stores[store].order)
     since = max((record[store].batch + 1 for store in found), default=committed)
     return Facts(found, min(since, committed + 1))
 

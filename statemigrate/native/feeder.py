@@ -161,14 +161,14 @@ _LISTENERS: WeakKeyDictionary[SparkSession, Feeding] = WeakKeyDictionary()
 def feed(spark: SparkSession, files: ChunkFiles) -> None:
     """Feed the query of a checkpoint, from its next start in this session on."""
     if spark not in _LISTENERS:
-        _LISTENERS[spark] = Feeding(_work_told_to(spark))
+        _LISTENERS[spark] = Feeding(_work_reported_to(spark))
         spark.streams.addListener(_LISTENERS[spark])
         if has_jvm(spark):
             atexit.register(_stop, ref(spark), _LISTENERS[spark])
     _LISTENERS[spark].add(files)
 
 
-def _work_told_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
+def _work_reported_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
     # Connect has no accumulators, so its tasks report nothing.
     return partial(work_of, spark.sparkContext) if has_jvm(spark) else lambda *_: None
 

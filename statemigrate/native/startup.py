@@ -27,7 +27,7 @@ from statemigrate.deployment import (
 from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, Standing
+from statemigrate.event_log.log import Note, StoreRevision
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
@@ -107,16 +107,16 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     return Deployed(settings, lineages, live, drained, counts, seen, records, note)
 
 
-def _alone(plan: StorePlan) -> Standing:
+def _alone(plan: StorePlan) -> StoreRevision:
     """A store of which nothing was seen: its other families may be there, and none is known."""
-    return Standing(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
+    return StoreRevision(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
 
 
 def _standings(
     plans: Mapping[str, StorePlan], records: Mapping[str, StoreRecord]
-) -> dict[str, Standing]:
+) -> dict[str, StoreRevision]:
     return {
-        store: Standing(plan.target.revision, records[store].families, plan.lineage.revisions)
+        store: StoreRevision(plan.target.revision, records[store].families, plan.lineage.revisions)
         for store, plan in plans.items()
     }
 

@@ -20,7 +20,7 @@ from statemigrate.deployment import (
 from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, Standing
+from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
@@ -63,7 +63,7 @@ def compare_with_checkpoint(
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
     mine = StoreRecord((), seen.batch, applied, seen.deployment)
-    note = Note(Stamp.of(function), {lineage.store: Standing.of_plan(plan)})
+    note = Note(Stamp.of(function), {lineage.store: StoreRevision.of_plan(plan)})
     note.start(files, seen.batch + 1, Facts())
     if seen.query is not None:
         write_record(files, {**record, lineage.store: mine})

@@ -374,7 +374,7 @@ class Columns:
         return self._data[ends[first - 1] if first else begin : ends[end - 1] if end else begin]
 
 
-class Weaving:
+class ColumnMerge:
     """New columns out of stretches of old ones and single entries between them."""
 
     def __init__(self, old: Columns) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared, Settings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.log import Facts, Note, Standing
+from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.families import Span
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.deployed import MigrationCounts
@@ -253,7 +253,7 @@ class PagedDeployment:
             raise self._second()
         leave = self.seen.begin_epoch(name, record_document(self.record))
         stores = {} if left is None else left.stores
-        facts = {store: Standing.of_stored(each) for store, each in stores.items()}
+        facts = {store: StoreRevision.of_stored(each) for store, each in stores.items()}
         self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
         ChunkFiles(self.seen.files, self.operator).create()
         leave()

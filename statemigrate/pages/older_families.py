@@ -15,7 +15,7 @@ from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.older_families import older_families
 from statemigrate.pages.columns import read
 from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.startup import held_in, pages_in, record_of, stored_in
+from statemigrate.pages.startup import contents_of_pages, pages_in, record_of, stored_in
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.quoting import argument
 
@@ -48,7 +48,9 @@ def older(
     scripts.sound(*targets)
     record = record_of(checkpoint)
     frame = pages_in(checkpoint)
-    held = held_in(frame, record.pages, key_fingerprint(StructType.fromJson(dict(record.key))))
+    held = contents_of_pages(
+        frame, record.pages, key_fingerprint(StructType.fromJson(dict(record.key)))
+    )
     stores = [store for store in lineages if store in record.stores]
     if not stores:
         raise _unscripted(checkpoint.path, sorted(record.stores), lineages)

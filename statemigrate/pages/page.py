@@ -9,11 +9,11 @@ from statemigrate.families import Span
 from statemigrate.pages import columns as outsides
 from statemigrate.pages.columns import (
     NEVER,
+    ColumnMerge,
     Columns,
     Extent,
     Outside,
     Place,
-    Weaving,
     is_over,
     read,
     written,
@@ -146,7 +146,7 @@ class Section:
         values = self._values_alone()
         if values is not None:
             return self._columns.replaced(self._extent, values)
-        columns, weaving, last = self._columns, Weaving(self._columns), 0
+        columns, weaving, last = self._columns, ColumnMerge(self._columns), 0
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.
             change, at = self._changes[key], self._at.get(key)
@@ -190,7 +190,7 @@ class Section:
             elif at in self._columns.outside:
                 self._outside.delete(self._extent.name, key)
 
-    def _weave(self, weaving: Weaving, key: bytes, value: bytes, moment: int) -> None:
+    def _weave(self, weaving: ColumnMerge, key: bytes, value: bytes, moment: int) -> None:
         if self._is_large(value):
             weaving.add(key, outsides.reference(value), moment, is_reference=True)
         else:

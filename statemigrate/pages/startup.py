@@ -26,7 +26,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, Standing
+from statemigrate.event_log.log import Note, StoreRevision
 from statemigrate.files.cached import Remembered
 from statemigrate.files.documents import RESTORE_COPY
 from statemigrate.files.open import open_files
@@ -83,7 +83,7 @@ class Held:
     entries: int = 0
 
 
-def held_in(pages: DataFrame, number: int, keys: bytes) -> Held:
+def contents_of_pages(pages: DataFrame, number: int, keys: bytes) -> Held:
     """What committed pages hold, read where they are. Raises `PageError`.
 
     ``pages`` are rows of the state reader, ``number`` is how many there are of them at most.
@@ -140,7 +140,7 @@ _SOME = 64
 """Pages from which on there are too many of them, however few entries there are yet."""
 
 
-def tell_of_size(held: Held, number: int, path: str) -> None:
+def warn_of_size(held: Held, number: int, path: str) -> None:
     """Warn in the log of pages that are too large or too small, with the figures."""
     if not held.pages:
         return
@@ -208,7 +208,7 @@ def checked(  # noqa: PLR0913 - all but one by name
     left = record_of(state, pages) if seen.is_something else None
     number = _number(pages, left, state, operator)
     if left is not None:
-        _check_place(left, number, key, state.path)
+        _check_location(left, number, key, state.path)
     checking = _Checking(state, seen, left, declared, lineages, settings)
     plans, reading = checking.plans()
     mine = {store: plan.stored() for store, plan in plans.items()}
@@ -222,7 +222,7 @@ def checked(  # noqa: PLR0913 - all but one by name
         reading,
     )
     counts = MigrationCounts.of_session()
-    standings = {store: Standing.of_plan(plan) for store, plan in plans.items()}
+    standings = {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}
     note = Note(Stamp.of(processor), standings)
     there = left or read_pages_record(files, record_name(operator))
     before = None if there is None else there.deployment
@@ -249,8 +249,8 @@ class _Checking:
         if known is not None:
             return known
         key = StructType.fromJson(dict(self.left.key))
-        held = held_in(pages_in(self.state), self.left.pages, key_fingerprint(key))
-        tell_of_size(held, self.left.pages, self.state.path)
+        held = contents_of_pages(pages_in(self.state), self.left.pages, key_fingerprint(key))
+        warn_of_size(held, self.left.pages, self.state.path)
         plans = self._planned(self._stored(held.families))
         assert self.seen.query is not None, "something is committed"  # noqa: S101
         reading = LastReading(self.seen.query, self.seen.batch, frozenset(held.families))
@@ -405,7 +405,7 @@ def pages_in(state: SparkCheckpoint) -> DataFrame:
     return state.frame(variable_of(name_in(state.variables())))
 
 
-def _check_place(record: PagesRecord, pages: int, key: StructType, path: str) -> None:
+def _check_location(record: PagesRecord, pages: int, key: StructType, path: str) -> None:
     if record.pages != pages:
         raise StartupError(
             "SM-PAGES-030",

@@ -224,17 +224,17 @@ def _blaming_the_processor(store: str) -> Iterator[None]:
 # A key takes two thirds of the time so. What is irregular goes by plain values.
 
 
-def straight_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
+def direct_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
     """`dual_variable` over an open access, straight where its target and the columns allow it."""
     if declared.kind == "value" and isinstance(access.target, EncodedFamily):
         rows = RowCodec(declared.schema)
         ways = rows.straight_ways(access.target.format)
         if ways is not None:
-            return StraightState(access, rows, key, ways)
+            return DirectValueState(access, rows, key, ways)
     return dual_variable(declared, access, key)
 
 
-class StraightState(DualValueState):
+class DirectValueState(DualValueState):
     """Value state over a target that is an `EncodedFamily`."""
 
     def __init__(

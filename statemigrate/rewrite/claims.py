@@ -318,7 +318,7 @@ def making_checkpoint(files: Files, verb: str) -> Iterator[Making]:
 # Whether a new checkpoint lies apart from what it is made from, however both are named.
 
 
-def check_apart(old: Files, new: Files, what: str = "the old checkpoint") -> None:
+def check_separate(old: Files, new: Files, what: str = "the old checkpoint") -> None:
     """Raise `RewriteError` where one of both is the other one, or lies within it.
 
     ``what`` says what ``old`` is. Links, ``..`` and second names of a directory are seen through.

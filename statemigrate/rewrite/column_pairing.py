@@ -51,7 +51,7 @@ def match_operators(
     Raises `RewriteError` where both have operators of a kind, and not as many.
     """
     before, after = {each.number: each for each in old}, {each.number: each for each in new}
-    _check_told(told, before, after)
+    _check_named(told, before, after)
     pairs: list[Pair] = [
         (before[first], None if second is None else after[second]) for first, second in told.items()
     ]
@@ -96,7 +96,7 @@ def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
     return list(zip_longest(old, new))
 
 
-def _check_told(
+def _check_named(
     told: Mapping[int, int | None],
     before: Mapping[int, OperatorShape],
     after: Mapping[int, OperatorShape],
@@ -148,7 +148,7 @@ class Place:
         return other is not None and names == (other.store.name, other.family.name)
 
 
-def all_places(operator: OperatorShape) -> Iterator[Place]:
+def all_families(operator: OperatorShape) -> Iterator[Place]:
     """Every family, also those that Spark alone looks at."""
     for store in operator.stores:
         for family in store.families:
@@ -157,12 +157,12 @@ def all_places(operator: OperatorShape) -> Iterator[Place]:
 
 def store_families(operator: OperatorShape) -> Iterator[tuple[str, Place]]:
     """The families of an operator that have rows of their own, each with its name for users."""
-    for place in all_places(operator):
+    for place in all_families(operator):
         if not is_derived(place.family.name) and not is_unused(operator, place.family):
-            yield place_name(operator, place), place
+            yield family_label(operator, place), place
 
 
-def place_name(operator: OperatorShape, place: Place) -> str:
+def family_label(operator: OperatorShape, place: Place) -> str:
     """How users call a family."""
     known = user_name(operator, place.store.name, place.family.name)
     return known or f"{operator_name(operator)}.{part_of(operator, place)}"
@@ -201,7 +201,7 @@ def taken_names(said: str, known: Collection[str]) -> tuple[str, ...]:
     return (said,) if said in known else tuple(each.strip() for each in said.split(","))
 
 
-def old_places(
+def old_families(
     old: OperatorShape, new: OperatorShape, take: Mapping[str, str]
 ) -> Iterator[tuple[Place, tuple[Place, ...]]]:
     """Each family of the new operator, with the old ones that it goes on with.
@@ -213,10 +213,10 @@ def old_places(
     if crosses(old, new):
         yield from _of_groups(old, new, take)
         return
-    before = {part_of(old, place): place for place in all_places(old)}
+    before = {part_of(old, place): place for place in all_families(old)}
     named = dict(store_families(old))
-    for place in all_places(new):
-        told = take.get(place_name(new, place))
+    for place in all_families(new):
+        told = take.get(family_label(new, place))
         if told is not None:
             yield place, _told(new, place, told, named)
         else:
@@ -227,7 +227,7 @@ def old_places(
 def _told(
     new: OperatorShape, place: Place, told: str, named: Mapping[str, Place]
 ) -> tuple[Place, ...]:
-    name, names = place_name(new, place), taken_names(told, named)
+    name, names = family_label(new, place), taken_names(told, named)
     unknown = next((each for each in names if each not in named), None)
     if unknown is not None:
         raise _unknown(name, unknown, named)
@@ -249,7 +249,7 @@ def _of_groups(
 ) -> Iterator[tuple[Place, tuple[Place, ...]]]:
     (name, held) = next(iter(store_families(old)))
     variable = _variable_of(name, new, take)
-    for place in all_places(new):
+    for place in all_families(new):
         if place.family.name == variable:
             yield place, (_as_state(name, held),)
         elif is_timers(place.family.name) and _has_timeouts(held):

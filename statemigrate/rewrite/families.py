@@ -19,9 +19,9 @@ from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_nam
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (
     Place,
-    all_places,
+    all_families,
+    family_label,
     is_unused,
-    place_name,
     store_families,
 )
 from statemigrate.rewrite.fields import StructChange
@@ -134,10 +134,10 @@ class FamilyPlan:
 
 def families_left(old: OperatorShape, plans: list[FamilyPlan]) -> list[str]:
     """The names of old families that no new one goes on with."""
-    return [name for name, _ in places_left(old, plans)]
+    return [name for name, _ in unclaimed_families(old, plans)]
 
 
-def places_left(
+def unclaimed_families(
     old: OperatorShape, plans: list[FamilyPlan] | tuple[FamilyPlan, ...]
 ) -> list[tuple[str, Place]]:
     """The old families that no new one goes on with, by their names."""
@@ -234,8 +234,8 @@ def paged_families(
 ) -> Iterator[FamilyPlan]:
     """Each family of the operator ``pages``, made from those that ``plans`` keep."""
     kept = [each for each in plans if each.old is not None and not each.is_derived]
-    for place in all_places(pages):
-        name = place_name(pages, place)
+    for place in all_families(pages):
+        name = family_label(pages, place)
         plan = FamilyPlan(name, place, record=record)
         if is_derived(place.family.name):
             yield replace(plan, is_derived=True)

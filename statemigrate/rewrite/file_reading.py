@@ -404,7 +404,7 @@ class StoredFlow:
 
 
 @dataclass(frozen=True)
-class InPlace:
+class PartitionRewriter:
     """Rewrites a partition whose rows all stay in it: read, changed and written in one task."""
 
     flows: tuple[StoredFlow, ...]
@@ -418,7 +418,7 @@ class InPlace:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class BlockWriter:
     """Writes the partition that a task of Spark is about from blocks of its rows."""
 
     task: PartitionTask

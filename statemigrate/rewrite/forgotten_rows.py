@@ -49,8 +49,8 @@ from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.reading import (
     RowReader,
     StateReader,
+    collected_by_one_task,
     frame_of,
-    gathered_by_one_task,
     rewriting_session,
 )
 from statemigrate.state.protocol import told
@@ -228,7 +228,7 @@ class ForgottenRows:
         rows = self._rows(source)
         parts = judged.select(_OUTCOME, *hashes(rows.schema)).groupBy(_OUTCOME).agg(*sums())
         whole = rows.select(*hashes(rows.schema)).agg(*sums())
-        with told(), gathered_by_one_task(self.session):
+        with told(), collected_by_one_task(self.session):
             by_outcome = {row[_OUTCOME]: summed(row) for row in parts.collect()}
             found = summed(whole.collect()[0])
         total = sum(by_outcome.values(), Checksum())

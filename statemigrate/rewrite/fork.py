@@ -31,7 +31,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.event_log.events import Event, Stamp, Verb
-from statemigrate.event_log.log import Standing, document_after, is_document, read_event
+from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
 from statemigrate.files import Files, LocalFiles, parse_json
 from statemigrate.files.local import copy_local
 from statemigrate.files.open import Place, open_files
@@ -43,7 +43,7 @@ from statemigrate.rewrite.claims import (
     MAKING,
     MARK,
     METADATA,
-    check_apart,
+    check_separate,
     check_unclaimed,
     claimed_folders,
     making_checkpoint,
@@ -85,7 +85,7 @@ def making(
     ``details`` are what else there is to say.
     """
     changes = tuple(
-        Standing(each.path.target, (each.family,)).after(each.store, each.path.source)
+        StoreRevision(each.path.target, (each.family,)).after(each.store, each.path.source)
         for each in scripts
         if each.is_open
     )
@@ -442,7 +442,7 @@ def fork(
     another command makes a checkpoint there. ``old`` is only read.
     """
     source, target = open_files(old), open_files(new)
-    check_apart(source, target)
+    check_separate(source, target)
     check_unclaimed(target)
     _check_unused(target, claimed_folders(target))
     directory = CheckpointDirectory(source)

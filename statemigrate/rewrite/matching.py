@@ -22,10 +22,10 @@ from statemigrate.rewrite.column_pairing import (
     Place,
     counted_part,
     crosses,
+    family_label,
     is_unused,
-    old_places,
+    old_families,
     part_of,
-    place_name,
 )
 from statemigrate.rewrite.families import FamilyPlan, has_functions, state_kind
 from statemigrate.rewrite.fields import (
@@ -53,15 +53,15 @@ def plan_families(
     is of values whose fields go by their names. Raises `RewriteError` for fields and families that
     do not fit, `UnsupportedError` for state that cannot be rewritten yet.
     """
-    found = list(old_places(old, new, take))
+    found = list(old_families(old, new, take))
     rekeyed = {
         part_of(old, source)
         for _, sources in found
         for source in sources
-        if _rekeys(scripts.open_of(place_name(old, source)))
+        if _rekeys(scripts.open_of(family_label(old, source)))
     }
     for place, sources in found:
-        name = place_name(new, place)
+        name = family_label(new, place)
         if is_derived(place.family.name):
             yield FamilyPlan(name, place, is_derived=True)
         elif not sources or is_unused(new, place.family):
@@ -76,7 +76,7 @@ def plan_families(
             elif counted in rekeyed:
                 yield FamilyPlan(name, place, source, way="counts", counts=counted or "")
             else:
-                script = scripts.between(place_name(old, source), name)
+                script = scripts.between(family_label(old, source), name)
                 plan = FamilyPlan(name, place, source, script=script)
                 own = fields.get(name, {})
                 if functions is None or script is not None or not has_functions(new):
@@ -142,7 +142,7 @@ def _joined(
         place = plan.new
         script.check(place.family.content, shown_key(new, place.store, place.family))
     form = plan.new if script is None else _form(new, plan.new, script)
-    names = [place_name(old, each) for each in sources]
+    names = [family_label(old, each) for each in sources]
     parts = []
     for name, source, own in zip(names, sources, takes_of_parts(names, take), strict=True):
         # Scripts of the store that parts become are run on all of them together.

@@ -14,10 +14,10 @@ from statemigrate.files import Files, local_path
 from statemigrate.rewrite.checksums import Checksum, Tally, hashes
 from statemigrate.rewrite.column_pairing import Place, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
-from statemigrate.rewrite.families import FamilyPlan, places_left
+from statemigrate.rewrite.families import FamilyPlan, unclaimed_families
 from statemigrate.rewrite.file_reading import (
-    Gathered,
-    InPlace,
+    BlockWriter,
+    PartitionRewriter,
     StoredFlow,
     StoredOperator,
     partitions_frame,
@@ -55,7 +55,7 @@ class Copies:
         copy_files(self.source, target, self.names)
 
 
-def kept_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
+def copied_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
     """What is copied of the checkpoint ``old``, by the new number of each operator that is kept.
 
     Avro notes schemas of the old checkpoint by their numbers in each row, and files with ids have
@@ -190,7 +190,7 @@ class OperatorRun:
             return {}
         return {
             name: self._looked_at(old, place, name).total
-            for name, place in places_left(old, self.operator.families)
+            for name, place in unclaimed_families(old, self.operator.families)
         }
 
     def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Survey]]:
@@ -262,11 +262,11 @@ class OperatorRun:
             return None
         partitions = partitions_frame(self.spark, stored)
         if all(self._stays(each) for _, each in numbered):
-            return partitions.mapInArrow(Telling(InPlace(tuple(flows), task)), SCHEMA)
+            return partitions.mapInArrow(Telling(PartitionRewriter(tuple(flows), task)), SCHEMA)
         blocks = [partitions.mapInArrow(Telling(flow), BLOCKS) for flow in flows]
         gathered = reduce(lambda one, other: one.unionAll(other), blocks)
         placed = gathered.repartitionById(used_partitions(task.operator), "partition")
-        return placed.mapInArrow(Telling(Gathered(task)), SCHEMA)
+        return placed.mapInArrow(Telling(BlockWriter(task)), SCHEMA)
 
     def _stays(self, family: FamilyPlan) -> bool:
         """Whether every row stays in its partition, where its key stays as it was."""

@@ -18,7 +18,7 @@ from statemigrate.rewrite.claims import (
     MARK,
     METADATA,
     Making,
-    check_apart,
+    check_separate,
     check_unclaimed,
     claimed_folders,
     is_claim,
@@ -27,13 +27,13 @@ from statemigrate.rewrite.claims import (
 from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.file_reading import StoredOperator, stored_operator
 from statemigrate.rewrite.fork import making, own_files
-from statemigrate.rewrite.operator import Copies, kept_operators
+from statemigrate.rewrite.operator import Copies, copied_operators
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.reading import RowReader, StateReader, rewriting_session
 from statemigrate.rewrite.report import REPORT, FamilyReport, family_json, read_family
 from statemigrate.rewrite.scripts import noted_stores
-from statemigrate.rewrite.source_logs import kept_logs, taken_logs
+from statemigrate.rewrite.source_logs import retained_logs, taken_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ class OldCheckpoint:
 
     def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those in which nothing changes."""
-        kept = kept_operators(plan, self.files)
+        kept = copied_operators(plan, self.files)
         # Of one that was in pages, or is to be, other files are there than the plan's shapes say.
         laid_out = None if plan.layout is None else plan.layout.number
         return {number: each for number, each in kept.items() if number != laid_out}
@@ -131,7 +131,7 @@ class OldCheckpoint:
         What a rewrite noted of the old checkpoint stays there; what is new of the record of stores
         is put in.
         """
-        yield from kept_logs(plan, self.files, new)
+        yield from retained_logs(plan, self.files, new)
         yield from taken_logs(plan, spark)
         own = own_files(self.files, plan.new.batch, is_last=True)
         noted = noted_stores(plan.scripts, plan.new.batch)
@@ -207,7 +207,7 @@ class Target:
         # Spark reads back what is written.
         check_readable(self.files.location)
         for what, origin in self.origins:
-            check_apart(origin, self.files, what)
+            check_separate(origin, self.files, what)
         check_unclaimed(self.files)
         self._check_contents()
 

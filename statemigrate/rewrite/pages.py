@@ -47,7 +47,7 @@ from statemigrate.rewrite.arrow_types import (
     row_type,
     value_type,
 )
-from statemigrate.rewrite.column_pairing import Place, all_places
+from statemigrate.rewrite.column_pairing import Place, all_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.families import FamilyPlan, Paging
 from statemigrate.rewrite.partitioning import astray, partition_of
@@ -190,7 +190,7 @@ class PagesReader:
 
         if operator.number != self.operator.number:
             return self.states.rows(operator, place)
-        held = next(each for each in all_places(self.operator) if is_pages(each.family.name))
+        held = next(each for each in all_families(self.operator) if is_pages(each.family.name))
         found = self.states.rows(self.operator, held)
         expected = partition_of(self.operator, held).alias("expected")
         pages = self._with_large(found.select("key.*", "value.*", "partition", expected))
@@ -209,7 +209,7 @@ class PagesReader:
         """The pages, each with its large values, which lie beside it."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        places = (each for each in all_places(self.operator) if is_large(each.family.name))
+        places = (each for each in all_families(self.operator) if is_large(each.family.name))
         place = next(places, None)
         if place is None:
             return pages.withColumn("large", F.lit(None).cast(LARGE_VALUES))

@@ -23,7 +23,7 @@ from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksums import NAMES, Checksum, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.entries import MERGED, ORIGINS
-from statemigrate.rewrite.reading import gathered_by_one_task
+from statemigrate.rewrite.reading import collected_by_one_task
 from statemigrate.state.protocol import Batches, told
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def survey(rows: DataFrame, operator: OperatorShape, place: Place, name: str) ->
     is_astray = F.col("partition") != F.col("expected")
     hashed = placed.select("partition", is_astray.alias("is_astray"), *hashes(rows.schema))
     found = hashed.groupBy("partition").agg(*sums(), F.count_if("is_astray").alias("astray"))
-    with told(), gathered_by_one_task(rows.sparkSession):
+    with told(), collected_by_one_task(rows.sparkSession):
         partitions = {each.partition: each for each in found.collect()}
     for number, each in partitions.items():
         if each.astray:

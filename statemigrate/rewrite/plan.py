@@ -27,8 +27,8 @@ from statemigrate.rewrite.questions import (
     Question,
     RewriteAnswers,
     ask,
-    ask_crossing,
     ask_expiry,
+    ask_groups_to_variables,
     ask_joining,
 )
 from statemigrate.rewrite.scripts import Scripted, Scripts, as_scripted
@@ -214,7 +214,7 @@ def _ask(asked: Asked, operator: OperatorPlan) -> None:
             ask_functions(asked, family)
         if family.parts and operator.old is not None:
             ask_joining(asked, family, operator.old)
-    ask_crossing(asked, operator.old, operator.new, operator.families)
+    ask_groups_to_variables(asked, operator.old, operator.new, operator.families)
     ask_expiry(asked, operator.families)
 
 

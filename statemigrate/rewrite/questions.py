@@ -15,7 +15,7 @@ from statemigrate.checkpoint.operators.shapes import TIMEOUT, CheckpointShape, O
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.rewrite.column_pairing import crosses, operator_name, place_name
+from statemigrate.rewrite.column_pairing import crosses, family_label, operator_name
 from statemigrate.rewrite.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.fields import FieldChange, StructChange
 
@@ -471,7 +471,7 @@ def _proposal(family: FamilyPlan, field: FieldChange, operator: OperatorShape | 
 _EVENT_TIME = "$event"
 
 
-def ask_crossing(
+def ask_groups_to_variables(
     asked: Asked,
     old: OperatorShape | None,
     new: OperatorShape | None,
@@ -484,7 +484,7 @@ def ask_crossing(
         return
     for each in families:
         if each.old is not None and not is_internal(each.new.family.name):
-            asked.confirm(_variable(each.name, place_name(old, each.old)))
+            asked.confirm(_variable(each.name, family_label(old, each.old)))
     if any(TIMEOUT in _fields(store.families[0].value) for store in old.stores):
         asked.confirm(_timers(operator_name(old), families))
 
@@ -569,7 +569,7 @@ def _never(name: str, variable: str) -> Question:
 
 def ask_joining(asked: Asked, family: FamilyPlan, old: OperatorShape) -> None:
     """Ask what entries have in fields that their old state lacks, and which fields go."""
-    names = [place_name(old, each) for each in family.sources]
+    names = [family_label(old, each) for each in family.sources]
     named = list(zip(names, family.parts, strict=True))
     lacking: dict[str, list[str]] = {}
     for name, part in named:

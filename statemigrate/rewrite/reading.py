@@ -24,7 +24,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.files import Files
-from statemigrate.native.checkpoint import check_readable, readable_place
+from statemigrate.native.checkpoint import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.state.protocol import Telling
@@ -125,7 +125,7 @@ class StateReader:
 
     @cached_property
     def _place(self) -> str:
-        return readable_place(self.files, self.files.location, self.spark, self.metadata)
+        return readable_uri(self.files, self.files.location, self.spark, self.metadata)
 
     def _place_of(self, operator: OperatorShape) -> str:
         """Where Spark's reader finds the operator: keys by their prefix only if metadata say so."""
@@ -134,7 +134,7 @@ class StateReader:
         if operator.metadata_version or not by_prefix:
             return self._place
         untold = {FIRST_METADATA.format(operator.number): entry_of(operator).data}
-        return readable_place(self.files, self.files.location, self.spark, untold)
+        return readable_uri(self.files, self.files.location, self.spark, untold)
 
     def _frame(self, operator: OperatorShape, place: Place) -> DataFrame:
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
@@ -186,7 +186,7 @@ _TASKS = "spark.sql.shuffle.partitions"
 
 
 @contextmanager
-def gathered_by_one_task(session: SparkSession) -> Iterator[None]:
+def collected_by_one_task(session: SparkSession) -> Iterator[None]:
     """What is found in every partition is brought together by one task, instead of some 200.
 
     For a `rewriting_session`, and for a few rows of each partition only.

@@ -19,7 +19,7 @@ from statemigrate.files.documents import (
     unsealed,
 )
 from statemigrate.rewrite.checksums import Checksum
-from statemigrate.rewrite.column_pairing import place_name
+from statemigrate.rewrite.column_pairing import family_label
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
@@ -318,7 +318,7 @@ def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> di
     parts: list[tuple[str | None, FamilyPlan]] = [(None, family)]
     if family.parts and operator.old is not None:
         pairs = zip(family.sources, family.parts, strict=True)
-        parts = [(place_name(operator.old, each), part) for each, part in pairs]
+        parts = [(family_label(operator.old, each), part) for each, part in pairs]
     return {
         "name": family.name,
         "change": family.change,

@@ -27,7 +27,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
-from statemigrate.rewrite.column_pairing import Place, all_places, operator_name
+from statemigrate.rewrite.column_pairing import Place, all_families, operator_name
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.scripts import Scripted, scripted_from
@@ -186,7 +186,7 @@ class Seed:
         found = self._content(shape)
         if self.moment is None:
             return found
-        return replace(found, value=with_moment(found.value), wrapping="expiry")
+        return replace(found, value=with_expiry(found.value), wrapping="expiry")
 
     def _content(self, shape: FamilyShape) -> FamilyShape:
         key = self._columns_of_key
@@ -224,7 +224,7 @@ class Seed:
         return found
 
 
-def with_moment(content: StructJson) -> StructJson:
+def with_expiry(content: StructJson) -> StructJson:
     """A value of this content that expires."""
     fields = [("value", content), (EXPIRATION, "long")]
     return {
@@ -275,7 +275,7 @@ def seeded_stores(
     for operator in operators:
         for name, known in user_stores(operator).items():
             found[name] = operator, Place(*known)
-        for place in all_places(operator):
+        for place in all_families(operator):
             if is_timers(place.family.name):
                 # Both of its families have the same, each in its order.
                 found[f"{operator_name(operator)}.{TIMERS}"] = operator, place

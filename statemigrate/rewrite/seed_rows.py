@@ -33,7 +33,7 @@ from statemigrate.rewrite.questions import is_never_null
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.scripts import noted_stores
 from statemigrate.rewrite.seed import TIMER_KEY, Seed, seeded_operators
-from statemigrate.rewrite.seed_tables import moment_of, no_moment, struct_of
+from statemigrate.rewrite.seed_tables import milliseconds_of, missing_timestamp, struct_of
 from statemigrate.rewrite.source_logs import taken_logs
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _entries(seed: Seed) -> DataFrame:
         rows = rows.where(F.size(value) > 0)
     else:
         value = struct_of(seed.value)
-    at = moment_of(*seed.moment) if seed.moment else F.lit(None).cast("long")
+    at = milliseconds_of(*seed.moment) if seed.moment else F.lit(None).cast("long")
     found = rows.select(struct_of(seed.key).alias("key"), value.alias("value"), at.alias("at"))
     if seed.form is not None:
         found = _formed(found, seed.form, is_list=bool(seed.elements))
@@ -171,7 +171,7 @@ def normal(column: Column, kind: DataType) -> Column:
 
 
 def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
-    _check_moments(seed)
+    _check_timestamps(seed)
     rows = _timers(seed, seed.new) if seed.is_timers else _entries(seed)
     is_plain = not (seed.elements or seed.form or seed.moment)
     never = _never_null(seed, is_aggregation(operator)) if is_plain else []
@@ -185,14 +185,14 @@ def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
     return summed(totals)
 
 
-def _check_moments(seed: Seed) -> None:
+def _check_timestamps(seed: Seed) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     if seed.moment is not None:
-        unknown = seed.frame.where(moment_of(*seed.moment).isNull())
+        unknown = seed.frame.where(milliseconds_of(*seed.moment).isNull())
         found = unknown.select(F.to_json(struct_of(seed.key)).alias("key")).head(1)
         if found:
-            raise no_moment(seed.store, seed.table, seed.moment[0], found[0].key)
+            raise missing_timestamp(seed.store, seed.table, seed.moment[0], found[0].key)
 
 
 def _nulls(never: Sequence[str]) -> list[Column]:

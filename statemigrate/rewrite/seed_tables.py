@@ -127,7 +127,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 _TIME = "timestamp"
 
 
-def moment_type(table: Table, column: str, store: str) -> str:
+def timestamp_type(table: Table, column: str, store: str) -> str:
     """Spark's type of a column of moments: whole numbers are milliseconds since 1970.
 
     Text of JSON is read as a time. Raises `RewriteError` for any other type.
@@ -147,7 +147,7 @@ def moment_type(table: Table, column: str, store: str) -> str:
     return str(found)
 
 
-def moment_of(column: str, spark: str) -> Column:
+def milliseconds_of(column: str, spark: str) -> Column:
     """Its milliseconds since 1970."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -155,7 +155,7 @@ def moment_of(column: str, spark: str) -> Column:
     return F.unix_millis(found) if spark == _TIME else found.cast("long")
 
 
-def no_moment(store: str, table: Table, column: str, key: Any) -> RewriteError:
+def missing_timestamp(store: str, table: Table, column: str, key: Any) -> RewriteError:
     """The error for a row without one; ``key`` is its key as JSON."""
     return RewriteError(
         "SM-SEED-011",
@@ -286,7 +286,7 @@ class Taking:
                 next_action="say which column it is",
                 store=self.store,
             )
-        return None if column is None else (column, moment_type(self.table, column, self.store))
+        return None if column is None else (column, timestamp_type(self.table, column, self.store))
 
     def _field(self, target: dict[str, Any], path: str) -> TakenField | None:
         column, label = self._column(path, target["name"]), target["name"]

@@ -179,7 +179,7 @@ def check_offsets(plan: RewritePlan, old: Files) -> None:
                 raise _no_such_offset(each, known)
 
 
-def kept_logs(plan: RewritePlan, old: Files, new: Files) -> Iterator[tuple[str, bytes]]:
+def retained_logs(plan: RewritePlan, old: Files, new: Files) -> Iterator[tuple[str, bytes]]:
     """What the old sources keep that new ones go on with, below the names of these.
 
     As far as the offsets of the plan: a source that is set back takes its files again.

@@ -301,7 +301,7 @@ _PART = "part"
 _ORDER = (_PART, ORIGIN, POSITION)
 
 
-def entries_together(found: Sequence[DataFrame], plan: FamilyPlan) -> DataFrame:
+def assembled_entries(found: Sequence[DataFrame], plan: FamilyPlan) -> DataFrame:
     """One entry for each key, of the entries that each part of ``plan`` brings.
 
     In a list they stand one after the other. An entry takes along what `entries_of` says.
@@ -515,7 +515,7 @@ class Changes:
                 return rows_of(self._entries(plan), plan)
             case "joined":
                 found = [self._entries(each) for each in plan.parts]
-                return rows_of(entries_together(found, plan), plan)
+                return rows_of(assembled_entries(found, plan), plan)
             case "timers":
                 return timers_of(self._read(plan), plan)
             case "pages" | "page timers" | "large values":

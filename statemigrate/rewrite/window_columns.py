@@ -17,7 +17,7 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape, StructJson, 
 from statemigrate.rewrite.column_pairing import Place, store_families
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
-from statemigrate.rewrite.reading import RowReader, gathered_by_one_task
+from statemigrate.rewrite.reading import RowReader, collected_by_one_task
 from statemigrate.rewrite.window_comparison import (
     ObservedWindows,
     WindowComparison,
@@ -251,7 +251,7 @@ def observe_windows(rows: DataFrame, column: tuple[str, str]) -> ObservedWindows
     window = F.col(part).getField(label)
     bounds = [_micros(rows, window, name).alias(name) for name in ("start", "end")]
     found = rows.select(*bounds).where("start IS NOT NULL AND end IS NOT NULL")
-    with told(), gathered_by_one_task(rows.sparkSession):
+    with told(), collected_by_one_task(rows.sparkSession):
         table = found.groupBy("start", "end").agg(F.count("*").alias("rows")).toArrow()
     return ObservedWindows(*(table[name].to_numpy() for name in ("start", "end", "rows")))
 

@@ -129,7 +129,7 @@ class HdfsStore:
 
 
 @dataclass(frozen=True)
-class StorePlace:
+class StoreAddress:
     """A store of a partition of an operator; ``version`` is that of the state, batch + 1.
 
     ``unique_id`` is in the names of files of checkpoint format 2.
@@ -157,7 +157,7 @@ class StorePlace:
 class StoreFiles:
     """Takes the rows of a store, a batch at a time, and has its files in ``scratch`` at the end."""
 
-    def __init__(self, place: StorePlace, scratch: Path) -> None:
+    def __init__(self, place: StoreAddress, scratch: Path) -> None:
         self._place = place
         self._numbers = family_numbers(place.store)
         internal = [name for name in self._numbers if is_internal(name)]
@@ -287,11 +287,11 @@ class PartitionTask:
         report = {str(number): tally.to_json() for number, tally in totals.items()}
         yield _row(partition, report=json.dumps(report))
 
-    def _place(self, partition: int, store: StoreShape) -> StorePlace:
+    def _place(self, partition: int, store: StoreShape) -> StoreAddress:
         stores = [each.name for each in in_order(self.operator.stores)]
         unique_id = self.ids[partition][stores.index(store.name)] if self.ids else None
         number = self.operator.number
-        return StorePlace(number, partition, store, self.version, self.conf, unique_id)
+        return StoreAddress(number, partition, store, self.version, self.conf, unique_id)
 
     def _delivered(
         self, partition: int, made: Mapping[str, Path | bytes]

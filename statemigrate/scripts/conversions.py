@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import holds_all, holds_integers, kind_of
+from statemigrate.formats.schema.matching import fits_all_values, fits_integers, kind_of
 from statemigrate.formats.schema.nodes import Decimals, Enum, Fixed, Node, Primitive, Union
 from statemigrate.scripts.source import Doc, call
 
@@ -60,11 +60,11 @@ def _layouts(node: Node) -> list[object]:
 def _resized(old: Node, new: Node) -> Conversion | None:
     if isinstance(old, Fixed) and isinstance(new, Fixed) and kind_of(old) == "bytes":
         return None
-    return Conversion(_as_is, fits=holds_all(new, old))
+    return Conversion(_as_is, fits=fits_all_values(new, old))
 
 
 def _from_integer(old: Node, new: Node) -> Conversion:
-    exact = holds_integers(new, old)
+    exact = fits_integers(new, old)
     if kind_of(new) == "float":
         # A format takes an int for a float, but only one that stays the same number.
         return _UNCHANGED if exact else Conversion(partial(call, "float"), guess=True)

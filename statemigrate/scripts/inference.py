@@ -20,7 +20,7 @@ from statemigrate.formats.schema.nodes import (
     Map,
     Node,
     Record,
-    holds_none,
+    accepts_none,
     type_name,
     with_none,
     without_none,
@@ -136,7 +136,7 @@ class Scope:
         for depth, name in enumerate(path):
             inner = _type_of(node, name)
             found = call((base, ".get"), quoted(name)) if optional else item_of(base, name)
-            optional = optional or (depth + 1 < len(path) and holds_none(inner))
+            optional = optional or (depth + 1 < len(path) and accepts_none(inner))
             base = (
                 self._variable(path[: depth + 1], found) if _more(path, depth, optional) else found
             )
@@ -335,9 +335,9 @@ class Converter:
         if NULL in (without_none(old), without_none(new)):
             return source if without_none(old) == without_none(new) else None
         value = self._held(source, without_none(old), without_none(new), label, asked, depth)
-        if value is None or not holds_none(old):
+        if value is None or not accepts_none(old):
             return value
-        if holds_none(new):
+        if accepts_none(new):
             return source if value == source else unless_none(source, "None", value)
         instead = zero()
         asked.append(without_value(label, instead))

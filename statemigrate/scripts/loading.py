@@ -32,7 +32,7 @@ from statemigrate.scripts.applied import code_checksum
 
 
 @contextmanager
-def importable_beside(versions: Path) -> Iterator[frozenset[str]]:
+def importable_siblings(versions: Path) -> Iterator[frozenset[str]]:
     """Let a script import what lies beside it; gives the names of those modules."""
     folders = [versions.parent.resolve(), versions.resolve()]
     names = _names(folders)
@@ -165,7 +165,7 @@ def load(path: Path) -> Script:
     module = module_from_spec(spec)
     try:
         source = decode_source(path.read_bytes())
-        with importable_beside(path.parent) as beside:
+        with importable_siblings(path.parent) as beside:
             loader.exec_module(module)
     except FormatError as cause:
         raise _malformed(path, cause) from cause

@@ -26,7 +26,7 @@ from statemigrate.formats.schema.nodes import (
     Node,
     Primitive,
     Record,
-    holds_none,
+    accepts_none,
     without_none,
 )
 from statemigrate.quoting import visible, visible_lines
@@ -294,7 +294,7 @@ def filling(field: Field) -> Any:
     """Return the plain value that `default_of` is the source of."""
     if field.has_default:
         return _default(field)
-    return None if holds_none(field.type) else _zero(field.type)
+    return None if accepts_none(field.type) else _zero(field.type)
 
 
 def _default(field: Field) -> Any:

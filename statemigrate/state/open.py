@@ -21,7 +21,7 @@ from statemigrate.quoting import argument
 from statemigrate.scripts.applied import Applied
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.protocol import State, no_such_store, told_stores
+from statemigrate.state.protocol import State, no_such_store, reported_stores
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -188,7 +188,7 @@ class Scripts:
 
     def told(self, state: State) -> Mapping[str, StoredStore]:
         """The stores of a state that are told of, by name."""
-        return told_stores(state, self.stores)
+        return reported_stores(state, self.stores)
 
     def is_broken(self, store: str) -> bool:
         """Whether something is wrong with its scripts, or with one that may be of any store."""

@@ -183,7 +183,7 @@ class State(Protocol):
         """Let go of what reading needed."""
 
 
-def told_stores(state: State, scripted: Collection[str]) -> Mapping[str, StoredStore]:
+def reported_stores(state: State, scripted: Collection[str]) -> Mapping[str, StoredStore]:
     """The stores that are told of where none is named.
 
     Where a query has stores of its own, the state of Spark's own operators beside them counts only
@@ -270,7 +270,7 @@ _TOLD = re.compile(r"statemigrate-error-([A-Za-z0-9+/=]+)-end")
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
 
-class ToldError(RuntimeError):
+class WorkerError(RuntimeError):
     """Carries an error of this package through Spark."""
 
 
@@ -286,7 +286,7 @@ class Telling:
             yield from self._function(batches)
         except StatemigrateError as error:
             document = json.dumps(error.to_json()).encode()
-            raise ToldError(
+            raise WorkerError(
                 f"[{error.code}] statemigrate-error-{base64.b64encode(document).decode()}-end"
             ) from error
 

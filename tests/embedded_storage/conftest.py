@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPaths
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> PartitionPlace:
-    return PartitionPlace(0, tmp_path / "durable", tmp_path / "working")
+def place(tmp_path: Path) -> PartitionPaths:
+    return PartitionPaths(0, tmp_path / "durable", tmp_path / "working")
 
 
 @pytest.fixture(params=["America/New_York", "Australia/Lord_Howe", "UTC"])

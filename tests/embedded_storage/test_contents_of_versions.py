@@ -15,7 +15,7 @@ from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.content_hash import contents_of
 from statemigrate.embedded.families import RocksFamily
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.replaced_values import contents_in
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.versions import same_contents
@@ -66,7 +66,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="contents-"))
-        self.place = PartitionPlace(0, self.root / "durable", self.root / "working")
+        self.place = PartitionPaths(0, self.root / "durable", self.root / "working")
         self.state, self.version = PartitionState(), 0
         self.model = {OLD.name: {}, NEW.name: {}, LISTS.name: {}}
 
@@ -218,7 +218,7 @@ def test_two_versions_are_compared_by_their_manifests_alone(place):
 
 def test_versions_with_other_numbers_of_partitions_are_compared_too(tmp_path):
     def state(name, entries):
-        place = PartitionPlace(0, tmp_path / name, tmp_path / f"{name}-working")
+        place = PartitionPaths(0, tmp_path / name, tmp_path / f"{name}-working")
         return batch(place, PartitionState(), 0, entries)
 
     whole = state("whole", {b"a": 1, b"b": 2, b"c": 3})

@@ -9,8 +9,8 @@ from statemigrate.embedded.chains import chains_of, older_chains
 from statemigrate.embedded.database import Database
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace, opened
-from statemigrate.embedded.restore import PROOF, kept_copy
+from statemigrate.embedded.partition import Partition, PartitionPaths, opened
+from statemigrate.embedded.restore import PROOF, saved_copy
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.families import Span
@@ -45,7 +45,7 @@ def read(partition):
 
 def by_files_alone(place, state):
     shutil.rmtree(place.working, ignore_errors=True)
-    shutil.rmtree(kept_copy(place.working), ignore_errors=True)
+    shutil.rmtree(saved_copy(place.working), ignore_errors=True)
     return contents(place, state)
 
 
@@ -119,7 +119,7 @@ def test_a_batch_that_fails_beside_lost_files_leaves_the_proven_copy(place):
         assert read(partition) == TEN
         assert "from before a batch that failed" in partition.damages[0].instead
         after = partition.commit(snapshot=False)
-    assert not kept_copy(place.working).exists()
+    assert not saved_copy(place.working).exists()
     assert by_files_alone(place, after) == TEN
 
 
@@ -128,7 +128,7 @@ def test_what_is_kept_of_a_copy_counts_only_with_its_proof(place):
     state.changelogs[0].file.within(place.directory).unlink()
     with pytest.raises(ZeroDivisionError), opened(place, state, 1):
         raise ZeroDivisionError
-    flip(kept_copy(place.working) / PROOF)
+    flip(saved_copy(place.working) / PROOF)
     with pytest.raises(CorruptFileError) as raised:
         Partition(place, state, 1)
     assert raised.value.data["path"] == str(state.changelogs[0].file.within(place.directory))
@@ -165,7 +165,7 @@ def layout(tmp_path):
 def test_an_older_version_and_the_changelogs_since_make_what_the_only_snapshot_does_not(
     layout, tmp_path
 ):
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     state, values = PartitionState(), {}
     for version in range(6):
         # Each snapshot is read back, so that it alone is named from then on.
@@ -185,7 +185,7 @@ def test_an_older_version_and_the_changelogs_since_make_what_the_only_snapshot_d
 
 
 def test_what_another_history_left_is_no_older_version(layout, tmp_path):
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     other = batch(place, PartitionState(), 0, {b"0": 99})
     publish_manifest(layout, Manifest(0, {}, (other,), {}, {}))
     shutil.rmtree(place.working)

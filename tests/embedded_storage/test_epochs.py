@@ -10,10 +10,10 @@ from statemigrate.embedded.epochs import BARRIER, claim
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions import (
-    kept_versions,
     manifest_name,
     publish_manifest,
     read_manifest,
+    retained_versions,
 )
 from statemigrate.errors import (
     CheckpointError,
@@ -137,7 +137,7 @@ def test_the_highest_epoch_counts_whoever_was_last(layout):
     for epoch in (1, 3, 2):
         publish_manifest(layout, manifest(7, epoch, f"by {epoch}"))
     assert read_manifest(layout, 7).partitions[0].state == "by 3"
-    assert kept_versions(layout) == [7]
+    assert retained_versions(layout) == [7]
 
 
 def test_an_epoch_publishes_a_version_once(layout):
@@ -158,7 +158,7 @@ def test_whoever_goes_on_finds_the_manifest_that_a_lagging_listing_hides(stored,
     found = read_manifest(stored, 6, before=third.number)
     assert (found.epoch, found.partitions[0].state) == (2, "the last")
     if lag == 1000:
-        assert kept_versions(stored) == []
+        assert retained_versions(stored) == []
         assert read_manifest(stored, 6).epoch == 2
 
 
@@ -187,4 +187,4 @@ def test_releases_without_epochs_see_state_that_is_further_than_any_batch(layout
     names = [entry.base_name for entry in layout.files.list("statemigrate/versions")]
     numbers = [int(name[:-5]) for name in names if name[:-5].isdigit()]
     assert numbers == [BARRIER]
-    assert kept_versions(layout) == [6]
+    assert retained_versions(layout) == [6]

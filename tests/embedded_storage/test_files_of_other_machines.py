@@ -7,7 +7,7 @@ from support.partitions import batch, batches
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.errors import CheckpointError
 
 EMPTY = PartitionState()
@@ -22,7 +22,7 @@ def layout(request, tmp_path):
 
 @pytest.fixture
 def place(layout, tmp_path):
-    return PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    return PartitionPaths(0, layout.partition(0), tmp_path / "working")
 
 
 def file_of(layout, ending):

@@ -13,7 +13,7 @@ from statemigrate.embedded.durable import confined, link_or_copy, publish_docume
 from statemigrate.embedded.layout import DirectoryLock, Layout
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.retention import remove_old_versions
-from statemigrate.embedded.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.versions import publish_manifest, read_manifest, retained_versions
 from statemigrate.errors import ForeignFileError
 
 HEX = "0" * 32
@@ -65,7 +65,7 @@ REFUSED: dict[str, tuple[str, str, Callable[[Layout], object]]] = {
     "beating": ("heartbeat", "", lambda at: beat(at, 9)),
     "removing beats": ("heartbeat", "", lambda at: remove_old_beats(at, 100, 1)),
     "reading a manifest": ("versions/0.json", "note", lambda at: read_manifest(at, 0)),
-    "listing manifests": ("versions", "", kept_versions),
+    "listing manifests": ("versions", "", retained_versions),
     "publishing a manifest": ("versions", "", lambda at: publish_manifest(at, _manifest(3))),
     "removing versions": ("versions", "", lambda at: remove_old_versions(at, 5, 1)),
     "writing a changelog": ("partitions", "", _written),

@@ -4,7 +4,7 @@ import pytest
 from support.object_store import MemoryFiles
 
 from statemigrate.checkpoint.epochs import newest_epoch
-from statemigrate.embedded.epochs import GONE, SIGN, Presence, claim
+from statemigrate.embedded.epochs import GONE, SIGN, WriterHeartbeat, claim
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.offline import stopped
@@ -36,7 +36,7 @@ def take(layout, tmp_path):
 
 def test_while_a_query_runs_it_is_refused_and_the_query_keeps_its_epoch(layout, tmp_path):
     epoch = claim(layout)
-    presence = Presence(epoch)
+    presence = WriterHeartbeat(epoch)
     with pytest.raises(CheckpointInUseError, match="is in use") as raised:
         take(layout, tmp_path)
     assert "epoch 1, process " in raised.value.found
@@ -51,7 +51,7 @@ def test_while_a_query_runs_it_is_refused_and_the_query_keeps_its_epoch(layout, 
 def test_of_a_killed_query_the_sign_counts_for_two_minutes_of_the_stores(
     layout, tmp_path, seconds, taken
 ):
-    Presence(claim(layout))._ended.set()
+    WriterHeartbeat(claim(layout))._ended.set()
     layout.files.store.clock.now += seconds
     if taken:
         assert take(layout, tmp_path) == 0
@@ -62,8 +62,8 @@ def test_of_a_killed_query_the_sign_counts_for_two_minutes_of_the_stores(
 
 
 def test_the_sign_of_another_stays(layout):
-    first = Presence(claim(layout))
-    second = Presence(claim(layout))
+    first = WriterHeartbeat(claim(layout))
+    second = WriterHeartbeat(claim(layout))
     first.release()
     assert layout.files.get(SIGN).startswith(b"epoch 2")
     second.release()
@@ -71,7 +71,7 @@ def test_the_sign_of_another_stays(layout):
 
 
 def test_a_sign_that_is_on_its_way_when_the_query_ends_does_not_stay(layout):
-    presence = Presence(claim(layout))
+    presence = WriterHeartbeat(claim(layout))
     held = []
 
     def watch(request):

@@ -14,7 +14,7 @@ from statemigrate.embedded import snapshot_verification as recount
 from statemigrate.embedded.database import Database
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.restore import restored
 from statemigrate.embedded.snapshot_verification import Proving
 from statemigrate.errors import CheckpointError
@@ -35,7 +35,7 @@ def layout(tmp_path):
 
 @pytest.fixture
 def place(layout, tmp_path):
-    return PartitionPlace(0, layout.partition(0), tmp_path / "working" / "partition-0")
+    return PartitionPaths(0, layout.partition(0), tmp_path / "working" / "partition-0")
 
 
 @pytest.fixture

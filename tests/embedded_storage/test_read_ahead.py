@@ -67,11 +67,11 @@ ACTIONS = st.lists(
 
 @given(actions=ACTIONS)
 def test_any_sequence_reads_as_without_reading_ahead(tmp_path_factory, actions):
-    from statemigrate.embedded.partition import PartitionPlace
+    from statemigrate.embedded.partition import PartitionPaths
 
     folder = tmp_path_factory.mktemp("partition")
     partition = Partition(
-        PartitionPlace(0, folder / "durable", folder / "working"), PartitionState(), 0
+        PartitionPaths(0, folder / "durable", folder / "working"), PartitionState(), 0
     )
     family = partition.target(COUNTS, "value")
     model: dict[bytes, dict] = {}

@@ -16,7 +16,7 @@ from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.layout import PARTITIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.embedded.read_back import Readback, Restorable
 from statemigrate.embedded.versions import publish_manifest
 
@@ -35,7 +35,7 @@ def versions(request, tmp_path):
     """A layout with six versions of one partition, each from the one before."""
     remote = MemoryFiles() if request.param == "store" else None
     layout = Layout(tmp_path / "here", remote)
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     mirror, state, manifests = Mirror(layout), PartitionState(), []
     for version in range(6):
         before = state
@@ -172,7 +172,7 @@ def test_a_file_that_goes_under_a_running_query_is_told_with_what_stands_in(runn
 
 def test_a_remote_snapshot_that_is_lost_is_made_up_for_by_older_versions(tmp_path):
     layout = Layout(tmp_path / "mirror", MemoryFiles())
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     mirror, state = Mirror(layout), PartitionState()
     for version in range(5):
         before = state
@@ -184,5 +184,5 @@ def test_a_remote_snapshot_that_is_lost_is_made_up_for_by_older_versions(tmp_pat
     # Another machine.
     fresh = Layout(tmp_path / "other", layout.remote)
     found = Mirror(fresh).bring([state])
-    there = PartitionPlace(0, fresh.partition(0), tmp_path / "elsewhere")
+    there = PartitionPaths(0, fresh.partition(0), tmp_path / "elsewhere")
     assert contents(there, found[0]) == dict.fromkeys(TEN, 4)

@@ -6,7 +6,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
@@ -41,7 +41,7 @@ def downgrade(value):
 def read(root, kind, key, value, *, user_key=None):
     """What a reader of the new format sees of one entry that is stored in the old one."""
     layout = Layout.of(root / "checkpoint")
-    place = PartitionPlace(0, layout.partition(0), root / "working")
+    place = PartitionPaths(0, layout.partition(0), root / "working")
     partition = Partition(place, PartitionState(), 0)
     partition.target(OLD, kind).put(key, value)
     states = (partition.commit(snapshot=False),)

@@ -8,7 +8,7 @@ from support.partitions import COUNTS, as_first_release, batch, batches, content
 
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.retention import remove_old_versions
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError
@@ -82,7 +82,7 @@ def published(layout, version, state):
 
 
 def test_retention_keeps_what_restores_a_version_without_an_uncounted_snapshot(layout, tmp_path):
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     state = published(layout, 0, batch(place, PartitionState(), 0, TEN, snapshot=True))
     for version in range(1, 5):
         state = batch(place, state, version, {b"new": version}, snapshot=True)
@@ -94,7 +94,7 @@ def test_retention_keeps_what_restores_a_version_without_an_uncounted_snapshot(l
 
 
 def test_what_the_first_release_stored_is_replaced_once_it_was_counted(layout, tmp_path):
-    place = PartitionPlace(0, layout.partition(0), tmp_path / "working")
+    place = PartitionPaths(0, layout.partition(0), tmp_path / "working")
     old = batches(place, [TEN, {b"x": 1}], snapshots=[1])[-1]
     before = as_first_release(old)
     assert not before.base.is_counted

@@ -10,7 +10,7 @@ from statemigrate.embedded.batches import Batches, Engine
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.partition import PartitionPlace
+from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.embedded.retention import DAY, remove_old_versions
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CorruptFileError
@@ -24,7 +24,7 @@ def layout(tmp_path):
 
 
 def place(layout, number):
-    return PartitionPlace(number, layout.partition(number), layout.checkpoint.parent / f"w{number}")
+    return PartitionPaths(number, layout.partition(number), layout.checkpoint.parent / f"w{number}")
 
 
 def run(layout, versions, *, snapshot_every=3, states=None):

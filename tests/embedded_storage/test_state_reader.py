@@ -10,7 +10,7 @@ from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
@@ -54,7 +54,7 @@ class Checkpoint:
         """Make a version; each partition is given to its function."""
         self.version += 1
         for number, change in enumerate(changes):
-            place = PartitionPlace(
+            place = PartitionPaths(
                 number, self.layout.partition(number), self.working / str(number)
             )
             partition = Partition(place, self.states[number], self.version)

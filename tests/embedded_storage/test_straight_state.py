@@ -27,11 +27,11 @@ from statemigrate.processor import garbage
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.rows import row_class
 from statemigrate.processor.variables import (
+    DirectValueState,
     DualValueState,
     GroupingKey,
-    StraightState,
+    direct_variable,
     dual_variable,
-    straight_variable,
 )
 
 LOCAL = dt.datetime(2026, 7, 1, 12, 30)
@@ -69,7 +69,7 @@ def variables(place):
     family = partition.target(StoredFamily("s", "base", Struct(DDL)), "value")
     declared, key = Declared("s", "value", struct_of(DDL)), GroupingKey()
     access = DualAccess("s", family)
-    yield straight_variable(declared, access, key), dual_variable(declared, access, key), key
+    yield direct_variable(declared, access, key), dual_variable(declared, access, key), key
     partition.abandon()
 
 
@@ -83,7 +83,7 @@ def outcome(call, *arguments):
 @pytest.mark.parametrize("number", range(len(GIVEN)))
 def test_every_value_is_taken_refused_and_handed_out_as_by_plain_values(variables, number):
     straight, plain, key = variables
-    assert (type(straight), type(plain)) == (StraightState, DualValueState)
+    assert (type(straight), type(plain)) == (DirectValueState, DualValueState)
     key.data = b"one"
     assert straight.get() is plain.get() is None
     taken = outcome(straight.update, GIVEN[number])
@@ -99,7 +99,7 @@ def test_a_store_that_has_other_fields_or_no_bytes_goes_by_plain_values(place):
     declared, key = Declared("s", "value", struct_of("n INT")), GroupingKey()
     other = partition.target(StoredFamily("s", "base", Struct("n INT, m INT")), "value")
     for family in (other, MemoryFamily("s", "base", Struct("n INT"))):
-        found = straight_variable(declared, DualAccess("s", family), key)
+        found = direct_variable(declared, DualAccess("s", family), key)
         assert type(found) is DualValueState
     partition.abandon()
 

@@ -22,7 +22,7 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState, SnapshotReference
 from statemigrate.embedded.retention import remove_old_versions
 from statemigrate.embedded.snapshots import snapshot_files
-from statemigrate.embedded.versions import kept_versions, publish_manifest, read_manifest
+from statemigrate.embedded.versions import publish_manifest, read_manifest, retained_versions
 from statemigrate.files import LocalFiles
 from statemigrate.formats import Struct, format_from_json
 from statemigrate.native.adoption_files import OffsetLog, last_backup
@@ -213,7 +213,7 @@ FOLDERS = (
     "state/0/_metadata/v2",
 )
 LISTINGS: dict[str, Read] = {
-    "versions": lambda at: kept_versions(Layout(at)),
+    "versions": lambda at: retained_versions(Layout(at)),
     "last": lambda at: last_committed(Layout(at)),
     "next": lambda at: next_batch(Layout(at)),
     "beats": lambda at: remove_old_beats(Layout(at), 9, 1),

@@ -8,7 +8,7 @@ from tally import AMOUNTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.versions import kept_versions
+from statemigrate.embedded.versions import retained_versions
 
 pytestmark = pytest.mark.spark
 
@@ -103,7 +103,7 @@ def test_an_error_of_the_users_own_code_leaves_nothing_behind(pipeline):
     pipeline.feed(ROWS)
     with pytest.raises(Exception, match="ZeroDivisionError: a mistake of the user's own"):
         pipeline.deploy(Broken())
-    assert kept_versions(Layout.of(pipeline.checkpoint)) == []
+    assert retained_versions(Layout.of(pipeline.checkpoint)) == []
     pipeline.deploy(CentsTally())
     expected = Expected()
     expected.process(ROWS, "base")

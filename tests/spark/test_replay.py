@@ -9,7 +9,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import BackfillOptions, migrated
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.versions import kept_versions
+from statemigrate.embedded.versions import retained_versions
 
 pytestmark = pytest.mark.spark
 
@@ -124,7 +124,7 @@ def test_snapshots_and_retention_leave_enough_to_restore(pipeline):
     for each in rows:
         expected.process(each, CENTS)
     assert pipeline.stored() == expected.stored(CENTS)
-    assert kept_versions(Layout.of(pipeline.checkpoint)) == [5, 6]
+    assert retained_versions(Layout.of(pipeline.checkpoint)) == [5, 6]
     pipeline.lose_working_copy()
     pipeline.feed(batch("last", range(13)))
     pipeline.deploy(CentsTally(), snapshot_every=2, retain=2)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from statemigrate.access import DualAccess, DualList
 from statemigrate.deployment import Kind
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import MemoryFamily, MemoryListFamily, Source, Span
 from statemigrate.formats import Value
 from statemigrate.pages.columns import Place
@@ -171,7 +171,7 @@ class RocksBench(Bench):
 
     def __init__(self, directory: Path, kinds: Mapping[str, Kind]) -> None:
         super().__init__(directory, kinds)
-        self.place = PartitionPlace(0, directory / "durable", directory / "working")
+        self.place = PartitionPaths(0, directory / "durable", directory / "working")
         self.state = PartitionState()
         self.version = 0
 

@@ -9,7 +9,7 @@ from typing import Any
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
@@ -70,7 +70,7 @@ def scripts(root: Path, text: str = SCRIPT) -> Path:
 
 
 def _partition(layout: Layout, root: Path, number: int, count: int) -> PartitionState:
-    place = PartitionPlace(number, layout.partition(number), root / f"working-{number}")
+    place = PartitionPaths(number, layout.partition(number), root / f"working-{number}")
     partition = Partition(place, PartitionState(), 0)
     family, keys = partition.target(FAMILY, "value"), KeyCodec(KEY)
     for each in range(number, count, 2):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 
@@ -15,7 +15,7 @@ COUNTS = StoredFamily("counts", "base", Struct("n BIGINT"))
 
 
 def batch(
-    place: PartitionPlace,
+    place: PartitionPaths,
     state: PartitionState,
     version: int,
     entries: dict[bytes, int],
@@ -32,7 +32,7 @@ def batch(
 
 
 def batches(
-    place: PartitionPlace, many: Iterable[dict[bytes, int]], *, snapshots: Iterable[int] = ()
+    place: PartitionPaths, many: Iterable[dict[bytes, int]], *, snapshots: Iterable[int] = ()
 ) -> list[PartitionState]:
     """Several batches, one after the other; the states after each of them."""
     states, state = [], PartitionState()
@@ -43,7 +43,7 @@ def batches(
 
 
 def contents(
-    place: PartitionPlace, state: PartitionState, *, family: StoredFamily = COUNTS
+    place: PartitionPaths, state: PartitionState, *, family: StoredFamily = COUNTS
 ) -> dict[bytes, int]:
     """What a family holds at a state, through a batch that is then given up."""
     partition = Partition(place, state, 999)

@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.embedded.batches import Lately, tuned, without_backfill
+from statemigrate.embedded.batches import RecentBatches, tuned, without_backfill
 from statemigrate.embedded.task_plan import BatchPlan, PartitionReport
 
 
@@ -63,7 +63,7 @@ LIVE, IDLE = [{"backfill_ms": 100.0, "rows": 5}], [{"backfill_ms": 10.0, "rows":
 
 def test_batches_without_rows_do_not_make_those_with_rows_look_short() -> None:
     """They come between the others for the backfill alone, and take less."""
-    lately = Lately().after(70.0, IDLE, 1)
+    lately = RecentBatches().after(70.0, IDLE, 1)
     assert (lately.batch_ms, lately.had_rows) == (60.0, False)  # better than nothing
     lately = lately.after(1100.0, LIVE, 1)
     assert (lately.batch_ms, lately.had_rows) == (1000.0, True)
@@ -72,7 +72,7 @@ def test_batches_without_rows_do_not_make_those_with_rows_look_short() -> None:
 
 
 def test_batches_that_store_a_snapshot_do_not_make_the_others_look_long() -> None:
-    lately = Lately()
+    lately = RecentBatches()
     for number in range(40):
         lately = lately.after(5100.0 if number % 10 >= 6 else 1100.0, LIVE, 1)
         if number >= 8:

@@ -29,7 +29,7 @@ from statemigrate.checkpoint.operators.metadata import (
     StoreEntry,
     parse_operator,
     parse_properties,
-    schema_place,
+    schema_uri_parts,
 )
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas
 from statemigrate.checkpoint.operators.shapes import (
@@ -40,7 +40,7 @@ from statemigrate.checkpoint.operators.shapes import (
     StoreShape,
     StructJson,
     labels,
-    shown_places,
+    shown_paths,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
 from statemigrate.files import Files
@@ -170,7 +170,7 @@ def read_schema_files(
 def schema_files(entry: OperatorEntry, store: StoreEntry) -> list[str]:
     """The schema files of a store, below the checkpoint, oldest first."""
     if entry.version == 2:
-        return [schema_place(f"operator {entry.number}", each)[1] for each in store.schemas]
+        return [schema_uri_parts(f"operator {entry.number}", each)[1] for each in store.schemas]
     inner = "" if store.name == DEFAULT else f"{store.name}/"
     return [f"state/{entry.number}/0/{inner}_metadata/schema"]
 
@@ -371,7 +371,7 @@ def meanings(value: StructJson) -> tuple[Meaning, ...]:
 
 def _meanings(value: StructJson) -> Iterator[Meaning]:
     names, fields = labels(value), value["fields"]
-    places = shown_places(value)
+    places = shown_paths(value)
     while places:
         # A number tells it from another column of its name, and has no meaning.
         held = [(_NUMBER.sub("", names[at]), _type(fields[at]["type"])) for at in places]

@@ -38,12 +38,12 @@ class OperatorFile:
     @property
     def roots(self) -> set[str]:
         """The checkpoints that it says its schema files are in, as URIs or paths."""
-        return {schema_place(self.path, each)[0] for each in _schema_paths(self._document)}
+        return {schema_uri_parts(self.path, each)[0] for each in _schema_paths(self._document)}
 
     @property
     def schemas(self) -> tuple[str, ...]:
         """The schema files, below the checkpoint."""
-        return tuple(schema_place(self.path, each)[1] for each in _schema_paths(self._document))
+        return tuple(schema_uri_parts(self.path, each)[1] for each in _schema_paths(self._document))
 
     @property
     def variables(self) -> frozenset[str] | None:
@@ -61,7 +61,7 @@ class OperatorFile:
         for store in document["stateStoreInfo"]:
             paths = store.get("stateSchemaFilePaths", [])
             store["stateSchemaFilePaths"] = [
-                f"{root}/{schema_place(self.path, p)[1]}" for p in paths
+                f"{root}/{schema_uri_parts(self.path, p)[1]}" for p in paths
             ]
         text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
         return OperatorFile(self.path, f"v2\n{text}".encode())
@@ -130,7 +130,7 @@ def _name(path: str, data: bytes) -> str:
         raise _unknown(path, f"{data[:60]!r}") from error
 
 
-def schema_place(path: str, schema: str) -> tuple[str, str]:
+def schema_uri_parts(path: str, schema: str) -> tuple[str, str]:
     """The checkpoint that a schema file's URI says it is in, and the file's path below that.
 
     Raises `CheckpointError`, which names ``path``, for what is no place of a schema file.

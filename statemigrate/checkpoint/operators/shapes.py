@@ -154,10 +154,10 @@ class CheckpointShape:
 def labelled(struct: dict[str, Any]) -> dict[str, Any]:
     """A struct in Spark's JSON form as users know it: each field by its label.
 
-    What holds nothing, such as the value of ``dropDuplicates``, is left out: see `shown_places`.
+    What holds nothing, such as the value of ``dropDuplicates``, is left out: see `shown_paths`.
     """
     fields = with_labels(struct)["fields"]
-    return {**struct, "fields": [fields[place] for place in shown_places(struct)]}
+    return {**struct, "fields": [fields[place] for place in shown_paths(struct)]}
 
 
 def with_labels(struct: dict[str, Any]) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def with_labels(struct: dict[str, Any]) -> dict[str, Any]:
     return {**struct, "fields": [{**field, "name": label} for field, label in named]}
 
 
-def shown_places(struct: dict[str, Any]) -> list[int]:
+def shown_paths(struct: dict[str, Any]) -> list[int]:
     """The places of the fields that can hold something."""
     return [place for place, field in enumerate(struct["fields"]) if field["type"] != "void"]
 

@@ -305,7 +305,7 @@ def _conform(field: Field, found: pa.DataType) -> None:
             _conform(kind.value, found.item_type)
         case Blob(arrow) if found in (arrow, _LARGE[arrow]):
             pass
-        case kind if found == kind.arrow or _both_moments(kind.arrow, found):
+        case kind if found == kind.arrow or _both_timestamps(kind.arrow, found):
             pass
         case kind:
             raise _differs(field.path, str(kind.arrow), str(found))
@@ -314,7 +314,7 @@ def _conform(field: Field, found: pa.DataType) -> None:
 _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 
-def _both_moments(one: pa.DataType, other: pa.DataType) -> bool:
+def _both_timestamps(one: pa.DataType, other: pa.DataType) -> bool:
     """Whether both are moments of the same unit; their time zones only say how they are shown."""
     if not (pa.types.is_timestamp(one) and pa.types.is_timestamp(other)):
         return False

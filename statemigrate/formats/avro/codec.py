@@ -16,7 +16,7 @@ from statemigrate.formats.avro.compiled_writing import (
     compiled_row_writer,
     compiled_writer,
 )
-from statemigrate.formats.avro.logical import holds_such_arrays, stored_as
+from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
 from statemigrate.formats.avro.writing import writer_of
 from statemigrate.formats.schema.nodes import Record
 
@@ -69,6 +69,6 @@ def straight_ways(record: Record, written: Columns, read: Columns) -> Straight |
     fields = {field.name for field in record.fields}
     if not fields or len(written) != len(fields) or {name for name, _ in written} != fields:
         return None
-    if holds_such_arrays(stored_as(record)):
+    if contains_arrays_without_bytes(stored_as(record)):
         return None
     return partial(compiled_row_writer, record, written), partial(compiled_row_reader, record, read)

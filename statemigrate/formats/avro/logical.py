@@ -177,11 +177,11 @@ def takes_no_bytes(node: Node) -> bool:
     return False
 
 
-def holds_such_arrays(node: Node) -> bool:
+def contains_arrays_without_bytes(node: Node) -> bool:
     """Whether an array of items without bytes is anywhere in the type."""
     if isinstance(node, Array) and takes_no_bytes(node.items):
         return True
-    return any(map(holds_such_arrays, inner(node)))
+    return any(map(contains_arrays_without_bytes, inner(node)))
 
 
 def check_items(record: Record, data: bytes) -> None:

@@ -16,7 +16,12 @@ from fastavro import parse_schema, reader, writer
 
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
 from statemigrate.formats.avro.compiled_reading import compiled_reader
-from statemigrate.formats.avro.logical import check_items, holds_such_arrays, lift_of, stored_as
+from statemigrate.formats.avro.logical import (
+    check_items,
+    contains_arrays_without_bytes,
+    lift_of,
+    stored_as,
+)
 from statemigrate.formats.schema.nodes import Record, avro_json, numbered
 
 Read = Callable[[bytes], dict[str, Any]]
@@ -29,7 +34,7 @@ def readers_of(record: Record) -> tuple[Read, ReadMany]:
     They raise FormatError for bytes that are not exactly one value.
     """
     strict = strict_reader_of(record)
-    if holds_such_arrays(stored_as(record)):
+    if contains_arrays_without_bytes(stored_as(record)):
         return strict, lambda values: list(map(strict, values))
     # Made when it is needed: most formats of a lineage never read a value.
     compiled = cache(lambda: compiled_reader(record))
@@ -57,7 +62,7 @@ def strict_reader_of(record: Record) -> Read:
     decode = _decoder_of(stored)
     lift = lift_of(record)
     far = _far_reader_of(record)
-    unbounded = holds_such_arrays(stored)
+    unbounded = contains_arrays_without_bytes(stored)
 
     def read(data: bytes) -> dict[str, Any]:
         buffer = BytesIO(data)

@@ -99,7 +99,7 @@ def kind_of(node: Node) -> str:
     return ""
 
 
-def holds_all(new: Node, old: Node) -> bool:
+def fits_all_values(new: Node, old: Node) -> bool:
     """Say whether ``new`` holds every value of ``old``, both of one kind."""
     match old, new:
         case EnumNode(), EnumNode():
@@ -116,7 +116,7 @@ def holds_all(new: Node, old: Node) -> bool:
     return _size(new, kind) >= _size(old, kind)
 
 
-def holds_integers(new: Node, old: Node) -> bool:
+def fits_integers(new: Node, old: Node) -> bool:
     """Say whether a float or decimal type holds every number of an integer type exactly."""
     assert isinstance(old, Primitive)  # noqa: S101  # the only integer types
     highest: int = INTEGER_RANGES[old.narrow or old.type][1]

@@ -233,7 +233,7 @@ def numbered(record: Record) -> Record:
 # A type apart from whether it also holds None.
 
 
-def holds_none(node: Node) -> bool:
+def accepts_none(node: Node) -> bool:
     """Say whether None is a value of the type."""
     return node == NULL or (isinstance(node, Union) and NULL in node.branches)
 
@@ -248,7 +248,7 @@ def without_none(node: Node) -> Node:
     return others[0] if others else NULL
 
 
-def beside_none(node: Node) -> Node:
+def non_null_type(node: Node) -> Node:
     """Return the one type that a nullable type holds beside None; any other type as it is."""
     nullable = isinstance(node, Union) and NULL in node.branches and len(node.branches) == 2
     return without_none(node) if nullable else node
@@ -256,7 +256,7 @@ def beside_none(node: Node) -> Node:
 
 def with_none(node: Node) -> Node:
     """Return the type that also holds None."""
-    return node if holds_none(node) else Union((NULL, node))
+    return node if accepts_none(node) else Union((NULL, node))
 
 
 # How large a schema may be, once every named type stands where it is used.

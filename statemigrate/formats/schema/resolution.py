@@ -24,8 +24,8 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
-    beside_none,
     branch_name,
+    non_null_type,
     type_name,
     without_none,
 )
@@ -104,7 +104,7 @@ def avro_reads(old: str, new: str) -> bool:
     return old == new or new in _READERS.get(old, ())
 
 
-def no_place(old: Node) -> Outcome:
+def no_branch(old: Node) -> Outcome:
     """Return the outcome for values that the new type has no branch for."""
     found = "None" if old == Primitive("null") else "the old type"
     return Outcome(Verdict.TRANSFORM, f"{found} has no place in the new type")
@@ -120,7 +120,7 @@ def promote(old: Node, new: Node) -> Outcome:
         case Primitive(), Primitive():
             return _primitives(old, new)
     if old == Primitive("null"):
-        return no_place(old)
+        return no_branch(old)
     return Outcome(Verdict.TRANSFORM, "Avro has no rule from the old type to the new one")
 
 
@@ -135,7 +135,7 @@ def _enums(old: Enum, new: Enum) -> Outcome:
 
 def _primitives(old: Primitive, new: Primitive) -> Outcome:
     if old.type == "null":
-        return no_place(old)
+        return no_branch(old)
     if old.decimals or new.decimals or old.logical != new.logical:
         return Outcome(Verdict.TRANSFORM, "the same number would mean something else")
     if not avro_reads(old.type, new.type):
@@ -182,7 +182,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
     """Yield every difference at or below ``path``; none if the bytes are the same."""
     if layout(old) == layout(new):
         return
-    match beside_none(old), beside_none(new):
+    match non_null_type(old), non_null_type(new):
         case Record() as before, Record() as after:
             yield from _nullability(old, new, path)
             yield from _records(before, after, path)
@@ -199,7 +199,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
 
 
 def _nullable_or_not(old: Node, new: Node) -> Outcome:
-    before, after = beside_none(old), beside_none(new)
+    before, after = non_null_type(old), non_null_type(new)
     if before is old or after is new:
         return _resolve(old, new)
     outcome = _resolve(before, after)
@@ -329,7 +329,7 @@ def _resolve(old: Node, new: Node) -> Outcome:
     if isinstance(new, Union):
         branch = next((branch for branch in new.branches if _matches(old, branch, new)), None)
         if branch is None:
-            return no_place(old)
+            return no_branch(old)
         outcome = _resolve(old, branch)
         return outcome._replace(verdict=worst([Verdict.READABLE, outcome.verdict]))
     if type(old) is type(new) and isinstance(old, Record | Array | Map):

@@ -7,20 +7,20 @@ from pathlib import Path
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.claims import check_apart
+from statemigrate.rewrite.claims import check_separate
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.record import LogRecord
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.run import publish_shape, remove_leftovers
-from statemigrate.rewrite.source_logs import kept_logs
+from statemigrate.rewrite.source_logs import retained_logs
 from statemigrate.rewrite.sources import RewriteOptions
 
 
 def publishing(root: str, partitions: int) -> bool:
     """Make it in so many partitions; whether there was nothing of this plan before."""
     old, new = LocalFiles(Path(root, "old")), LocalFiles(Path(root, "new"))
-    check_apart(old, new)
+    check_separate(old, new)
     plan = make_plan(describe(old), None, RewriteOptions(partitions=partitions))
     target = Target(new, plan.fingerprint, old.location)
     with target.begun() as made:
@@ -31,7 +31,7 @@ def publishing(root: str, partitions: int) -> bool:
             for partition in range(partitions):
                 made.files.put(f"state/0/{partition}/4.snapshot", f"of {partitions}".encode())
             made.finish(0, ())
-        hashes = publish_shape(plan.new, made.files, kept_logs(plan, old, made.files))
+        hashes = publish_shape(plan.new, made.files, retained_logs(plan, old, made.files))
         hashes["metadata"] = hashlib.sha256(old.get("metadata")).hexdigest()
         logs = LogRecord.of(plan, made.files, hashes)
         RewriteReport(old.location, plan.old.query_id, 3, "", (), logs=logs).write(made.files)

@@ -19,7 +19,7 @@ from statemigrate.deployment import StoredFamily
 from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
 from statemigrate.families import MemoryFamily, Source
 from statemigrate.formats import Struct
-from statemigrate.inspect.trial_path import Course
+from statemigrate.inspect.trial_path import TrialPath
 from statemigrate.migration.path import Path as TransformPath
 from statemigrate.migration.path import Step
 from statemigrate.scripts import ScriptFolder
@@ -224,8 +224,8 @@ def test_whether_values_are_shown_is_decided_where_the_course_is_made(
     """On a worker, where nobody has set the variable, it still holds."""
     family = StoredFamily("items", "base", MAP)
 
-    def course() -> Course:
-        return Course(family, family, TransformPath("base", "base"), None)
+    def course() -> TrialPath:
+        return TrialPath(family, family, TransformPath("base", "base"), None)
 
     assert course().examples
     monkeypatch.setenv(NO_VALUES, "1")

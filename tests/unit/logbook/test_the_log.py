@@ -28,7 +28,7 @@ from statemigrate.event_log.log import (
     LOG,
     Facts,
     Note,
-    Standing,
+    StoreRevision,
     append,
     document_after,
     names,
@@ -39,9 +39,9 @@ from statemigrate.files import LocalFiles
 from statemigrate.files.documents import sealed
 
 ORDER = ("base", "aaaa", "bbbb")
-OLD, NEW = Standing("base", ("t",), ORDER), Standing("aaaa", ("t@aaaa", "t"), ORDER)
-DRAINED = Standing("aaaa", ("t@aaaa",), ORDER)
-NEWEST = Standing("bbbb", ("t@bbbb", "t@aaaa"), ORDER)
+OLD, NEW = StoreRevision("base", ("t",), ORDER), StoreRevision("aaaa", ("t@aaaa", "t"), ORDER)
+DRAINED = StoreRevision("aaaa", ("t@aaaa",), ORDER)
+NEWEST = StoreRevision("bbbb", ("t@bbbb", "t@aaaa"), ORDER)
 NOTHING = Facts()
 
 
@@ -160,7 +160,7 @@ def test_what_a_start_that_came_to_nothing_said_is_not_found_to_have_gone_back(e
 
 def test_a_family_that_a_command_left_before_it_was_killed_is_found_at_the_next_start(embedded):
     """Back at the revision that the log has, with another one's family still there."""
-    half = Standing("base", ("t", "t@aaaa"), ORDER)
+    half = StoreRevision("base", ("t", "t@aaaa"), ORDER)
     begin(embedded, 0, maps=OLD)
     note = Note(stamp(), {"maps": NEWEST}, is_whole_query=True)
     note.start(embedded, 3, Facts({"maps": half}, 2))

@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators import metadata as operators
 from statemigrate.files import LocalFiles
 from statemigrate.files.cached import Remembered
 from statemigrate.native import checkpoint as view
-from statemigrate.native.checkpoint import readable_place
+from statemigrate.native.checkpoint import readable_uri
 
 
 class Session:
@@ -37,7 +37,7 @@ def looked_at(files):
 
 
 def place(root, session):
-    return readable_place(looked_at(LocalFiles(root)), str(root), session)
+    return readable_uri(looked_at(LocalFiles(root)), str(root), session)
 
 
 @pytest.fixture

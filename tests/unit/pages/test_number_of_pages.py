@@ -7,7 +7,7 @@ import pytest
 
 from statemigrate.pages.columns import Place
 from statemigrate.pages.page import Page
-from statemigrate.pages.startup import Held, _surveyed, tell_of_size
+from statemigrate.pages.startup import Held, _surveyed, warn_of_size
 
 KEYS = b"k" * 16
 FORMATS = {"notes": b"n" * 16, "notes@r1": b"m" * 16}
@@ -61,6 +61,6 @@ def test_what_is_no_page_of_the_query_is_told() -> None:
 def test_too_few_and_too_many_pages_are_said_with_figures(
     held: Held, number: int, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tell_of_size(held, number, "checkpoint")
+    warn_of_size(held, number, "checkpoint")
     assert said in caplog.text
     assert len(caplog.records) == bool(said)

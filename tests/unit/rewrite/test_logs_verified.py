@@ -18,7 +18,7 @@ from statemigrate.rewrite.plan import RewritePlan, make_plan
 from statemigrate.rewrite.record import LogRecord
 from statemigrate.rewrite.report import RewriteReport, read_report
 from statemigrate.rewrite.run import publish_shape
-from statemigrate.rewrite.source_logs import kept_logs
+from statemigrate.rewrite.source_logs import retained_logs
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.verify_logs import compared_logs
 
@@ -35,7 +35,7 @@ def published(
     """All that a rewrite writes but state, and its report, as it is read again."""
     before, after = LocalFiles(old), LocalFiles(new)
     plan = fault(make_plan(describe(before), None, options))
-    hashes = publish_shape(plan.new, after, kept_logs(plan, before, after))
+    hashes = publish_shape(plan.new, after, retained_logs(plan, before, after))
     after.put("metadata", before.get("metadata"))
     hashes["metadata"] = hashlib.sha256(before.get("metadata")).hexdigest()
     logs = LogRecord.of(plan, after, hashes)

@@ -7,7 +7,7 @@ from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 from support.object_store import MemoryFiles
 
 from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER, CommitEntry
-from statemigrate.rewrite.operator import kept_operators
+from statemigrate.rewrite.operator import copied_operators
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import RewriteOptions
@@ -30,7 +30,7 @@ def files():
 
 def kept(files, target=None, old=OLD, **said):
     options = RewriteOptions(**{k: v for k, v in said.items() if k != "answers"})
-    return kept_operators(make_plan(old, target, options, said.get("answers")), files)
+    return copied_operators(make_plan(old, target, options, said.get("answers")), files)
 
 
 def test_state_in_which_nothing_changes_is_copied_under_its_names(files):

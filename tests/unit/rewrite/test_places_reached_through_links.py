@@ -17,7 +17,7 @@ from statemigrate.errors import RewriteError, StorageError
 from statemigrate.files import LocalFiles
 from statemigrate.files.open import open_files
 from statemigrate.files.protocol import local_path
-from statemigrate.rewrite.claims import check_apart
+from statemigrate.rewrite.claims import check_separate
 from statemigrate.rewrite.origin import Target
 
 SEEDS = range(200)
@@ -66,7 +66,7 @@ class Tree:
 def apart(old: str, new: str) -> bool | None:
     """What the product says; None where a link points to nothing."""
     try:
-        check_apart(open_files(old), open_files(new))
+        check_separate(open_files(old), open_files(new))
     except StorageError:
         return None
     except RewriteError:
