@@ -52,12 +52,12 @@ sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import Span
 from statemigrate.formats import Avro
 
 number, size = int(sys.argv[3]), int(sys.argv[4])
-place = PartitionPlace(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
+place = PartitionPaths(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
 blobs = StoredFamily("blobs", "base", Avro({"type": "record", "name": "Blob", "fields": [
     {"name": "data", "type": "bytes"}]}))
 
@@ -77,7 +77,7 @@ before = peak()
 for n in range(number):
     target.put(b"%08d" % n, {"data": data_of(b"%08d" % n)})
 state = partition.commit(snapshot=False)
-partition = Partition(PartitionPlace(0, place.directory, place.working / "anew"), state, 1)
+partition = Partition(PartitionPaths(0, place.directory, place.working / "anew"), state, 1)
 target = partition.target(blobs, "value")
 right = sum(
     target.get(b"%08d" % n)["data"][:-8] == data_of(b"%08d" % n)[:-8] for n in range(number)

@@ -169,11 +169,11 @@ def test_the_copy_is_held_while_it_is_made_not_only_once_it_is_open(place):
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from statemigrate.embedded.partition import Partition, PartitionPlace
+from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.manifest import PartitionState
 sys.path.insert(0, sys.argv[2])
 from support.partitions import COUNTS, batches
-place = PartitionPlace(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
+place = PartitionPaths(0, Path(sys.argv[1]) / "durable", Path(sys.argv[1]) / "working")
 state = batches(place, [{b"a": 1, b"b": 1}])[0]
 written = len(list(place.working.glob("*.sst")))
 partition = Partition(place, state, 1)
