@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
-    from statemigrate.commands.adopt import adopt, record_applied, undo_adoption
+    from statemigrate.commands.adopt import adopt, undo_adoption
+    from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
     from statemigrate.commands.check import check
     from statemigrate.commands.current import (
@@ -110,7 +111,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "statemigrate.budget": "BackfillOptions",
-    "statemigrate.commands.adopt": "adopt record_applied undo_adoption",
+    "statemigrate.commands.adopt": "adopt undo_adoption",
+    "statemigrate.commands.applied": "record_applied",
     "statemigrate.commands.backfill": "backfill_status pause_backfill",
     "statemigrate.commands.check": "check",
     "statemigrate.commands.current": (

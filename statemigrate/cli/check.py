@@ -60,7 +60,7 @@ def check(
     every value made up from `old`, and no question may be open. Prints every finding in a line of
     its own, and exits with 1 if there is any; a note is no finding.
     """
-    from statemigrate.commands.adopt import record_applied
+    from statemigrate.commands.applied import record_applied
     from statemigrate.commands.check import check as check_scripts
 
     if record and checkpoint is None:

@@ -385,7 +385,6 @@ def _options(*values: Any, **others: Any) -> DemoOptions:
 
 
 def _run(options: DemoOptions, folder: DemoFolder, settings: Settings) -> Figures | RewriteFigures:
-    pass  # gone
     from statemigrate.demo.run import run_demo
     from statemigrate.demo.story import Finished
 

@@ -183,8 +183,6 @@ _OF_ONE = {
 
 def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
     from statemigrate.cli.session import spark_when_needed
-
-    pass  # gone
     from statemigrate.commands.dry_run import dry_run_all
 
     with spark_when_needed() as spark:
@@ -223,8 +221,6 @@ def _print(settings: Settings, report: DryRunReport) -> None:
     if settings.json:
         print_json(report.to_json())
         return
-    pass  # gone
-
     print_report(report)
 
 

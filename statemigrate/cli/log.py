@@ -189,8 +189,6 @@ def current(
     is 1 as well if a store's revision is not known to be the head of its scripts.
     """
     from statemigrate.cli.session import spark_when_needed
-
-    pass  # gone
     from statemigrate.commands.current import current as look
     from statemigrate.commands.current import current_of_all
 
@@ -247,7 +245,6 @@ def log(
     if every:
         _log_of_all(settings, named_by(match), limit)
         return
-    pass  # gone
     from statemigrate.commands.current import log as read
 
     found = read(checkpoint, limit=limit)
@@ -263,8 +260,6 @@ def _log_of_all(
     settings: Settings, checkpoints: tuple[NamedCheckpoint, ...], limit: int | None
 ) -> None:
     from statemigrate.cli.session import spark_when_needed
-
-    pass  # gone
     from statemigrate.commands.current import log_of_all
 
     with spark_when_needed():

@@ -14,16 +14,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, RenderableType
-from rich.live import Live
-from rich.text import Text
 
 from statemigrate.cli.options import Settings
 from statemigrate.errors import HIDDEN, StatemigrateError, values_hidden
 from statemigrate.quoting import printable, printable_json, visible
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
+
+    from statemigrate.cli.screen import Screen
 
 
 _FEW = 12
@@ -35,7 +36,7 @@ def console(*, stderr: bool = False, soft_wrap: bool = True) -> Screen:
 
     With ``soft_wrap`` a line that is longer than the screen is the screen's to fold.
     """
-    pass  # gone
+    from statemigrate.cli.screen import Screen
 
     stream = sys.stderr if stderr else sys.stdout
     # What is read by another program is not folded to the width of a screen.
@@ -246,7 +247,7 @@ def progress_bar(what: str, *, shown: bool) -> Iterator[Callable[[int, int | Non
 # What is shown again and again: in one place of a terminal, elsewhere line below line.
 
 
-Draw = Callable[[RenderableType], None]
+Draw = Callable[["RenderableType"], None]
 
 
 @contextmanager
@@ -259,6 +260,8 @@ def redrawn() -> Iterator[Draw | None]:
     if not screen.is_terminal or screen.is_dumb_terminal:
         yield None
         return
+    from rich.live import Live
+
     with Live(
         console=screen,
         auto_refresh=False,
@@ -288,18 +291,3 @@ def _whole() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if pressed:
         raise KeyboardInterrupt
-
-
-# The console of all commands. Loaded with the first output that it draws: rich takes a while.
-
-
-class Screen(Console):
-    """A console on which no text can act: an escape stands for each character nobody sees.
-
-    Names, values and the texts of exceptions come from state and from scripts. Colours are the
-    commands' own, and given as styles.
-    """
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """The text that is drawn for a string."""
-        return super().render_str(printable(text), **options)

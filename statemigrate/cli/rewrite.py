@@ -36,7 +36,6 @@ from statemigrate.cli.output import (
     sentence,
 )
 from statemigrate.formats.json_values import json_text
-from statemigrate.rewrite.run import time_since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -184,7 +183,6 @@ def rewrite(
     of partitions, pages (--pages, --no-pages) or another state store. Which aggregate function the
     old state is of, only the old code says (--old-code), or you.
     """
-    pass  # gone
     from statemigrate.commands.rewrite import rewrite as rewrite_checkpoint
 
     make = partial(rewrite_checkpoint, old, new, targets=targets)
@@ -235,8 +233,6 @@ def verify(settings: Settings, places: tuple[str, ...]) -> None:
         raise click.UsageError("verify takes OLD and NEW, or NEW alone.")
     old, new = (None, places[0]) if len(places) == 1 else places
     from statemigrate.cli.session import spark_when_needed
-
-    pass  # gone
     from statemigrate.commands.rewrite import verify as compare
 
     with spark_when_needed() as spark:
@@ -361,6 +357,8 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
+    from statemigrate.rewrite.run import time_since
+
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")
     for each in found.warnings:

@@ -21,7 +21,6 @@ from statemigrate.cli.output import (
     rows_of,
     sentence,
 )
-from statemigrate.cli.rewrite import report_parts
 from statemigrate.commands.fleet import (
     IN_WORDS,
     NEEDS,
@@ -94,6 +93,8 @@ def parts_of(found: Status) -> Iterator[RenderableType]:
     yield sentence(f"  {committed(found)}; looked at {clock(found.taken_at)}")
     yield sentence(f"  {_status_totals(found)}")
     if found.rewritten is not None:
+        from statemigrate.cli.rewrite import report_parts
+
         yield from report_parts(found.rewritten)
     for store in found.stores:
         yield from _store(store, found.over)

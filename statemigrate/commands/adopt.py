@@ -13,9 +13,6 @@ from statemigrate.files.open import Place, open_files
 from statemigrate.native import adoption
 from statemigrate.native.adoption import WATCHED, Adoption
 from statemigrate.native.adoption_checks import counting
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import read_applied, write_applied
-from statemigrate.state.open import applied_by
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -96,19 +93,3 @@ def _told(checkpoint: Place, found: Adoption) -> Adoption:
         batch = CheckpointDirectory(files).last_commit()
         Note(Stamp.of(Path.cwd())).done(files, _VERBS[found.state], batch, details)
     return found
-
-
-# Recording beside the scripts what was applied to a checkpoint.
-
-
-def record_applied(checkpoint: str | Path, *, migrations: str | Path = "migrations") -> Path:
-    """Add what was applied to ``checkpoint`` to ``applied.json``, and return the file's path.
-
-    Where both know a revision, the checkpoint's checksum is kept. Raises `CheckpointError` and
-    `ScriptError`.
-    """
-    directory = ScriptFolder(migrations).directory
-    applied = dict(read_applied(directory))
-    for store, checksums in applied_by(str(checkpoint)).items():
-        applied[store] = {**applied.get(store, {}), **checksums}
-    return write_applied(directory, applied)

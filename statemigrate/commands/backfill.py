@@ -12,22 +12,16 @@ from statemigrate.budget import OnError
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.commands.retire import offline_plans
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.batches import standings
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
 from statemigrate.errors import StartupError
 from statemigrate.event_log.events import STEP, Stamp
-from statemigrate.event_log.log import Note, require_writable
-from statemigrate.native.backfill import BackfillPlan, plan_backfill
-from statemigrate.native.backfill_progress import BackfillStatus
-from statemigrate.native.backfill_progress import backfill_status as status_of
+from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles, Pace
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.paged_operators import chunk_files
 from statemigrate.native.retrying import retried
-from statemigrate.native.session import session_of
-from statemigrate.pages.older_families import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import is_embedded, open_state, require_own_state
 from statemigrate.state.protocol import planned
@@ -36,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statemigrate.migration import Lineage
+    from statemigrate.native.backfill import BackfillPlan
+    from statemigrate.native.backfill_progress import BackfillStatus
     from statemigrate.native.session import Spark
 
 
@@ -91,8 +87,6 @@ def backfill(  # noqa: PLR0913 - all but one by name
             _tell(query, layout, migrations, plans, done)
             return done
     # Not before it is known that the state is Spark's: little state is to be done in no time.
-    pass  # gone
-
     return chunked_backfill(
         str(checkpoint),
         migrations,
@@ -116,7 +110,7 @@ def _tell(
     """Note in the log what was done, if anything was."""
     if done.migrated:
         counts = {"migrated": str(done.migrated), "quarantined": str(done.quarantined)}
-        note = Note(Stamp.of(Path(migrations)), standings(plans))
+        note = Note(Stamp.of(Path(migrations)), planned_revisions(plans))
         note.done(layout.files, "backfill", query.version, counts)
 
 
@@ -151,15 +145,21 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
     require_own_state(path)
     require_control_source(files)
     scripts = ScriptFolder(migrations).survey()
+    from statemigrate.native.session import session_of
+
     session = session_of(spark, path)
     retried(
         lambda: _check_start(path, scripts.every(), targets, accept_edited, operator, session), path
     )
     most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
     # What is in pages is compared with the scripts where it is looked for.
+    from statemigrate.pages.older_families import older
+
     find = partial(older, accept_edited=accept_edited)
     named: dict[str, Any] = {"operator": operator, "spark": session, "older": find}
     begin = partial(require_writable, files.files)
+    from statemigrate.native.backfill import plan_backfill
+
     plan = plan_backfill(path, scripts, targets, most, pace=pace, begin=begin, **named)
     if plan.keys or plan.withdrawn:
         _report_chunks(files, Stamp.of(Path(migrations)), "planned", _planned(plan, pace))
@@ -198,7 +198,12 @@ def backfill_status(
     path = str(checkpoint)
     ChunkFiles(path).directory.require_query()
     scripts = ScriptFolder(migrations).survey()
+    from statemigrate.native.session import session_of
+
     session = session_of(spark, path)
+    from statemigrate.native.backfill_progress import backfill_status as status_of
+    from statemigrate.pages.older_families import older
+
     return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
 
 

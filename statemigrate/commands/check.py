@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from statemigrate.commands.adopt import record_applied
+from statemigrate.commands.applied import record_applied
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.check import check as check_folder
 from statemigrate.inspect.check_report import CheckReport

@@ -20,7 +20,6 @@ from statemigrate.errors import CheckpointError, CodeError, LineageError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.inspect.check_code import declared_in
 from statemigrate.migration import Lineage, Question
 from statemigrate.native.deployment_check import directory_of
 from statemigrate.native.retrying import looks_again
@@ -240,6 +239,8 @@ def autogenerate(
     raises.
     """
     folder = ScriptFolder(migrations)
+    from statemigrate.inspect.declared_code import declared_in
+
     chosen = _picked(declared_in(code), code, store)
     scripts = folder.survey()
     lineages = scripts.every() if store is None else dict(_lineage_of(scripts, store))

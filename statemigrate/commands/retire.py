@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.batches import standings
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.offline import stopped
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, require_writable
+from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.retrying import looks_again
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
@@ -82,7 +81,7 @@ def retire(
         dropped = query.retire(plans)
         if dropped:
             left = {store: plan.without(frozenset(dropped)) for store, plan in plans.items()}
-            note = Note(Stamp.of(Path(migrations)), standings(left))
+            note = Note(Stamp.of(Path(migrations)), planned_revisions(left))
             note.done(layout.files, "retire", query.version, {"dropped": ", ".join(dropped)})
         kept = _values(layout, plans, but=dropped)
     return Retirement(dropped, (), kept)

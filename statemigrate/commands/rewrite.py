@@ -27,9 +27,10 @@ from statemigrate.rewrite.fork import Fork, fork
 from statemigrate.rewrite.meaning_questions import key_questions, window_questions
 from statemigrate.rewrite.origin import OldCheckpoint, Target
 from statemigrate.rewrite.plan import RewritePlan, make_plan
+from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.report import RewriteReport, plan_document, read_report
+from statemigrate.rewrite.report import RewriteReport, read_report
 from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
 from statemigrate.rewrite.scripts import Scripts, StoreScripts
 from statemigrate.rewrite.source_logs import check_offsets
@@ -41,7 +42,8 @@ from statemigrate.rewrite.window_columns import (
     find_windows,
     observe_windows,
 )
-from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.rewrite.window_comparison import ObservedWindows
+from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:

@@ -27,9 +27,10 @@ from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.meaning_questions import window_questions
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import RewritePlan, make_plan
+from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
 from statemigrate.rewrite.reading import rewriting_session
-from statemigrate.rewrite.report import RewriteReport, plan_document
+from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.run import Progress, run_plan
 from statemigrate.rewrite.scripts import Scripted, Scripts
 from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script, seeded_stores
@@ -37,7 +38,8 @@ from statemigrate.rewrite.seed_rows import BATCH, Tables, before_seeding, check_
 from statemigrate.rewrite.seed_tables import Table, is_json
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import find_windows, observe_windows
-from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.rewrite.window_comparison import ObservedWindows
+from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:

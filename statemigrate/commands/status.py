@@ -18,12 +18,12 @@ from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
-from statemigrate.rewrite.report import RewriteReport, find_report
 from statemigrate.state.open import Scripts
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
+    from statemigrate.rewrite.report import RewriteReport
 
 
 # How far the migration of one store is, as data.
@@ -391,6 +391,9 @@ def status(
     Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
     scripts; a store with broken scripts is counted too, and says so.
     """
+    # It loads Arrow, which a checkpoint that nobody has rewritten does not need.
+    from statemigrate.rewrite.report import find_report
+
     scripts = Scripts.of(migrations, targets)
     for store, target in scripts.targets.items():
         scripts.lineages[store].resolve(target)

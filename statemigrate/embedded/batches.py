@@ -36,7 +36,7 @@ from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, repo
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision
+from statemigrate.event_log.log import Facts, Note, StoreRevision, planned_revisions
 from statemigrate.files import Files, whole_number
 from statemigrate.processor.workers import reader_named
 
@@ -148,14 +148,9 @@ def facts_of(committed: Manifest | None) -> Facts:
     return Facts(stores, committed.version)
 
 
-def standings(plans: Mapping[str, StorePlan]) -> dict[str, StoreRevision]:
-    """What plans make of their stores."""
-    return {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}
-
-
 def start_of(stamp: Stamp, plans: Mapping[str, StorePlan]) -> Note:
     """What the start of a query notes: one query is all there is in its checkpoint."""
-    return Note(stamp, standings(plans), is_whole_query=True)
+    return Note(stamp, planned_revisions(plans), is_whole_query=True)
 
 
 def note_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
@@ -166,7 +161,7 @@ def note_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
     changed = {name: each for name, each in plan.stores.items() if name in names}
     try:
         dropped = ", ".join(sorted(plan.retired))
-        Note(stamp, standings(changed)).retired(files, plan.version, dropped)
+        Note(stamp, planned_revisions(changed)).retired(files, plan.version, dropped)
     except StorageError as error:
         _log.warning("%s", error)
 

@@ -23,9 +23,9 @@ from statemigrate.embedded.epochs import claim, require_stopped
 from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
+from statemigrate.embedded.open_stores import OpenStores, opened_for, retire_families
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.processes import Waiting, Work, cores, shared_out
-from statemigrate.embedded.task import OpenStores, opened_for, retire_families
 from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.embedded.working_directory import (

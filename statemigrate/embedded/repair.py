@@ -25,6 +25,7 @@ from statemigrate.embedded.layout import PARTITIONS, DirectoryLock, Layout, chec
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import release_ended
+from statemigrate.embedded.open_stores import opened_for, working_copy
 from statemigrate.embedded.read_back import Readback
 from statemigrate.embedded.restore import (
     missing_changelogs,
@@ -32,7 +33,6 @@ from statemigrate.embedded.restore import (
     proven_state,
     saved_copy,
 )
-from statemigrate.embedded.task import opened_for, working_copy
 from statemigrate.embedded.task_plan import BatchPlan
 from statemigrate.embedded.versions import (
     differences,

@@ -459,3 +459,8 @@ class Known:
     def add(self, event: Event) -> None:
         """One that was written meanwhile."""
         self._added.append(event)
+
+
+def planned_revisions(plans: Mapping[str, StorePlan]) -> dict[str, StoreRevision]:
+    """The revision and families that each planned store is written with."""
+    return {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}

@@ -1,20 +1,14 @@
-"""`check` of the user's code: what it declares and calls, found without running a query.
-
-What the user's code declares, found without running a query.
-"""
+"""`check` of the user's code: what it declares and calls, found without running a query."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import unwrap
-from typing import Any
+from typing import TYPE_CHECKING
 
-from statemigrate.deployment import SETTINGS, Declared, Settings, plan_store
-from statemigrate.deployment.code import named_object, only_looking
+from statemigrate.deployment import Declared, Settings, plan_store
 from statemigrate.errors import (
-    CodeError,
     LineageError,
     StatemigrateError,
     TransformError,
@@ -23,129 +17,16 @@ from statemigrate.errors import (
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.check_report import Finding
 from statemigrate.inspect.field_effects import shown
-from statemigrate.inspect.rewriting import through_a_table
 from statemigrate.inspect.trial import cause_of
 from statemigrate.migration import BASE, Migration
 from statemigrate.migration.migration import takes_key
 from statemigrate.migration.path import step_of
 from statemigrate.migration.stages import Entry, Stage
-from statemigrate.native.functions import MigratedFunction
-from statemigrate.processor.handle import Listening, declared_variables
 from statemigrate.quoting import argument
 from statemigrate.scripts.survey import Survey
 
-
-@dataclass(frozen=True)
-class Code:
-    """What an object of the user's code says of its state.
-
-    ``declared`` are a processor's state variables; a function for ``applyInPandasWithState`` has
-    none, and only names its ``store``. ``targets`` are those that `migrated` was given.
-    """
-
-    declared: tuple[Declared, ...]
-    targets: Mapping[str, str]
-    store: str | None = None
-
-
-def code_in(reference: str) -> Code:
-    """What ``MODULE:OBJECT`` says of its state.
-
-    ``OBJECT`` is a ``StatefulProcessor``, an instance, or a class that is made without arguments;
-    or a function that `migrated` was given with ``store=``. The module is imported as
-    ``python -m`` would from the current directory; of a processor only ``init`` runs, without
-    `migrated`'s checks, so neither a query nor a checkpoint is needed.
-
-    Raises `CodeError`.
-    """
-    with only_looking():
-        found = named_object(reference)
-        settings = getattr(found, SETTINGS, Settings())
-        if isinstance(found, MigratedFunction):
-            return Code((), settings.targets, found.store)
-        return Code(_declared(reference, found), settings.targets)
-
-
-def declared_in(reference: str) -> tuple[Declared, ...]:
-    """The state variables that a processor declares in its ``init``; see `code_in`."""
-    found = code_in(reference)
-    if found.store is None:
-        return found.declared
-    raise _error(
-        "SM-CODE-004",
-        reference,
-        "declares no format",
-        expected="a StatefulProcessor, whose init declares the formats of its state",
-        found="a function, whose state has the format of its target",
-        next_action=f"write its next script by hand: `statemigrate new {argument(found.store)} "
-        "-m MESSAGE`",
-    )
-
-
-def _declared(reference: str, found: Any) -> tuple[Declared, ...]:
-    if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
-        raise _not_marked(reference, found)
-    try:
-        return declared_variables(_Bare(_instance(found)), Listening)
-    except StatemigrateError:
-        raise
-    except Exception as cause:
-        raise _error(
-            "SM-CODE-005",
-            reference,
-            "declares no state that could be seen",
-            expected="a StatefulProcessor whose __init__ takes no arguments, or an instance of one",
-            found=f"{type(cause).__name__}: {cause}",
-            next_action="name an instance that the module makes, or correct the code",
-        ) from cause
-
-
-def _not_marked(reference: str, found: Any) -> CodeError:
-    return _error(
-        "SM-CODE-006",
-        reference,
-        "is no code whose state has migrations",
-        expected="a StatefulProcessor, or a function that migrated(..., store=...) was given",
-        found=f"a {type(found).__name__}",
-        next_action="put @migrated(store=STORE) on a function for applyInPandasWithState, or name "
-        "a processor; a function from streams to the result is for `statemigrate rewrite --code`",
-    )
-
-
-class _Bare:
-    """A processor's own ``init``, without what a decorator put around it."""
-
-    def __init__(self, processor: Any) -> None:
-        self._processor = processor
-
-    def init(self, handle: Listening) -> None:
-        unwrap(type(self._processor).init)(self._processor, handle)
-
-
-def _instance(found: Any) -> Any:
-    if not isinstance(found, type):
-        return found
-    return _made(found)
-
-
-def _made(found: Any) -> Any:
-    made: Any = object.__new__(found)
-    # `migrated` compares with a checkpoint when an instance is made; here nothing is to be read.
-    unwrap(found.__init__)(made)
-    return made
-
-
-def _error(
-    code: str, reference: str, problem: str, *, expected: object, found: object, next_action: str
-) -> CodeError:
-    return CodeError(
-        code,
-        f"{reference} {problem}",
-        expected=expected,
-        found=found,
-        next_action=next_action,
-        reference=reference,
-    )
+if TYPE_CHECKING:
+    from statemigrate.inspect.declared_code import Code
 
 
 # Whether the code declares what its target revisions hold.
@@ -183,7 +64,7 @@ def code_findings(
     """
     for reference in references:
         # Scripts alone are checked where there is no PySpark.
-        pass  # gone
+        from statemigrate.inspect.declared_code import code_in
 
         try:
             code = code_in(reference)
@@ -291,6 +172,8 @@ class EntryFunctions:
 
     def _table(self, key: Value, value: Value) -> list[Entry]:
         assert self._key is not None, "asked before"  # noqa: S101
+        from statemigrate.inspect.rewriting import through_a_table
+
         return through_a_table(self._step, self._old, self._key, key, value)
 
     def _merged(self, first: Value, second: Value) -> bytes:

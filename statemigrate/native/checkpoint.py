@@ -45,7 +45,6 @@ from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files, local_path
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
-from statemigrate.native.column_families import column_families
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -658,6 +657,9 @@ class SparkCheckpoint:
         See `statemigrate.native.column_families.column_families`.
         """
         batch = self.committed_batch() if self._batch is None else self._batch
+        # It reads stores with Arrow, which takes a while to load.
+        from statemigrate.native.column_families import column_families
+
         return column_families(self.files, batch, self._processor_id)
 
     def is_empty(self, variable: str) -> bool:

@@ -212,7 +212,7 @@ class ChunkFiles:
     @property
     def option(self) -> str:
         """What a command needs to mean this operator."""
-        return f" --operator {self.operator}" if self.operator else ""
+        return f" --operator {argument(self.operator)}" if self.operator else ""
 
     def create(self) -> None:
         """Make the directory if it is missing; the source refuses to start without it.

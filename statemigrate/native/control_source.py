@@ -20,9 +20,6 @@ from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, named_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import DEPLOYED, Deployed
-from statemigrate.native.feeder import feed
-from statemigrate.native.functions import MigratedFunction
-from statemigrate.native.startup import check_forgetting
 from statemigrate.processor.workers import reader_named
 from statemigrate.quoting import argument
 
@@ -65,6 +62,8 @@ def gated(
 
 def is_migrated(code: Any) -> bool:
     """Whether a processor or function tells control rows from the user's own."""
+    from statemigrate.native.functions import MigratedFunction
+
     return isinstance(code, MigratedFunction) or DEPLOYED in getattr(code, "__dict__", {})
 
 
@@ -388,6 +387,8 @@ def with_backfill(
     keys = (by,) if isinstance(by, str) else tuple(by)
     files = ChunkFiles(str(checkpoint))
     marked, control = with_control(stream, keys, files, operator)
+    from statemigrate.native.startup import check_forgetting
+
     check = partial(check_forgetting, files.checkpoint, operator)
     return gated(marked, control, check, partial(ask_to_retire, files))
 
@@ -410,6 +411,8 @@ def with_control(
     _check_checkpoint(stream, keys, files, operator, creates=creates)
     if creates:
         files.create()
+    from statemigrate.native.feeder import feed
+
     feed(stream.sparkSession, files)
     return _both(stream, keys, files)
 

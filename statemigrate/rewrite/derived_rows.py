@@ -24,7 +24,8 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.errors import StatemigrateError, StorageError
 from statemigrate.pages.record import is_large
 from statemigrate.rewrite.arrow_types import row_type
-from statemigrate.rewrite.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import Place, store_families
 from statemigrate.rewrite.families import FamilyPlan, paged_families
 from statemigrate.rewrite.fields import match_fields

@@ -49,7 +49,8 @@ from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible
 from statemigrate.rewrite.arrow_types import list_array, row_json
-from statemigrate.rewrite.checksums import Checksum, hashes_of
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.partitioning import (
     Blocks,
@@ -137,8 +138,6 @@ class StoredOperator:
 
 
 def _tables(files: LocalFiles, version: StoreVersion, prefix: bytes) -> Iterator[tuple[Rows, Rows]]:
-    pass  # gone
-
     return read_tables(files, version, prefix)
 
 

@@ -33,7 +33,8 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, record_document
 from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_json, row_type
-from statemigrate.rewrite.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import Place, store_families
 from statemigrate.rewrite.file_reading import StoredOperator
 from statemigrate.rewrite.forgotten_sources import (

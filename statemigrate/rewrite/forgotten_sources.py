@@ -34,7 +34,7 @@ from statemigrate.files.documents import check_shape, sealed, understood, unseal
 from statemigrate.migration import Lineage
 from statemigrate.native.column_families import column_families
 from statemigrate.native.startup_stored import ForgottenFamily
-from statemigrate.rewrite.checksums import Checksum
+from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.origin import RESTORED
 

@@ -20,7 +20,7 @@ from statemigrate.rewrite.aggregate_pairing import (
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.questions import UNKNOWN, Asked, Question, buffer_start, plain_start
-from statemigrate.rewrite.window_comparison import WindowFinding
+from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
     ChangedKey,
     SessionWindow,

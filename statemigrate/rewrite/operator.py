@@ -11,7 +11,8 @@ from statemigrate.checkpoint.logs.entries import is_avro
 from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
-from statemigrate.rewrite.checksums import Checksum, Tally, hashes
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import Tally, hashes
 from statemigrate.rewrite.column_pairing import Place, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
 from statemigrate.rewrite.families import FamilyPlan, unclaimed_families

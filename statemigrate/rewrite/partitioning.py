@@ -20,7 +20,8 @@ from statemigrate.checkpoint.operators.catalogue import partition_columns
 from statemigrate.checkpoint.operators.shapes import OperatorShape, labels
 from statemigrate.checkpoint.rows import hashing as partitions
 from statemigrate.errors import RewriteError, shown
-from statemigrate.rewrite.checksums import NAMES, Checksum, hashes, hashes_of, summed, sums
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.reading import collected_by_one_task

@@ -39,7 +39,7 @@ from statemigrate.rewrite.sources import (
     new_logs,
     plan_sources,
 )
-from statemigrate.rewrite.window_comparison import WindowFinding
+from statemigrate.rewrite.window_findings import WindowFinding
 
 
 @dataclass(frozen=True)

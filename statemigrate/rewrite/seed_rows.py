@@ -20,7 +20,8 @@ from statemigrate.files import Files
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.native.deployment_check import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
-from statemigrate.rewrite.checksums import Checksum, hashes, summed, sums
+from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import Place
 from statemigrate.rewrite.entries import FieldChanges, with_fields
 from statemigrate.rewrite.families import FamilyPlan, is_aggregation

@@ -13,7 +13,7 @@ from statemigrate.errors import CheckpointError, RewriteError, StorageError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import read_record
-from statemigrate.rewrite.checksums import Checksum
+from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.column_pairing import Place, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families

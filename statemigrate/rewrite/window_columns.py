@@ -21,12 +21,12 @@ from statemigrate.rewrite.reading import RowReader, collected_by_one_task
 from statemigrate.rewrite.window_comparison import (
     ObservedWindows,
     WindowComparison,
-    WindowFinding,
     compare_observed,
     compare_sessions,
     compare_windows,
     lost_parts,
 )
+from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
     ChangedKey,
     KeyMeaning,

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from statemigrate.errors import FormatError, ScriptError, StatemigrateError
 from statemigrate.migration import Question
 from statemigrate.migration.migration import imported_inside
-from statemigrate.scripts.applied import code_checksum
+from statemigrate.scripts.checksums import code_checksum
 
 # Modules that lie beside the scripts, in the scripts' folder or in ``versions``.
 #

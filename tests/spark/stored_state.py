@@ -72,7 +72,8 @@ def _partition(layout: Layout, manifest: Manifest, number: int) -> Contents:
         return contents
     finally:
         database.close()
-        shutil.rmtree(place)
+        # RocksDB removes files of its own in a thread that may still run.
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _entries(column: Any, store: StoredStore, family: Any, manifest: Manifest) -> dict[Any, Any]:

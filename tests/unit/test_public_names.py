@@ -72,6 +72,7 @@ NAMES = {
     "message": "message",
     "provider": "conf",
     "no_pages": "pages",
+    "paged_operator": "paged",
     "kept": "folder",
     "words": "key",
 }

@@ -15,12 +15,14 @@ import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from statemigrate.checkpoint.stores.changelog import LineageItem, corrupt, read_changelog
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files, parse_json
 from statemigrate.files.documents import Maybe, Table, check_shape
+
+if TYPE_CHECKING:
+    from statemigrate.checkpoint.stores.changelog import LineageItem
 
 # Snapshots of Spark's RocksDB provider: ``<version>.zip``.
 #
@@ -71,6 +73,9 @@ class Snapshot:
 
 def read_snapshot(source: BinaryIO, path: str) -> Snapshot:
     """What a zip says of itself; ``path`` is for messages. Raises `CorruptFileError`."""
+    # Changelogs are Arrow's, which takes a while to load.
+    from statemigrate.checkpoint.stores.changelog import corrupt
+
     try:
         with zipfile.ZipFile(source) as archive, archive.open("metadata") as file:
             data = file.read(_LARGEST + 1)
@@ -194,6 +199,8 @@ def rocksdb_version(
     ``unique_id`` is what the commit says, None in checkpoint format 1. Raises `CorruptFileError`
     where a file is missing, or is not what Spark writes.
     """
+    from statemigrate.checkpoint.stores.changelog import LineageItem
+
     names = _listed(files, folder)
     if unique_id is None:
         found = _without_ids(names, files, folder, version, ("zip", "changelog"))
@@ -222,6 +229,8 @@ def _without_ids(
 def _with_ids(
     names: set[str], files: Files, folder: str, last: LineageItem, codec: str
 ) -> StoreVersion:
+    from statemigrate.checkpoint.stores.changelog import read_changelog
+
     if f"{_file(last)}.zip" in names:
         return _present(names, files, folder, last.version, f"{_file(last)}.zip", [])
     changelog = f"{_file(last)}.changelog"

@@ -12,8 +12,6 @@ from functools import cache
 from io import BytesIO
 from typing import IO, Any, cast
 
-from fastavro import parse_schema, reader, writer
-
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
 from statemigrate.formats.avro.compiled_reading import compiled_reader
 from statemigrate.formats.avro.logical import (
@@ -150,6 +148,8 @@ def write_container(
 
     ``marker``, 16 bytes, is what its blocks end with; by chance unless given.
     """
+    from fastavro import parse_schema, writer
+
     end = os.urandom(16) if marker is None else marker
     writer(stream, parse_schema(schema), records, codec="deflate", strict=True, sync_marker=end)
 
@@ -159,6 +159,8 @@ def read_container(stream: IO[bytes], name: str) -> Iterator[dict[str, Any]]:
 
     Raises `FormatError` for what is no such file, or is cut short.
     """
+    from fastavro import reader
+
     try:
         yield from reader(stream)  # type: ignore[misc]
     except Exception as error:

@@ -27,9 +27,10 @@ from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import stopped
+from statemigrate.embedded.open_stores import working_copy
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
-from statemigrate.embedded.task import EmbeddedHandle, working_copy
+from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.embedded.working_directory import remove_leftovers
 from statemigrate.event_log.events import Stamp

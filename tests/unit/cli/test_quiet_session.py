@@ -1,13 +1,13 @@
 """What Spark and Java say when the command line starts them: left out, unless it is asked for."""
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import click
 import pytest
 
-from statemigrate.cli import main as quiet
 from statemigrate.cli.main import is_quiet, pass_on, quiet_settings
 
 OPTIONS = ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"]
@@ -56,7 +56,7 @@ def test_what_is_set_is_a_file_of_the_package_that_the_user_s_own_options_count_
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_only_java_s_word_on_modules_is_left_out_however_it_comes(monkeypatch, at_once):
-    monkeypatch.setattr(quiet, "_CHUNK", at_once)
+    monkeypatch.setattr(sys.modules["statemigrate.cli.main"], "_CHUNK", at_once)
     said = (
         b"Picked up JAVA_TOOL_OPTIONS: -Xmx1g\n"
         b"WARNING: Using incubator modules: jdk.incubator.vector\n"

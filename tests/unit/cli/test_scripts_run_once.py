@@ -114,7 +114,7 @@ def test_autogenerate_executes_each_script_once(monkeypatch: pytest.MonkeyPatch,
         Declared("others", "value", Struct("n INT, m INT").struct_type()),
         Declared("thirds", "value", Struct("n INT").struct_type()),
     ]
-    monkeypatch.setattr("statemigrate.commands.new_script.declared_in", lambda _: changed)
+    monkeypatch.setattr("statemigrate.inspect.declared_code.declared_in", lambda _: changed)
     written = autogenerate("pipeline:Totals", "more")
     assert [each.store for each in written] == ["items", "others", "thirds"]
     assert executed(log) == {"amounts": 1, "others": 1}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -219,7 +220,7 @@ def test_a_watch_does_not_end_before_the_newest_scripts_are_deployed(layout, mon
         version = 3 - later.__length_hint__()
         deployed(layout, version, *families, entries={f.name: counts[f.name] for f in families})
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=slept))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=slept, strftime=time.strftime))
     lines = run("status", *words, "--watch", code=0).splitlines()
     assert f"items 0 left, behind {REVISION}" in lines[-3]
     assert "items 3 left" in lines[-2]
@@ -278,7 +279,9 @@ def test_the_example_that_looks_from_outside_records_a_project(layout, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setitem(loop.__globals__, "StatusMetrics", Recorder)
-    monkeypatch.setitem(loop.__globals__, "time", SimpleNamespace(sleep=slept))
+    monkeypatch.setitem(
+        loop.__globals__, "time", SimpleNamespace(sleep=slept, strftime=time.strftime)
+    )
     with pytest.raises(KeyboardInterrupt):
         loop()
     (fleet,) = looks

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.commands.adopt import record_applied
+from statemigrate.commands.applied import record_applied
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import CodeError
-from statemigrate.inspect.check_code import declared_in
+from statemigrate.inspect.declared_code import declared_in
 
 MODULE = """
 from pyspark.sql.streaming import StatefulProcessor

@@ -19,8 +19,8 @@ from statemigrate.errors import RewriteError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
 from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.report import plan_document
 from statemigrate.rewrite.scripts import Scripts, StoreScripts
 from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 

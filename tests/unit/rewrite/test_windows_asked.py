@@ -13,7 +13,8 @@ from statemigrate.rewrite.meaning_questions import key_questions, window_questio
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.window_columns import NewWindows, changed_keys, find_windows
-from statemigrate.rewrite.window_comparison import ObservedWindows, WindowFinding
+from statemigrate.rewrite.window_comparison import ObservedWindows
+from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import ChangedKey, KeyMeaning, SessionWindow, TimeWindow
 from statemigrate.windows import window_around
 

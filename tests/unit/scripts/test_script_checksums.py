@@ -15,7 +15,7 @@ from statemigrate.deployment import Settings, StoredStore
 from statemigrate.deployment.checks import check_scripts
 from statemigrate.errors import StartupError
 from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import code_checksum
+from statemigrate.scripts.checksums import code_checksum
 from statemigrate.scripts.loading import load
 
 CODE = '''"""Money as decimals.
@@ -111,7 +111,7 @@ def test_what_cannot_be_encoded_has_a_checksum():
 
 def test_every_release_of_python_here_gives_the_same_checksum():
     known = code_checksum(CODE)
-    source = Path(statemigrate.__file__).parent / "scripts/syntax.py"
+    source = Path(statemigrate.__file__).parent / "scripts/checksums.py"
     program = (
         "import runpy, sys; code_checksum = runpy.run_path(sys.argv[1])['code_checksum']; "
         "print(code_checksum(sys.stdin.read()))"

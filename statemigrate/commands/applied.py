@@ -1,0 +1,26 @@
+"""Recording beside the scripts what was applied to a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.applied import read_applied, write_applied
+from statemigrate.state.open import applied_by
+
+if TYPE_CHECKING:
+    pass
+
+
+def record_applied(checkpoint: str | Path, *, migrations: str | Path = "migrations") -> Path:
+    """Add what was applied to ``checkpoint`` to ``applied.json``, and return the file's path.
+
+    Where both know a revision, the checkpoint's checksum is kept. Raises `CheckpointError` and
+    `ScriptError`.
+    """
+    directory = ScriptFolder(migrations).directory
+    applied = dict(read_applied(directory))
+    for store, checksums in applied_by(str(checkpoint)).items():
+        applied[store] = {**applied.get(store, {}), **checksums}
+    return write_applied(directory, applied)
