@@ -181,7 +181,7 @@ def test_elsewhere_a_line_is_added_for_each_look(layout: Layout, tmp_path: Path,
     def slept(seconds: float) -> None:
         commit(layout, next(versions), next(counts))
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=slept, strftime=time.strftime))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(**{**vars(time), "sleep": slept}))
     lines = CliRunner().invoke(main, ["status", "checkpoint", "--watch"]).stdout.splitlines()
     assert lines[2] == "  4,000 left to migrate"
     assert re.fullmatch(
@@ -198,7 +198,7 @@ def test_machines_get_a_document_a_look(layout: Layout, tmp_path: Path, monkeypa
 
     commit(layout, 0, 4000)
     monkeypatch.chdir(tmp_path)
-    sleep = SimpleNamespace(sleep=lambda _: commit(layout, 1, 0), strftime=time.strftime)
+    sleep = SimpleNamespace(**{**vars(time), "sleep": lambda _: commit(layout, 1, 0)})
     monkeypatch.setattr(watching, "time", sleep)
     text = CliRunner().invoke(main, ["status", "checkpoint", "--watch", "--json"]).stdout
     first, end = json.JSONDecoder().raw_decode(text)

@@ -225,7 +225,7 @@ def test_two_looks_at_what_does_not_move_say_so(half, monkeypatch):
             raise KeyboardInterrupt
 
     # Not the sleep of the threads that talk to Java.
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=pause, strftime=time.strftime))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(**{**vars(time), "sleep": pause}))
     done = half.run("status", "--checkpoint", str(half.checkpoint), "--watch")
     assert done.exit_code == 0, done.output
     *first, second = done.stdout.splitlines()

@@ -12,7 +12,6 @@ import statemigrate.cli
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
-    Screen,
     partition_counts,
     print_error,
     print_json,
@@ -21,6 +20,7 @@ from statemigrate.cli.output import (
     print_sentence,
     print_unexpected,
 )
+from statemigrate.cli.screen import Screen
 from statemigrate.errors import CheckpointError
 from statemigrate.scripts import ScriptFolder
 

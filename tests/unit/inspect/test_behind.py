@@ -220,7 +220,7 @@ def test_a_watch_does_not_end_before_the_newest_scripts_are_deployed(layout, mon
         version = 3 - later.__length_hint__()
         deployed(layout, version, *families, entries={f.name: counts[f.name] for f in families})
 
-    monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=slept, strftime=time.strftime))
+    monkeypatch.setattr(watching, "time", SimpleNamespace(**{**vars(time), "sleep": slept}))
     lines = run("status", *words, "--watch", code=0).splitlines()
     assert f"items 0 left, behind {REVISION}" in lines[-3]
     assert "items 3 left" in lines[-2]
@@ -279,9 +279,7 @@ def test_the_example_that_looks_from_outside_records_a_project(layout, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setitem(loop.__globals__, "StatusMetrics", Recorder)
-    monkeypatch.setitem(
-        loop.__globals__, "time", SimpleNamespace(sleep=slept, strftime=time.strftime)
-    )
+    monkeypatch.setitem(loop.__globals__, "time", SimpleNamespace(**{**vars(time), "sleep": slept}))
     with pytest.raises(KeyboardInterrupt):
         loop()
     (fleet,) = looks
