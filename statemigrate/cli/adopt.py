@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, checkpoint_named, shared_options, stopped_option
+from statemigrate.cli.options import (
+    Settings,
+    apply_option,
+    checkpoint_named,
+    shared_options,
+    stopped_option,
+    wait_option,
+)
 from statemigrate.cli.output import console, print_json
 from statemigrate.quoting import argument
 
@@ -25,7 +32,7 @@ _CHECKSUMS = {
 
 @click.command(epilog="Example: statemigrate adopt /data/checkpoints/auctions --apply")
 @checkpoint_named
-@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@apply_option
 @click.option("--undo", is_flag=True, help="Take the control source out again.")
 @click.option(
     "--declared",
@@ -34,14 +41,7 @@ _CHECKSUMS = {
     help="With --undo: a newer family that the code which starts next declares; may be repeated.",
 )
 @stopped_option
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    default=5,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --apply: how long to watch for a running query.",
-)
+@wait_option("With --apply: ")
 @shared_options()
 @click.pass_obj
 def adopt(

@@ -107,6 +107,25 @@ def operator_option(command: Command) -> Command:
     return option(command)
 
 
+def wait_option(when: str) -> Callable[[Command], Command]:
+    """Give a command ``--wait``; ``when`` says, as a beginning of its help, where it counts."""
+    return click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=5,
+        show_default=True,
+        metavar="SECONDS",
+        help=f"{when}how long to watch for a running query.",
+    )
+
+
+def apply_option(command: Command) -> Command:
+    """Give a command ``--apply``, without which it changes nothing."""
+    return click.option(
+        "--apply", is_flag=True, help="Do it; otherwise only say what would be done."
+    )(command)
+
+
 def check_heads_option(command: Command) -> Command:
     """Give a command --check-heads, as alembic's `current` has it."""
     option = click.option(

@@ -9,10 +9,12 @@ import click
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    apply_option,
     checkpoint_named,
     named_paths,
     operator_option,
     shared_options,
+    wait_option,
 )
 from statemigrate.cli.output import print_json, print_line, print_rows
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate repair /data/checkpoints/auctions --apply")
 @checkpoint_named
-@click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done.")
+@apply_option
 @click.option(
     "--back-to",
     metavar="BATCH",
@@ -47,14 +49,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="On Spark's own state, take what a question proposes, as it shows this option.",
 )
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    default=5,
-    show_default=True,
-    metavar="SECONDS",
-    help="On Spark's own state, how long to watch for a running query.",
-)
+@wait_option("On Spark's own state, ")
 @accept_edited_option
 @operator_option
 @shared_options()

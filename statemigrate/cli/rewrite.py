@@ -18,6 +18,7 @@ from statemigrate.checkpoint.logs.entries import (
 )
 from statemigrate.cli.options import (
     Settings,
+    apply_option,
     configuration,
     named_paths,
     parsed_operator,
@@ -120,7 +121,7 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             help="Old field or state of a new one; NAME=OLD,OLD for variables that become one.",
         ),
-        click.option("--apply", is_flag=True, help="Do it; otherwise only say what would be done."),
+        apply_option,
     )
 
 

@@ -15,6 +15,7 @@ from statemigrate.cli.options import (
     shared_options,
     stopped_option,
     target_option,
+    wait_option,
 )
 from statemigrate.cli.output import print_json, print_line, print_rows
 
@@ -53,14 +54,7 @@ if TYPE_CHECKING:
     help="With --watch: between two looks.",
 )
 @stopped_option
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    default=5,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --undo --apply: how long to watch for a running query.",
-)
+@wait_option("With --undo --apply: ")
 @target_option
 @accept_edited_option
 @operator_option

@@ -194,10 +194,11 @@ def _plan(
     take, names = answers.take if answers else {}, reading.names
     lineages = _lineages(reading.migrations, shape, names, take)
     told = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
-    scripts = Scripts(told.of_old(), told.of_new(take))
+    of_old = told.of_old()
+    scripts = Scripts(of_old, told.of_new(take))
     before = probed_before(wanted, shape, reading.spark, old.location)
     if found is None:
-        told.check_undeployed()
+        told.check_undeployed(of_old)
         return make_plan(shape, None, options, answers, scripts)
     plan = partial(
         make_plan,

@@ -15,6 +15,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -76,18 +77,14 @@ def proven(
     ``directory`` has the partition's durable files; what is made beside ``working`` is removed.
     Raises `CheckpointError` where the files that it replaces, those of ``base``, have others.
     """
-    scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
-    try:
-        stored = _alone(snapshot)
-        found = _read(open_at(stored, directory, scratch / "found"))
+    with _scratch(working) as scratch:
+        found = _read(open_at(_alone(snapshot), directory, scratch / "found"))
         if found != snapshot.contents:
             replaced = PartitionState(snapshot.state, base.snapshot, base.changelogs)
             expected = _read(open_at(replaced, directory, scratch / "expected"))
             other = "the files that it replaces add up to"
             _require_same(found, expected, directory, other, "the working copy is made anew")
             _tell(snapshot, found, "snapshot and changelogs agree")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     return with_verified_contents(snapshot, found)
 
 
@@ -107,17 +104,23 @@ def compared(
     For a snapshot of the only copy that has a state, where no file is left to compare it with.
     Raises `CheckpointError` where a key or value is another one.
     """
-    scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
-    scratch.mkdir()
-    try:
-        stored = _alone(snapshot)
-        found = _read(open_at(stored, directory, scratch / "found"))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with _scratch(working) as scratch:
+        found = _read(open_at(_alone(snapshot), directory, scratch / "found"))
     rest = "the proven copy from before it is kept"
     _require_same(found, contents_in(original), directory, "the working copy does", rest)
     _tell(snapshot, found, "the proven working copy decides")
     return with_verified_contents(snapshot, found)
+
+
+@contextmanager
+def _scratch(working: Path) -> Iterator[Path]:
+    """A folder beside the working copy, which is gone after the block."""
+    scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
+    scratch.mkdir()
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _alone(snapshot: SnapshotReference) -> PartitionState:

@@ -47,10 +47,6 @@ def visible(value: Any) -> Any:
     return value
 
 
-def _shown(found: re.Match[str]) -> str:
-    return f"\\x{ord(found[0]) - 0xDC00:02x}"
-
-
 def first_escaped(value: Any, path: str = "") -> tuple[str, str] | None:
     """Where the first text in a plain value is that is not UTF-8, and it; None where all are."""
     return next(_escaped(value, path), None)

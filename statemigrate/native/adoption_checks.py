@@ -13,6 +13,7 @@ from statemigrate.checkpoint.operators.schemas import parse_schemas, value_field
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
+from statemigrate.files.cached import Remembered
 from statemigrate.files.open import Place
 from statemigrate.native.adoption_files import Backup, OffsetFile, OffsetLog
 from statemigrate.native.checkpoint import (
@@ -145,11 +146,12 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
     """Refuse a query that has had the control source from its first start, or may have had it."""
     if begun is not None:
         return
-    files = ChunkFiles(log.files)
+    look = Remembered(log.files)
+    files = ChunkFiles(look)
     offsets = files.offsets()
     if offsets is not None:
         check_last_source(files, offsets)
-    if has_room(log):
+    if _has_room(look):
         raise CheckpointError(
             "SM-ADOPT-012",
             f"the query of {log.checkpoint} has the control source already",
@@ -162,12 +164,16 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
 
 def has_room(log: OffsetLog) -> bool:
     """Whether the query may start with the control source as it is."""
-    files = ChunkFiles(log.files)
+    return _has_room(Remembered(log.files))
+
+
+def _has_room(look: Files) -> bool:
+    files = ChunkFiles(look)
     offsets = files.offsets()
     if offsets is None or offsets.named:
         return True
     # Operators on pages with names have one each.
-    all_files = (files, *(ChunkFiles(log.files, name) for name in named_in(log.files)))
+    all_files = (files, *(ChunkFiles(look, name) for name in named_in(look)))
     return any(has_control_source(each, offsets) for each in all_files)
 
 

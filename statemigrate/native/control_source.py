@@ -314,10 +314,11 @@ def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
         taken = files.is_taken_by(last, offsets)
         return (last,) if taken or (taken is None and files.is_made()) else ()
     numbers = [name for name, text in offsets.by_source.items() if file_offset(text) is not None]
-    mine = [name for name in numbers if files.is_taken_by(name, offsets)]
-    if mine or not files.is_made():
-        return (*mine,)
-    return tuple(name for name in numbers if files.is_taken_by(name, offsets) is None)
+    by_source = {name: files.is_taken_by(name, offsets) for name in numbers}
+    own = tuple(name for name in numbers if by_source[name])
+    if own or not files.is_made():
+        return own
+    return tuple(name for name in numbers if by_source[name] is None)
 
 
 def _others(files: ChunkFiles) -> list[str]:

@@ -181,8 +181,6 @@ class Answered:
 # apache/spark. Any other field starts as null, which every field of state may be.
 
 
-_COUNTING = ("count", "sum")
-"""An average keeps these, side by side; a sum by itself is null before its first row."""
 _ZERO = ("n", "avg", "m2", "m3", "m4", "ck", "xAvg", "yAvg", "xMk", "yMk")
 _FALSE = ("valueSet",)
 _NULL = ("max", "min", "first", "last", "sum", "bit_and", "bit_or", "bit_xor")

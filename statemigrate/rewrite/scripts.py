@@ -202,7 +202,7 @@ class StoreScripts:
                 found[known] = self._from_state(lineage, key, values, noted)
         return found
 
-    def check_undeployed(self) -> None:
+    def check_undeployed(self, scripts: Mapping[str, Scripted]) -> None:
         """Raise `RewriteError` for a script of a variable that `migrated` code has written to.
 
         Such code keeps the values of a later revision in a variable of another name, and nothing
@@ -214,7 +214,7 @@ class StoreScripts:
             if kind_of(operator.name) is VARIABLES
             for name in user_stores(operator)
         }
-        for known, script in self.of_old().items():
+        for known, script in scripts.items():
             noted = self.record.get(script.store, StoreRecord())
             if script.is_open and noted.deployment and known in variables:
                 raise RewriteError(

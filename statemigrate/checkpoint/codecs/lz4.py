@@ -92,8 +92,6 @@ _SEED = 0x9747B28C
 _MASK = 0x0FFFFFFF
 MOST = 255
 """Bytes of content that a byte in the file makes at best: one more of a match's length."""
-_LARGEST = 1 << 25
-"""The largest block that can be noted."""
 
 
 @dataclass(frozen=True)

@@ -161,7 +161,6 @@ def _unknown(found: Any) -> Any:
 MOST_ITEMS = 1_000_000
 """Items without bytes that one value may have."""
 
-Skip = Callable[[bytes, int], int]
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 
 
