@@ -131,7 +131,7 @@ def test_a_killed_batch_runs_again_after_adopting_and_after_undoing(story):
     story.check()
     story.kill_last_batch()
     with pytest.raises(CheckpointInUseError, match=r"batch 3 in .* was not committed"):
-        do(undo_adoption, story)
+        do(undo_adoption, story, declared=["tally@aaaa11112222"])
     do(undo_adoption, story, stopped=True, declared=["tally@aaaa11112222"])
     story.expected = before
     story.expected.process(batch("third", [1, 13]), AMOUNTS)

@@ -94,11 +94,10 @@ def test_a_backfill_of_pages_beside_live_rows_is_killed_and_resumed(pages, scrip
     check_pages(pages)
 
 
-VISITS, RECORD = "statemigrate.pages.visit", "statemigrate.pages.deployed"
-COMPARING = "statemigrate.native.deployment_check"
+VISITS, EPOCHS = "statemigrate.pages.visit", "statemigrate.checkpoint.epochs"
 POINTS = {
-    "before the record of the pages": (RECORD, "write_record", "before", 1),
-    "after the record of the pages": (RECORD, "write_record", "after", 1),
+    "before the record of the pages": (EPOCHS, "Epoch.leave", "before", 1),
+    "after the record of the pages": (EPOCHS, "Epoch.leave", "after", 1),
     "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
     "in the migration of a page": ("statemigrate.access", "DualAccess.backfill", "after", 37),
     "before a page is written": (VISITS, "PagedProcessor._write", "before", 5),
@@ -120,7 +119,7 @@ def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path
 
 
 RECORDED = {
-    f"{when} the record of the deployment": (COMPARING, "write_record", when, 1)
+    f"{when} the record of the deployment": (EPOCHS, "Epoch.leave", when, 1)
     for when in ("before", "after")
 }
 

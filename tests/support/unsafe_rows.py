@@ -195,7 +195,7 @@ def _present(spark: Any) -> st.SearchStrategy[Any]:
         most = 10**precision - 1
         # Made of its digits, since arithmetic would round to the context's precision.
         return st.integers(-most, most).map(lambda number: Decimal(f"{number}e-{scale}"))
-    return PLAIN[spark][1] if spark in PLAIN else st.none()
+    return PLAIN[spark.replace("interval month", "interval year to month")][1]
 
 
 def _nested(spark: Any) -> st.SearchStrategy[Any]:

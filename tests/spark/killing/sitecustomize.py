@@ -4,6 +4,9 @@ Python imports this module at start-up when its folder is on PYTHONPATH, in the 
 worker. KILL_AT holds JSON: the ``module`` and ``function`` to wrap, ``when`` ("before" or "after"
 the call), ``call`` (which one, counted over all processes), ``argument`` (a pattern the arguments'
 text must match) and ``marker``, the file that says it happened, and lets it happen only once.
+
+A point that is not there ends the process at once: Python would go on without this module, and the
+test would wait for a death that cannot come.
 """
 
 import functools
@@ -12,6 +15,8 @@ import json
 import os
 import re
 import signal
+import sys
+import traceback
 from pathlib import Path
 
 
@@ -33,6 +38,10 @@ def wrap(point):
         return result
 
     setattr(owner, name, wrapped)
+    # Modules that were loaded with it have names of their own for a function.
+    for module in [*sys.modules.values()]:
+        if getattr(module, "__dict__", {}).get(name) is original:
+            setattr(module, name, wrapped)
 
 
 def counted(point):
@@ -69,4 +78,9 @@ def processes(session):
 
 
 if "KILL_AT" in os.environ:
-    wrap(json.loads(os.environ["KILL_AT"]))
+    try:
+        wrap(json.loads(os.environ["KILL_AT"]))
+    except (ImportError, AttributeError):
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
