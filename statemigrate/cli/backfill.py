@@ -129,7 +129,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
     else:
-        _print_plan(done, _words(settings, checkpoint))
+        _print_plan(done, settings.words(checkpoint))
 
 
 class _Far:
@@ -167,14 +167,8 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
-def _words(settings: Settings, checkpoint: str) -> str:
-    """The same checkpoint and operator in a command."""
-    option = "" if settings.operator is None else f" --operator {argument(settings.operator)}"
-    return f"{argument(checkpoint)}{option}"
-
-
 def _print_plan(plan: BackfillPlan, words: str) -> None:
-    from statemigrate.commands.status import RUNNING
+    from statemigrate.commands.status import running
 
     screen = console()
     if plan.withdrawn:
@@ -185,7 +179,7 @@ def _print_plan(plan: BackfillPlan, words: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {RUNNING}; statemigrate backfill {words} --status follows")
+    screen.print(f"Next: {running(plan.pages)}; statemigrate backfill {words} --status follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
@@ -196,7 +190,7 @@ def _pause(settings: Settings, checkpoint: str) -> None:
         print_json({"withdrawn": withdrawn})
         return
     console().print(f"Withdrew {_chunks(withdrawn)}; live rows go on migrating what they touch.")
-    console().print(f"Next: statemigrate backfill {_words(settings, checkpoint)} resumes.")
+    console().print(f"Next: statemigrate backfill {settings.words(checkpoint)} resumes.")
 
 
 def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
@@ -215,11 +209,11 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
         counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
         print_json({**asdict(status), **counted})
     else:
-        _print_status(status, checkpoint)
+        _print_status(status, settings.words(checkpoint))
 
 
-def _print_status(status: BackfillStatus, checkpoint: str) -> None:
-    from statemigrate.commands.status import RUNNING
+def _print_status(status: BackfillStatus, words: str) -> None:
+    from statemigrate.commands.status import running
 
     screen = console()
     _print_families(status.families, status.pages_left)
@@ -238,16 +232,15 @@ def _print_status(status: BackfillStatus, checkpoint: str) -> None:
     if status.quarantined:
         screen.print(f"{status.quarantined:,} {name} are quarantined: their transforms failed.")
         screen.print(
-            f"Next: statemigrate quarantine STORE --checkpoint {argument(checkpoint)} shows "
-            "why; correct the "
+            f"Next: statemigrate quarantine STORE --checkpoint {words} shows why; correct the "
             "scripts, deploy with accept_edited, and plan again."
         )
     elif status.keys_left and not status.is_under_way:
         if status.chunks:
             screen.print(f"{', '.join(status.unplanned)}: not in that plan.")
-        screen.print(f"Next: statemigrate backfill {argument(checkpoint)}")
+        screen.print(f"Next: statemigrate backfill {words}")
     elif status.keys_left:
-        screen.print(f"Next: {RUNNING}.")
+        screen.print(f"Next: {running(status.pages_left)}.")
     elif status.families:
         screen.print("Next: restart the query: what is empty leaves the read path and is dropped.")
 

@@ -20,6 +20,7 @@ from statemigrate.configuration import (
     configured,
 )
 from statemigrate.errors import NO_VALUES, CheckpointError, did_you_mean, values_hidden
+from statemigrate.quoting import argument
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 TARGETS_SAID = "statemigrate.targets"
@@ -35,6 +36,11 @@ class Settings:
     json: bool = False
     debug: bool = False
     operator: int | str | None = None
+
+    def words(self, checkpoint: str) -> str:
+        """The same checkpoint and operator in a command."""
+        option = "" if self.operator is None else f" --operator {argument(self.operator)}"
+        return f"{argument(checkpoint)}{option}"
 
 
 def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:

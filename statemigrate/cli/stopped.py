@@ -21,7 +21,7 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import console, print_json, print_json_text, print_line, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
-from statemigrate.quoting import argument, visible
+from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
     from statemigrate.commands.quarantine import Quarantined
@@ -62,7 +62,7 @@ def retire(
     if settings.json:
         print_json(asdict(found))
     else:
-        _print_retirement(found, checkpoint)
+        _print_retirement(found, settings.words(checkpoint))
     if found.kept:
         click.get_current_context().exit(1)
 
@@ -122,7 +122,7 @@ def quarantine(
         click.get_current_context().exit(1)
 
 
-def _print_retirement(found: Retirement, checkpoint: str) -> None:
+def _print_retirement(found: Retirement, words: str) -> None:
     for name in found.dropped:
         print_line(f"Dropped {visible(name)}: it was empty")
     for name in found.later:
@@ -132,7 +132,7 @@ def _print_retirement(found: Retirement, checkpoint: str) -> None:
     for name, values in found.kept.items():
         print_line(f"Kept {visible(name)}: it holds {values:,} values")
     if found.kept:
-        print_line(f"Next: statemigrate status --checkpoint {argument(checkpoint)}")
+        print_line(f"Next: statemigrate status --checkpoint {words}")
     elif not (found.dropped or found.later):
         print_line("Nothing to drop: every store has one family")
 

@@ -19,9 +19,15 @@ from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.adoption import require_stopped
 from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.checkpoint import PAGES, SparkCheckpoint
+from statemigrate.native.checkpoint import (
+    Operator,
+    SparkCheckpoint,
+    Which,
+    is_pages,
+    name_in,
+)
 from statemigrate.native.deployment_check import read_record
-from statemigrate.native.listing import read_listing
+from statemigrate.native.listing import Listing, read_listing
 from statemigrate.native.session import session_of
 from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families
 from statemigrate.native.versions import REWRITING, check_spark_version
@@ -130,12 +136,13 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     lineages = _lineages(migrations, old_files)
     batch = state.committed_batch()
     listing = read_listing(state.files, batch)
-    if PAGES in listing.variables and not isinstance(operator, int):
+    lost = _forgotten_pages(listing, operator)
+    if lost:
+        of_pages, last = dict.fromkeys(lost, _OF_PAGES), min(lost.values())
+        return Restoring(str(checkpoint), str(new), batch, lost=of_pages, pages_batch=last)
+    if _is_of_pages(state.operators(), operator):
         # Pages have every revision of their entries in themselves.
         return Restoring(str(checkpoint), str(new), batch)
-    pages = listing.dropped_since(-1).get(PAGES)
-    if pages is not None:
-        return Restoring(str(checkpoint), str(new), batch, lost=_PAGES, pages_batch=pages)
     forgotten = forgotten_families(state, lineages, read_record(old_files), accept_edited)
     if not forgotten:
         return Restoring(str(checkpoint), str(new), batch)
@@ -165,9 +172,24 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     return Restoring(str(checkpoint), str(new), batch, found, sources.lost, plan, report)
 
 
-_PAGES = {
-    PAGES: "what later code keeps by its own keys would have to be put into the pages one by one"
-}
+_OF_PAGES = "what later code keeps by its own keys would have to be put into the pages one by one"
+
+
+def _forgotten_pages(listing: Listing, operator: Which) -> dict[str, int]:
+    """The variables of pages that are not there any more, each with the last batch that had it.
+
+    Of an operator that is named by its number none: by now it is another one's.
+    """
+    dropped = {name: at for name, at in listing.dropped_since(-1).items() if is_pages(name)}
+    if isinstance(operator, int):
+        return {}
+    return {name: at for name, at in dropped.items() if operator in (None, name_in([name]))}
+
+
+def _is_of_pages(operators: Sequence[Operator], operator: Which) -> bool:
+    """Whether only pages are meant."""
+    processors = [each for each in operators if each.is_processor and each.is_meant(operator)]
+    return bool(processors) and all(each.is_paged for each in processors)
 
 
 def _lineages(migrations: str | Path, files: Files) -> dict[str, Lineage]:

@@ -18,6 +18,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import read_record
+from statemigrate.native.retrying import whole
 from statemigrate.native.session import session_of
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
@@ -251,7 +252,8 @@ def _observed(
 ) -> ObservedWindows:
     check_spark_version(REWRITING, "rewrite a checkpoint")
     session = rewriting_session(session_of(spark, files.location), shape)
-    return observe_windows(StateReader(files, shape.batch, session).rows(operator, place), column)
+    rows = StateReader(files, shape.batch, session).rows(operator, place)
+    return whole(partial(observe_windows, rows, column), files.location)
 
 
 def _lineages(

@@ -124,15 +124,16 @@ def rollback(  # noqa: PLR0913 - all but two by name
 
     With ``undo`` the control source is taken out at the end, so that the release of before starts
     as it was: the query has to be stopped then, as of `undo_adoption`, whose ``stopped`` and
-    ``wait`` these are. It needs the oldest revision. The state is read before and after.
+    ``wait`` these are. It needs the oldest revision. The state is read before and after. The
+    control source of pages stays: there ``undo`` is refused.
 
     ``targets`` are those of other stores. ``migrations``, ``accept_edited``, ``operator`` and
     ``spark`` are as of `backfill`.
 
     Raises `LineageError` for an unknown revision, and where a script on the way has no
-    ``downgrade``; `StartupError` as the older code's start would; `CheckpointInUseError` for a
-    query that has to be stopped; `CheckpointError` for what cannot be read. Nothing was changed
-    then.
+    ``downgrade``; `StartupError` as the older code's start would, and for ``undo`` on pages;
+    `CheckpointInUseError` for a query that has to be stopped; `CheckpointError` for what cannot be
+    read. Nothing was changed then.
     """
     lineages = ScriptFolder(migrations).lineages()
     # Said before Spark takes its time to start.
@@ -196,7 +197,7 @@ class _WayBack:
         at = open_state(self._checkpoint, self._lineages, targets=self._others, **named)
         with closing(at) as state:
             back = _revisions(self._to, state, self._lineages)
-            self._check_undo(back)
+            self._check_undo(back, state)
             self._targets = {**self._others, **back}
             stores = tuple(self._store(state, store, revision) for store, revision in back.items())
             found = Rollback(state.checkpoint, state.engine, state.batch, stores, "done", "")
@@ -228,7 +229,18 @@ class _WayBack:
         families = {each.name: counts.get(each.name, 0) for each in plan.sources}
         return RollbackStore(store, revision, deployed, families, counts.get(plan.target.name, 0))
 
-    def _check_undo(self, back: Mapping[str, str]) -> None:
+    def _check_undo(self, back: Mapping[str, str], state: State) -> None:
+        if self._undo and state.engine == "paged":
+            raise StartupError(
+                "SM-ROLLBACK-005",
+                f"the control source of pages in {state.checkpoint} stays",
+                expected="a query that got its control source by `statemigrate adopt`",
+                found="an operator on pages, which has had its own from the first batch",
+                next_action="roll back without --undo (undo=False), and go on with `paged` and the "
+                f"older code; for code without pages stop the query and `statemigrate rewrite "
+                f"{argument(state.checkpoint)} NEW --no-pages --apply`",
+                path=state.checkpoint,
+            )
         newer = {s: at for s, at in back.items() if at != self._lineages[s].oldest}
         if self._undo and newer:
             raise StartupError(
@@ -293,7 +305,8 @@ class _WayBack:
             return "quarantine", (
                 f"`statemigrate quarantine {argument(first.store)} "
                 f"--checkpoint {argument(self._checkpoint)} "
-                f"--target {argument(f'{first.store}={first.target}')}` shows what does not go "
+                f"--target {argument(f'{first.store}={first.target}')}{self._option}` shows what "
+                "does not go "
                 "back, and why; correct the script, deploy it with accept_edited, then "
                 f"`{again} --apply`"
             )
@@ -383,15 +396,19 @@ class _WayBack:
         return f"the older code with migrated(..., targets={named}{source}"
 
     @property
+    def _option(self) -> str:
+        operator = self._options["operator"]
+        return "" if operator is None else f" --operator {argument(operator)}"
+
+    @property
     def _words(self) -> list[str]:
         """The options that say the same on the command line."""
         to = self._to
         said = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
-        operator = self._options["operator"]
         return [
             *(f"--to {argument(each)}" for each in said),
             *(["--undo"] if self._undo else []),
-            *([] if operator is None else [f"--operator {argument(operator)}"]),
+            *([self._option.strip()] if self._option else []),
         ]
 
 

@@ -155,6 +155,11 @@ RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor
 _RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 
 
+def running(pages: int | None) -> str:
+    """What a planned backfill of so many ``pages`` needs, None without pages."""
+    return RUNNING if pages is None else _RUNNING_PAGES
+
+
 @dataclass(frozen=True)
 class Looked:
     """What was looked at: a checkpoint, and of several operators on pages the one of a name."""

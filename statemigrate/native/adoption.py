@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from statemigrate.checkpoint.logs.offsets import NO_OFFSET
+from statemigrate.checkpoint.logs.offsets import NO_OFFSET, reads_twice
 from statemigrate.errors import CheckpointInUseError, StorageError
 from statemigrate.files import Files
 from statemigrate.files.open import Place
@@ -45,6 +45,7 @@ from statemigrate.native.adoption_files import (
     new_backup,
     plan_relocation,
 )
+from statemigrate.native.chunks import ChunkFiles
 
 # What an adoption did, or would do.
 
@@ -176,9 +177,20 @@ def plan_undoing(log: OffsetLog) -> Plan:
     sources = backup.record.sources
     check_lines(log, files, sources, spare=True)
     longer = (file for file in files if len(file.offsets) > sources)
-    directory = log.source_directory(sources)
+    directory = _control_directory(log, sources)
     moved = directory if log.files.find(directory) is not None else None
     return Plan(log, backup, tuple(_shortened(file, backup, log) for file in longer), moved)
+
+
+def _control_directory(log: OffsetLog, sources: int) -> str:
+    """What the control source keeps; where a stream is read in several places it counts fewer."""
+    chunks = ChunkFiles(log.files)
+    newest = chunks.offsets()
+    if newest is None or not reads_twice(log.files, newest):
+        return log.source_directory(sources)
+    used = reversed(log.used_sources())
+    taken = (each for each in used if chunks.is_taken_by(str(each), newest))
+    return log.source_directory(next(taken, sources))
 
 
 def _is_half_undone(backup: Backup, files: tuple[OffsetFile, ...]) -> bool:

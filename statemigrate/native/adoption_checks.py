@@ -28,6 +28,7 @@ from statemigrate.native.column_families import column_families
 from statemigrate.native.control_source import check_last_source, has_control_source
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 from statemigrate.native.listing import Listing, read_listing
+from statemigrate.native.paged_operators import paged_names
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument
 
@@ -172,9 +173,18 @@ def _has_room(look: Files) -> bool:
     offsets = files.offsets()
     if offsets is None or offsets.named:
         return True
-    # Operators on pages with names have one each.
-    all_files = (files, *(ChunkFiles(look, name) for name in named_in(look)))
-    return any(has_control_source(each, offsets) for each in all_files)
+    if has_control_source(files, offsets):
+        return True
+    # Operators on pages with names have one each, and those beside them need another one.
+    named = named_in(look)
+    return bool(named) and not _is_beside_pages(look)
+
+
+def _is_beside_pages(look: Files) -> bool:
+    """Whether the query has code of its own whose state is not on pages."""
+    names = operator_names(look)
+    own = {number for number, name in names.items() if name.startswith((PROCESSOR, FUNCTION))}
+    return bool(own - paged_names(look).keys())
 
 
 def _has_envelopes(files: Files, operator: int) -> bool:

@@ -285,7 +285,8 @@ def lacks_control_source(files: ChunkFiles) -> bool:
 
 def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether the last of the query's sources, which have no names, is the control source."""
-    adoption = _newest(files.adoptions())
+    # Pages with a name have their source from the first day, whatever was adopted for another.
+    adoption = None if files.operator else _newest(files.adoptions())
     if adoption is not None:
         # Spark has given it the line that the adoption made room for.
         return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.logs.folders import lines_of_folders
 from statemigrate.checkpoint.logs.offsets import (
     TakenFile,
     batches_in,
@@ -114,11 +115,12 @@ def is_recorded(name: str) -> bool:
 
 
 def file_sources(files: Files, shape: CheckpointShape) -> dict[str, int]:
-    """The offsets of the sources of files, as of the batch of a shape, by the sources' names."""
-    offsets = shape.offsets[shape.batch].offsets.by_source
+    """The offsets of the sources of files, as of the batch of a shape, by their folders' names."""
+    offsets = shape.offsets[shape.batch].offsets
     found: dict[str, int] = {}
-    for source, text in offsets.items():
+    for folder, line in lines_of_folders(files, offsets).items():
+        text = offsets.by_source[line]
         offset = None if text is None else file_offset(text)
-        if offset is not None and batches_in(names_in(files, f"sources/{source}")):
-            found[source] = offset
+        if offset is not None and batches_in(names_in(files, f"sources/{folder}")):
+            found[folder] = offset
     return found

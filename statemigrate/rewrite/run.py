@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
@@ -19,6 +20,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Entry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.native.checkpoint import uri_of
+from statemigrate.native.retrying import whole
 from statemigrate.rewrite.arrow_types import all_nullable
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.log_record import LogRecord
@@ -211,33 +213,37 @@ def run_plan(
 
     ``origin`` is what its rows come from. Every old key is looked at before anything is written.
     What is written is read back and compared before it becomes a checkpoint. Raises `RewriteError`
-    for rows that are not where they must be, and for what did not come back as it was written.
+    for rows that are not where they must be, and for what did not come back as it was written;
+    `StorageError` where a store fails that Spark reads.
     """
     begun = time.monotonic()
     for family in (each for operator in plan.operators for each in operator.families):
         check_functions(family, plan.starts, _answers(plan))
     session = rewriting_session(spark, plan.new)
     runs = _runs(plan, origin, target, spark, session)
-    read = [each.surveyed() for each in runs]
+    # Nobody takes away what is read, and what was half written is written anew.
+    read = [whole(each.surveyed, origin.location) for each in runs]
     rows = sum(found.total.count for each in read for of in each.values() for found in of.values())
     families: list[FamilyReport] = []
     with target.begun() as new:
         for run, found in zip(runs, read, strict=True):
             if run.operator.new is not None:
-                families += _written(run, found, new)
+                families += whole(partial(_written, run, found, new), origin.location)
                 if progress:
                     progress(sum(each.total.count for each in families), rows)
         new.require_own()
         metadata = origin.metadata
         hashes = publish_shape(plan.new, new.files, origin.beside(plan, new.files, spark))
         hashes["metadata"] = hashlib.sha256(metadata).hexdigest()
+        gone = whole(partial(_gone, runs), origin.location)
         report = replace(
-            _report(plan, origin, families, _gone(runs), time.monotonic() - begun),
+            _report(plan, origin, families, gone, time.monotonic() - begun),
             logs=LogRecord.of(plan, new.files, hashes),
         )
         report.write(new.files)
         remove_leftovers(new.files)
-        check_written(plan, report, StateReader(new.files, plan.new.batch, session))
+        reader = StateReader(new.files, plan.new.batch, session)
+        whole(partial(check_written, plan, report, reader), new.files.location)
         origin.confirm(plan)
         new.publish(metadata)
     return report

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets, file_offset, folders_in
+from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
+from statemigrate.checkpoint.logs.offsets import (
+    NO_OFFSET,
+    Offsets,
+    file_offset,
+    folders_in,
+)
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import Entry, Files, parse_json
 from statemigrate.native.checkpoint import uri_of
@@ -39,16 +45,25 @@ class SourceFiles:
     written: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def source_files(old: Files, new: Files, offsets: Offsets, *, is_last: bool) -> SourceFiles:
+def source_files(
+    old: Files,
+    new: Files,
+    offsets: Offsets,
+    *,
+    is_last: bool,
+    lines: Mapping[str, str] | None = None,
+) -> SourceFiles:
     """What all sources keep, as it was when a batch had these ``offsets``.
 
+    ``lines`` has by folder the source whose line is its own, where that was looked up before.
     Raises `CorruptFileError` for a file source whose log of that time is gone, `UnsupportedError`
-    for another source that may have noted something since.
+    for another source that may have noted something since, and as `lines_of_folders`.
     """
+    mine = lines_of_folders(old, offsets) if lines is None else lines
     copied: list[str] = []
     written: dict[str, bytes] = {}
     for source in folders_in(old, "sources"):
-        text = offsets.by_source.get(source)
+        text = offsets.by_source.get(mine.get(source, ""))
         offset = file_offset(text)
         # Without an offset nothing was taken, but another source may have noted where it begins.
         if offset is None or (text is None and not _has_entries(old, source)):
@@ -167,9 +182,12 @@ def _entry_path(line: bytes) -> str | None:
 def check_offsets(plan: RewritePlan, old: Files) -> None:
     """Raise `RewriteError` for an offset of a file source that its own log does not have.
 
-    Spark would take every file after it for new, or miss those before it.
+    Spark would take every file after it for new, or miss those before it. Raises `UnsupportedError`
+    where a query that reads one stream in several places is to have other sources, or offsets.
     """
     entry = plan.old.offsets[plan.old.batch]
+    if is_read_twice(entry.offsets, lines_of_folders(old, entry.offsets)):
+        _check_places(plan, old, entry.offsets)
     for each in plan.sources.sources:
         before = None if each.old is None else entry.offsets.by_source[each.old]
         is_asked = each.offset is not None and each.offset != NO_OFFSET
@@ -185,12 +203,17 @@ def retained_logs(plan: RewritePlan, old: Files, new: Files) -> Iterator[tuple[s
     As far as the offsets of the plan: a source that is set back takes its files again.
     """
     kept = {each.old: each for each in plan.sources.sources if each.old is not None}
-    found = source_files(old, new, _reached(plan, kept), is_last=True)
+    before = plan.old.offsets[plan.old.batch].offsets
+    lines = lines_of_folders(old, before)
+    found = source_files(old, new, _reached(plan, kept), is_last=True, lines=lines)
+    is_shared = is_read_twice(before, lines)
     for name in (*found.copied, *found.written):
         _, source, *rest = name.split("/")
-        if source in kept:
+        line = lines.get(source, source)
+        if line in kept:
             data = found.written.get(name) or old.get(name, most=_LARGEST)
-            yield "/".join(["sources", kept[source].name, *rest]), data
+            folder = source if is_shared else kept[line].name
+            yield "/".join(["sources", folder, *rest]), data
 
 
 def taken_logs(plan: RewritePlan, spark: SparkSession) -> Iterator[tuple[str, bytes]]:
@@ -206,6 +229,30 @@ def taken_logs(plan: RewritePlan, spark: SparkSession) -> Iterator[tuple[str, by
                 for path, moment in entries
             ]
             yield f"sources/{source.name}/0", "\n".join(["v1", *lines]).encode()
+
+
+def _check_places(plan: RewritePlan, old: Files, offsets: Offsets) -> None:
+    """Lines that are one source's go on together, and so each in its place."""
+    there, folders = list(offsets.by_source), folders_in(old, "sources")
+    changed = [
+        f"source {each.name}"
+        for each in plan.sources.sources
+        if each.old != each.name or each.offset is not None or each.taken
+    ]
+    changed += [f"source {name}, which goes" for name in plan.sources.gone]
+    if not (plan.sources.named or changed or len(plan.sources.sources) != len(there)):
+        return
+    raise UnsupportedError(
+        "SM-REWRITE-063",
+        f"the query of {old.location} reads one stream in several places, and is to have other "
+        "sources or offsets",
+        expected=f"its {len(there)} sources, each in its place and at its offset",
+        found=", ".join(changed) or f"{len(plan.sources.sources)} sources",
+        next_action="leave --source, --offsets and --taken out, and keep the streams of the code "
+        f"as they are: its offset log has {len(there)} lines, and sources/ {len(folders)} folders, "
+        "so that a line does not tell its source",
+        path=old.location,
+    )
 
 
 def _no_such_offset(source: SourcePlan, known: list[int]) -> RewriteError:

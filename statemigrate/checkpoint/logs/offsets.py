@@ -322,6 +322,24 @@ def _first_lines(files: Files, path: str, size: int) -> list[str]:
     return [line for line in text.split("\n")[1:-1] if line]
 
 
+def log_reached(files: Files, source: str) -> int | None:
+    """The newest offset of what reads like a file source's log, -1 before the first file.
+
+    None where the source keeps something else there.
+    """
+    for _ in range(_ATTEMPTS):
+        names = _log_files(files, f"sources/{source}")
+        try:
+            if names and _one_taken(files, f"sources/{source}", is_certain=False) is None:
+                return None
+        except FileNotFoundError:
+            # As in `taken_of`.
+            continue
+        break
+    matches = (_LOG_FILE.fullmatch(name) for name in names)
+    return max((int(match[1]) for match in matches if match), default=-1)
+
+
 def taken_until(files: Files, source: str, offset: int) -> frozenset[TakenFile]:
     """What a file source's log says it had taken up to an ``offset``, from all of its files.
 
