@@ -10,12 +10,13 @@ text says is its source's own affair; most write JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
+from statemigrate.checkpoint.logs.places import PlacesOfSources
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number
 from statemigrate.files.documents import check_shape
@@ -230,7 +231,22 @@ def _lines_of(files: Files, source: str, newest: Offsets | None, reached: int) -
     places = range(int(source), min(int(source) + more + 1, len(newest.lines)))
     # A file is in the log before its batch is in that of offsets.
     offsets = {str(each): file_offset(newest.by_source[str(each)]) for each in places}
-    return [name for name, at in offsets.items() if at in (reached, reached - 1)] or [source]
+    fitting = [name for name, at in offsets.items() if at in (reached, reached - 1)] or [source]
+    if len(fitting) == 1:
+        return fitting
+    known = places_of_sources(files, newest).of(int(source))
+    # Where the logs have gone on meanwhile, none fits: then it is any of these.
+    return [name for name in fitting if int(name) in known] or fitting
+
+
+def places_of_sources(
+    files: Files, newest: Offsets, earlier: Sequence[str] = ()
+) -> PlacesOfSources:
+    """The lines of offsets beside what the folders of sources, which have no names, have taken."""
+    numbers = [int(each) for each in folders_in(files, "sources") if each.isdecimal()]
+    offsets = [file_offset(text) for text in newest.by_source.values()]
+    reached = {number: log_reached(files, str(number)) for number in numbers}
+    return PlacesOfSources(newest.lines, offsets, reached, earlier)
 
 
 def file_offset(text: str | None) -> int | None:

@@ -5,7 +5,7 @@ from support.offset_logs import METADATA, checkpoint, put
 from support.source_logs import KINDS, file_log, source_files
 
 from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import parse_offsets
+from statemigrate.checkpoint.logs.offsets import SourceLog, parse_offsets
 from statemigrate.errors import UnsupportedError
 from statemigrate.files.open import open_files
 
@@ -88,3 +88,11 @@ def test_where_two_lines_fit_with_offsets_that_differ_nothing_is_guessed(tmp_pat
     assert caught.value.code == "SM-CHECKPOINT-034"
     # At the newest batch both say the same.
     assert lines(files, 1)["2"] == "2"
+
+
+def test_a_chunk_is_committed_though_the_stream_has_come_almost_as_far_in_another_place(tmp_path):
+    files = query(tmp_path / "c", [(2, 3, 2, 1)], {0: 3, 2: 2})
+    below = "statemigrate/control/chunks"
+    chunks = [[f"{files.location}/{below}/plan/{each}.parquet"] for each in range(4)]
+    file_log(tmp_path / "c", 1, *chunks)
+    assert SourceLog.read(files, below).committed == 3
