@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.deployment.code import query_checkpoint
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted
@@ -386,7 +387,7 @@ def with_backfill(
     else is written.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
-    files = ChunkFiles(str(checkpoint))
+    files = ChunkFiles(query_checkpoint(str(checkpoint)))
     marked, control = with_control(stream, keys, files, operator)
     from statemigrate.native.startup import check_forgetting
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment.code import is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.checkpoint import is_name
 from statemigrate.native.chunks import ChunkFiles
@@ -83,6 +84,10 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     grouping column whose equal values have several bytes.
     """
     check_spark_version(_OLDEST, "keep state in pages")
+    checkpoint = query_checkpoint(str(checkpoint))
+    if pages is None and is_only_looking():
+        # The number is the checkpoint's, which code that is tried out does not see.
+        pages = 1
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     key = grouping_key(stream.schema, columns, argument="by")
