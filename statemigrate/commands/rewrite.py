@@ -118,7 +118,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
     The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
     happens before, no query takes it for one, and the same call goes on where it was interrupted.
-    ``options`` are what changes beside the code, ``answers`` what the plan asks; scripts of the
+    ``options`` are what changes besides the code, ``answers`` what the plan asks; scripts of the
     folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
     revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,

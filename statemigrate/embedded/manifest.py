@@ -296,7 +296,7 @@ class Manifest:
         return {name: store.marked(self.holds) for name, store in self.stores.items()}
 
     def holds(self, family: str) -> Holds:
-        """What every partition's committed state says of ``family``."""
+        """Whether ``family`` has values in any partition's committed state."""
         return "nothing" if self.is_empty(family) else "something"
 
 
