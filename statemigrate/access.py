@@ -191,7 +191,7 @@ class DualAccess(Generic[V]):
             return False
         others = [each.family for each in self.sources if each is not source]
         if any(
-            not isinstance(each, BlockFamily) or each.holds_any(keys) for each in (new, *others)
+            not isinstance(each, BlockFamily) or each.contains_any(keys) for each in (new, *others)
         ):
             return False
         try:

@@ -146,7 +146,7 @@ def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
     Looked through are those up to the repository's, or to the user's own. What another user has put
     above a project counts for nothing, as a configuration names programs to run.
     """
-    found = _said(start)
+    found = _read_settings(start)
     if found is not None:
         return found
     here = start.resolve()
@@ -154,13 +154,13 @@ def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
     for below, folder in pairwise((here, *here.parents)):
         if (below / ".git").exists() or below == Path.home():
             return None
-        found = _said(folder, trusted)
+        found = _read_settings(folder, trusted)
         if found is not None:
             return found
     return None
 
 
-def _said(
+def _read_settings(
     directory: Path, trusted: Collection[int] | None = None
 ) -> tuple[_Source, dict[str, Any]] | None:
     """What one of the two files says; None where neither says anything.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.event_log.events import Stamp, Verb
 from statemigrate.event_log.log import Note
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native import adoption
 from statemigrate.native.adoption import WATCHED, Adoption
 from statemigrate.native.adoption_checks import counting
@@ -23,7 +23,7 @@ _VERBS: dict[str, Verb] = {"adopted": "adopt", "undone": "undo adopt", "relocate
 
 
 def adopt(
-    checkpoint: Place,
+    checkpoint: PathOrFiles,
     *,
     undo: bool = False,
     declared: Collection[str] = (),
@@ -55,11 +55,13 @@ def adopt(
         return undo_adoption(
             checkpoint, apply=apply, stopped=stopped, wait=wait, declared=declared, spark=spark
         )
-    return _told(checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait))
+    return _record_adoption(
+        checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    )
 
 
 def undo_adoption(
-    checkpoint: Place,
+    checkpoint: PathOrFiles,
     *,
     apply: bool = False,
     stopped: bool = False,
@@ -83,10 +85,10 @@ def undo_adoption(
     count = counting(open_files(checkpoint).location, spark)
     options: dict[str, Any] = {"apply": apply, "stopped": stopped, "wait": wait}
     done = adoption.undo_adoption(checkpoint, declared=declared, count=count, **options)
-    return _told(checkpoint, done)
+    return _record_adoption(checkpoint, done)
 
 
-def _told(checkpoint: Place, found: Adoption) -> Adoption:
+def _record_adoption(checkpoint: PathOrFiles, found: Adoption) -> Adoption:
     if found.state in _VERBS:
         files = open_files(checkpoint)
         details = {} if found.backup is None else {"backup": found.backup}

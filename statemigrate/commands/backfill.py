@@ -84,7 +84,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
             plans = offline_plans(layout, migrations, targets or {}, accept_edited)
             require_writable(layout.files)
             done = query.backfill(plans, on_error=on_error, tick=progress)
-            _tell(query, layout, migrations, plans, done)
+            _record_backfill(query, layout, migrations, plans, done)
             return done
     # Not before it is known that the state is Spark's: little state is to be done in no time.
     return chunked_backfill(
@@ -100,7 +100,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     )
 
 
-def _tell(
+def _record_backfill(
     query: StoppedQuery,
     layout: Layout,
     migrations: str | Path,
@@ -214,13 +214,13 @@ def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[
 
 def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
     """The details of a plan: how much, of which families, and how fast it may go."""
-    told = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
+    figures = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
     if plan.withdrawn:
-        told["withdrawn"] = str(plan.withdrawn)
+        figures["withdrawn"] = str(plan.withdrawn)
     if pace is None:
-        return {**told, "chunks": str(plan.chunks)}
+        return {**figures, "chunks": str(plan.chunks)}
     rate = {} if pace.keys_per_second is None else {"keys_per_second": f"{pace.keys_per_second:g}"}
-    return {**told, "share": f"{pace.share:g}", **rate}
+    return {**figures, "share": f"{pace.share:g}", **rate}
 
 
 def _pace(

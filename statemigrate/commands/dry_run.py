@@ -178,6 +178,6 @@ def _scripted(
 
     def scripted() -> tuple[str, ...]:
         with scripts.opened(named.path, **place) as state:
-            return tuple(name for name in scripts.told(state) if name in scripts.stores)
+            return tuple(name for name in scripts.reported_stores(state) if name in scripts.stores)
 
     return retried(scripted, named.path)

@@ -162,14 +162,14 @@ def _gone_back(
     again = f"batches {to + 1} to {found.version} run again"
     if stamp is None:
         state.require_whole(to)
-        finding = RepairFinding(layout.place("commits"), "to go back", again)
+        finding = RepairFinding(layout.location_of("commits"), "to go back", again)
         command = f"`statemigrate repair {argument(checkpoint)} --back-to {argument(to)} --apply`"
         return Repair(checkpoint, "embedded", found.version, (finding,), f"{command} does it")
     require_writable(layout.files)
     names = state.go_back(to)
     details = {STEP: "and repaired", "back to": str(to), "from": str(found.version)}
     Note(stamp).done(layout.files, "found", to, details)
-    did = (f"{len(names)} files are set aside in {layout.place(SET_ASIDE)}",)
+    did = (f"{len(names)} files are set aside in {layout.location_of(SET_ASIDE)}",)
     action = f"start the query: {again}, and their output reaches the sink a second time"
     return Repair(checkpoint, "embedded", to, (), action, did)
 

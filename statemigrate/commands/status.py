@@ -399,7 +399,8 @@ def status(
         scripts.lineages[store].resolve(target)
     with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         counted = tuple(
-            _store(state, name, stored, scripts) for name, stored in scripts.told(state).items()
+            _store(state, name, stored, scripts)
+            for name, stored in scripts.reported_stores(state).items()
         )
         files = open_files(state.checkpoint)
         return Status(

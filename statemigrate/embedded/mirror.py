@@ -114,12 +114,12 @@ class Mirror:
             if not any(self._is_whole(number, each) for each in chains_of(state)):
                 raise next(iter(self._lost.values()))
 
-    def place_of(self, path: str) -> str:
+    def location_in_checkpoint(self, path: str) -> str:
         """Where a file that tasks have named is in the checkpoint."""
         here = Path(path)
         if not (self._is_remote and here.is_relative_to(self._layout.checkpoint)):
             return path
-        return self._layout.place(str(here.relative_to(self._layout.checkpoint)))
+        return self._layout.location_of(str(here.relative_to(self._layout.checkpoint)))
 
     def hand_over(self, version: int, before: States, after: States) -> tuple[PartitionState, ...]:
         """Bring to the checkpoint what tasks have written since; the states as they are there.
@@ -349,7 +349,7 @@ class Mirror:
         try:
             self._layout.files.fetch(name, path, most=most, shared=self._shared, cut=cut)
         except FileNotFoundError as error:
-            place = self._layout.place(name)
+            place = self._layout.location_of(name)
             raise CorruptFileError(
                 "SM-EMBEDDED-017",
                 f"{place} is missing",
@@ -377,7 +377,7 @@ class Mirror:
             if not self._shared:
                 verify(path, file)
         except CorruptFileError as error:
-            place = self._layout.place(name)
+            place = self._layout.location_of(name)
             raise error.but(summary=f"{place} is not what was written", path=place) from error
 
 

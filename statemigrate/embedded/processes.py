@@ -75,8 +75,8 @@ def shared_out(
     if min(processes, len(numbers)) < 2 or not sys.executable:
         with few_collections():
             for number in numbers:
-                for told in work(number):
-                    yield number, told
+                for report in work(number):
+                    yield number, report
         return
     waiting = waiting or Waiting()
     answers, todo = waiting.answers, deque(numbers)
@@ -84,7 +84,7 @@ def shared_out(
     try:
         code = _pickled(work)
         for each in started:
-            each.tell(len(code).to_bytes(8, "big") + code)
+            each.send(len(code).to_bytes(8, "big") + code)
             each.go_on(todo)
         while any(each.number is not None for each in started):
             process, document = answers.get()
@@ -137,9 +137,9 @@ class _Process:
         if self.number is None:
             self._close()
         else:
-            self.tell(b"%d\n" % self.number)
+            self.send(b"%d\n" % self.number)
 
-    def tell(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Write to it; one that has ended is noticed by what it answers."""
         stdin = self._process.stdin
         assert stdin is not None  # noqa: S101 - asked for above

@@ -41,7 +41,7 @@ class Lookup:
         self._turns = 0
         self._is_dense = True
 
-    def held(self, keys: list[bytes]) -> dict[bytes, bytes]:
+    def present_values(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """The bytes of those that are held. Raises `CheckpointError` as any reading does."""
         if self._turns == 0:
             found = self._along(sorted(keys))
@@ -261,7 +261,7 @@ class Replaced:
         if UNKNOWN not in known:
             return known
         asked = [key for key, each in zip(keys, known, strict=True) if each is UNKNOWN]
-        held = self._lookup.held(asked)
+        held = self._lookup.present_values(asked)
         return [
             held.get(key) if each is UNKNOWN else each
             for key, each in zip(keys, known, strict=True)
@@ -271,7 +271,7 @@ class Replaced:
         """Of many writes."""
         is_absent = self._absent is keys
         self._forget()
-        return [None] * len(keys) if is_absent else self._held(keys)
+        return [None] * len(keys) if is_absent else self._present_or_none(keys)
 
     def by_delete(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Of many deletes."""
@@ -280,13 +280,13 @@ class Replaced:
             return []
         before: Sequence[bytes | None] = list(map(self._scanned.get, keys))
         if None in before or (self._deleted_to is not None and min(keys) <= self._deleted_to):
-            before = self._held(keys)
+            before = self._present_or_none(keys)
         last = max(keys)
         self._deleted_to = last if self._deleted_to is None else max(last, self._deleted_to)
         return before
 
-    def _held(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        held = self._lookup.held(list(keys)) if keys else {}
+    def _present_or_none(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        held = self._lookup.present_values(list(keys)) if keys else {}
         return list(map(held.get, keys))
 
     def _forget(self) -> None:

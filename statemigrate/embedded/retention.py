@@ -99,7 +99,7 @@ def _needed(at: _At, version: int, epoch: int, tag: str) -> Needs:  # noqa: ARG0
 
 @lru_cache(maxsize=1024)
 def _listed(at: _At, name: str, listing: FileReference) -> tuple[SnapshotFile, ...]:
-    place = at.layout.place(name)
+    place = at.layout.location_of(name)
     return tuple(listed(at.layout.files.get(name), listing, place))
 
 

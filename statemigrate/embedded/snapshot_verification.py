@@ -84,7 +84,7 @@ def proven(
             expected = _read(open_at(replaced, directory, scratch / "expected"))
             other = "the files that it replaces add up to"
             _require_same(found, expected, directory, other, "the working copy is made anew")
-            _tell(snapshot, found, "snapshot and changelogs agree")
+            _warn_of_corrected_hash(snapshot, found, "snapshot and changelogs agree")
     return with_verified_contents(snapshot, found)
 
 
@@ -108,7 +108,7 @@ def compared(
         found = _read(open_at(_alone(snapshot), directory, scratch / "found"))
     rest = "the proven copy from before it is kept"
     _require_same(found, contents_in(original), directory, "the working copy does", rest)
-    _tell(snapshot, found, "the proven working copy decides")
+    _warn_of_corrected_hash(snapshot, found, "the proven working copy decides")
     return with_verified_contents(snapshot, found)
 
 
@@ -157,7 +157,9 @@ def _require_same(
     )
 
 
-def _tell(snapshot: SnapshotReference, found: Mapping[str, Contents], why: str) -> None:
+def _warn_of_corrected_hash(
+    snapshot: SnapshotReference, found: Mapping[str, Contents], why: str
+) -> None:
     different = {} if snapshot.contents is None else differences(found, snapshot.contents)
     if different:
         _log.warning(

@@ -163,21 +163,21 @@ def unknown(
     """
     until = facts.batch if facts.until is None else facts.until
     found = []
-    for store, standing in facts.stores.items():
+    for store, status in facts.stores.items():
         noted = _last_true(events, store, until, is_whole_query)
-        if noted is None or _differs(standing, noted, is_whole_query):
-            found.append(standing.after(store, None if noted is None else noted.revision))
+        if noted is None or _differs(status, noted, is_whole_query):
+            found.append(status.after(store, None if noted is None else noted.revision))
     return tuple(found)
 
 
-def _differs(standing: StoreRevision, noted: StoreChange, is_whole_query: bool) -> bool:
+def _differs(status: StoreRevision, noted: StoreChange, is_whole_query: bool) -> bool:
     """Whether the state is another one than the log says.
 
     A log of Spark's own state may have fewer families: those that no start looked for.
     """
-    stored, logged = set(standing.families), set(noted.families)
+    stored, logged = set(status.families), set(noted.families)
     families = stored != logged if is_whole_query else stored < logged
-    return noted.revision != standing.revision or families
+    return noted.revision != status.revision or families
 
 
 def is_restart(
@@ -217,13 +217,13 @@ def last_revision(events: Iterable[Event], store: str) -> str | None:
     return None if noted is None else noted.revision
 
 
-def is_noted(events: Iterable[Event], store: str, standing: StoreRevision) -> bool:
+def is_noted(events: Iterable[Event], store: str, status: StoreRevision) -> bool:
     """Whether the newest event of a store says the same of it."""
     noted = last_known(events, store)
     return (
         noted is not None
-        and noted.revision == standing.revision
-        and set(noted.families) == set(standing.families)
+        and noted.revision == status.revision
+        and set(noted.families) == set(status.families)
     )
 
 

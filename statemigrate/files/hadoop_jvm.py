@@ -200,8 +200,10 @@ def _session_settings(spark: SparkSession | None) -> list[tuple[str, str]]:
     from pyspark.sql import SparkSession
 
     session = spark or SparkSession.getActiveSession()
-    told: Any = {} if session is None else session.conf.getAll
-    return [(name, value) for name, value in told.items() if not name.startswith("spark.")]
+    session_settings: Any = {} if session is None else session.conf.getAll
+    return [
+        (name, value) for name, value in session_settings.items() if not name.startswith("spark.")
+    ]
 
 
 def _start() -> Java:

@@ -97,10 +97,10 @@ def _records(record: Record, most: int) -> list[Any]:
     columns = {field.name: samples(field.type, most) or [None] for field in record.fields}
     ordinary = {name: column[0] for name, column in columns.items()}
     singly = [{**ordinary, name: value} for name, column in columns.items() for value in column[1:]]
-    return [ordinary, *_together(columns), *singly]
+    return [ordinary, *_rows_with_edges(columns), *singly]
 
 
-def _together(columns: dict[str, list[Any]]) -> list[Any]:
+def _rows_with_edges(columns: dict[str, list[Any]]) -> list[Any]:
     empty = {name: column[-1] for name, column in columns.items()}
     rows = zip_longest(*columns.values())
     edges = [

@@ -421,8 +421,8 @@ def with_control(
 def ask_to_retire(files: ChunkFiles, code: Any) -> None:
     """What is empty is dropped in a batch, and without input there would be none."""
     deployed = vars(code).get(DEPLOYED)
-    if isinstance(deployed, Deployed) and deployed.retires and deployed.seen is not None:
-        files.ask_for_batch(deployed.seen.batch)
+    if isinstance(deployed, Deployed) and deployed.retires and deployed.observed is not None:
+        files.ask_for_batch(deployed.observed.batch)
 
 
 def _both(

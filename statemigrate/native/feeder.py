@@ -63,9 +63,9 @@ class Feeder:
     def after(self, batch: Batch) -> None:
         """A batch is over; its ``entries`` are taken for the rows of its chunk."""
         with self._lock:
-            told = replace(batch, entries=self._taken(batch.rows, batch.entries))
+            observed = replace(batch, entries=self._taken(batch.rows, batch.entries))
             if self._tuner is not None:
-                self._tuner = self._tuner.observe(told)
+                self._tuner = self._tuner.observe(observed)
             self._feed()
             if batch.entries and self._untidied is None:
                 self._untidied = 0
@@ -219,7 +219,7 @@ class Feeding(StreamingQueryListener):
         """Make the chunk of a later batch."""
         progress = event.progress
         work = self._work_of(str(progress.id), progress.batchId)
-        self._safely(progress, partial(_told, progress=progress, work=work))
+        self._safely(progress, partial(_on_progress, progress=progress, work=work))
 
     def onQueryIdle(self, event: Any) -> None:
         """Make a chunk if there is a plan: without, there might be no batch."""
@@ -229,10 +229,10 @@ class Feeding(StreamingQueryListener):
         """Forget the run: this call may come after the query's next start."""
         self._runs.pop(str(event.runId), None)
 
-    def _safely(self, event: Any, tell: Callable[[Feeder], None]) -> None:
+    def _safely(self, event: Any, report: Callable[[Feeder], None]) -> None:
         for feeder in self._runs.get(str(event.runId), ()):
             try:
-                tell(feeder)
+                report(feeder)
             except Exception:
                 _LOG.exception("the backfill of query %s makes no further chunk now", event.id)
 
@@ -248,7 +248,7 @@ def _is_of(feeder: Feeder, query: str) -> bool:
         return False
 
 
-def _told(feeder: Feeder, progress: Any, work: Work | None) -> None:
+def _on_progress(feeder: Feeder, progress: Any, work: Work | None) -> None:
     rows = keys = 0
     for source in progress.sources:
         if is_source_of(feeder.files.path, source):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statemigrate.deployment import (
-    Holds,
+    Occupancy,
     StoredFamily,
     StoreFacts,
     applied_scripts,
@@ -129,8 +129,10 @@ class _Reading:
             scripted = lineage.format_of(revision)
             # Spark stores a struct whatever the script's format is; what counts is what it holds.
             fmt = scripted if shape_of(scripted.struct_type()) == shape_of(schema) else fmt
-        holds: Holds = "nothing" if self._checkpoint.is_empty(variable.name) else "something"
-        return StoredFamily(variable.name, revision, fmt, holds)
+        occupancy: Occupancy = (
+            "nothing" if self._checkpoint.is_empty(variable.name) else "something"
+        )
+        return StoredFamily(variable.name, revision, fmt, occupancy)
 
     def _unlisted(self, lineage: Lineage, record: StoreRecord) -> list[StoredFamily]:
         """Families that the last deployment, or a batch's rerun, may have made; read if so."""

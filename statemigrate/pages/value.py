@@ -174,7 +174,7 @@ class PageQuarantine:
     @property
     def has_marks(self) -> bool:
         """Whether any entry of the page is marked."""
-        return self._page is not None and self._page.holds(MARKS)
+        return self._page is not None and self._page.contains_family(MARKS)
 
     def is_marked(self, family: str, key: bytes) -> bool:
         """Whether this deployment has tried the entry already."""

@@ -175,7 +175,7 @@ def _day(value: Any) -> Any:
     return value.date() if isinstance(value, dt.datetime) else value
 
 
-def _moment(value: Any) -> Any:
+def _plain_datetime(value: Any) -> Any:
     """A plain ``datetime`` of one of another class, which may be finer than microseconds."""
     if not isinstance(value, dt.datetime):
         return value
@@ -183,7 +183,7 @@ def _moment(value: Any) -> Any:
 
 
 def _wall_clock(value: Any) -> Any:
-    return _moment(value).replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+    return _plain_datetime(value).replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
 def _time(value: Any) -> Any:
@@ -200,7 +200,7 @@ _LEAVES: dict[str, Take] = {
     "char": text_of,
     "binary": _bytes,
     "date": _day,
-    "timestamp": _moment,
+    "timestamp": _plain_datetime,
     "timestamp_ntz": _wall_clock,
     "time": _time,
 }

@@ -39,7 +39,7 @@ from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.questions import plain_start
-from statemigrate.state.protocol import Batches, Telling
+from statemigrate.state.protocol import Batches, CarriesErrors
 from statemigrate.state.spark_operators import arrow_rows
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ def with_fields(
     schema = StructType()
     for field in rows.schema.fields:
         schema = schema.add(field.name, types.get(field.name, field.dataType))
-    return rows.mapInArrow(Telling(changes), schema)
+    return rows.mapInArrow(CarriesErrors(changes), schema)
 
 
 # What tasks make of the rows of a family by themselves, a batch at a time as Arrow has them.

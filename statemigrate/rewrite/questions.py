@@ -310,7 +310,7 @@ class Asked:
         else:
             self._proposed(question)
 
-    def told(self, question: Question) -> None:
+    def take_start(self, question: Question) -> None:
         """Take an answer that only ``--start`` can give: it is no field's value."""
         if question.name in self._answers.start:
             self.starts[question.name] = self._answers.start[question.name]
@@ -318,11 +318,11 @@ class Asked:
         else:
             self._proposed(question)
 
-    def may_tell(self, question: Question) -> None:
+    def take_optional_start(self, question: Question) -> None:
         """Take an answer that need not be given."""
         self.know(question.name)
         if question.name in self._answers.start:
-            self.told(question)
+            self.take_start(question)
 
     def may_take(self, question: Question) -> None:
         """Take, and note, an old state for a new one that need not be said."""
@@ -533,11 +533,11 @@ def ask_expiry(asked: Asked, families: Sequence[FamilyPlan]) -> None:
         name = f"{each.name}:{EXPIRES}"
         match each.expiry:
             case "told":
-                asked.told(_when(name, each.name, asked.rows))
+                asked.take_start(_when(name, each.name, asked.rows))
             case "ends":
                 asked.confirm(_never(name, each.name))
             case "kept":
-                asked.may_tell(_when(name, each.name, asked.rows))
+                asked.take_optional_start(_when(name, each.name, asked.rows))
 
 
 def _when(name: str, variable: str, rows: str) -> Question:

@@ -171,10 +171,10 @@ class _Derived:
         metadata = {**before.metadata, "conf": {**last.conf, **self.record.settings}}
         if self.record.watermark is not None:
             metadata["batchWatermarkMs"] = self.record.watermark
-        told = metadata.get("sourceMetadataInfo")
-        if told is not None:
+        recorded = metadata.get("sourceMetadataInfo")
+        if recorded is not None:
             kept = {each.old for each in self.record.sources}
-            metadata["sourceMetadataInfo"] = {n: each for n, each in told.items() if n in kept}
+            metadata["sourceMetadataInfo"] = {n: each for n, each in recorded.items() if n in kept}
         found = {**after.metadata, "conf": after.conf}
         old_lines = before.by_source
         lines = {each.name: _line(each, old_lines) for each in self.record.sources}

@@ -186,7 +186,7 @@ class Scripts:
         """The stores that any script names."""
         return self.survey.stores if self.survey else []
 
-    def told(self, state: State) -> Mapping[str, StoredStore]:
+    def reported_stores(self, state: State) -> Mapping[str, StoredStore]:
         """The stores of a state that are reported, by name."""
         return reported_stores(state, self.stores)
 

@@ -266,7 +266,7 @@ def _unscripted(state: State, store: str) -> StartupError:
 # Errors of tasks, raised again at the driver: Spark itself hands over only their text.
 
 
-_TOLD = re.compile(r"statemigrate-error-([A-Za-z0-9+/=]+)-end")
+_CARRIED_ERROR = re.compile(r"statemigrate-error-([A-Za-z0-9+/=]+)-end")
 Batches = Callable[[Iterable[Any]], Iterator[Any]]
 
 
@@ -274,8 +274,8 @@ class WorkerError(RuntimeError):
     """Carries an error of this package through Spark."""
 
 
-class Telling:
-    """A function for ``mapInArrow`` whose errors reach the driver: see `told`."""
+class CarriesErrors:
+    """A function for ``mapInArrow``; see `reraising_worker_errors` for its errors."""
 
     def __init__(self, function: Batches) -> None:
         self._function = function
@@ -292,14 +292,14 @@ class Telling:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reraising_worker_errors() -> Iterator[None]:
     """Raise the error that a task reported in place of Spark's."""
     try:
         yield
     except StatemigrateError:
         raise
     except Exception as error:
-        found = _TOLD.search(str(error))
+        found = _CARRIED_ERROR.search(str(error))
         if found is None:
             raise
         raise StatemigrateError.from_json(json.loads(base64.b64decode(found[1]))) from error

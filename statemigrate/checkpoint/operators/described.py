@@ -305,8 +305,8 @@ class Meaning:
 
     def __str__(self) -> str:
         names = self.columns
-        told = names if len(names) <= _MANY else (names[0], "...", names[-1])
-        return f"{', '.join(told)}: {self.functions}"
+        listed = names if len(names) <= _MANY else (names[0], "...", names[-1])
+        return f"{', '.join(listed)}: {self.functions}"
 
 
 _ANY = ""

@@ -50,7 +50,7 @@ class JavaReader:
         self._at = 0
 
     @property
-    def place(self) -> int:
+    def bytes_read(self) -> int:
         """How many bytes were read."""
         return self._at
 

@@ -328,7 +328,7 @@ def _header(start: bytes, version: int) -> tuple[tuple[LineageItem, ...], int]:
     reader = JavaReader(start)
     reader.text()
     lineage = _lineage(reader.text()) if version in _WITH_LINEAGE else ()
-    return lineage, reader.place
+    return lineage, reader.bytes_read
 
 
 def _lineage(text: str) -> tuple[LineageItem, ...]:

@@ -183,7 +183,7 @@ class _Writing:
     def pieces(self, node: Node, value: str) -> list[str]:
         """Expressions that, joined, are the bytes of ``value``."""
         if isinstance(node, Record | Array | Map | Union) and self._depth > _DEPTH:
-            return [self._apart(node, value)]
+            return [self._written_by_function(node, value)]
         match node:
             case Record():
                 return self._record(node, value)
@@ -199,7 +199,7 @@ class _Writing:
     def _inner(self) -> _Writing:
         return _Writing(self._source, self._depth + 1)
 
-    def _apart(self, node: Node, value: str) -> str:
+    def _written_by_function(self, node: Node, value: str) -> str:
         name = self._source.name("f")
         _function(self._source, name, node)
         return f"{name}({value})"
