@@ -36,7 +36,7 @@ class Span:
         """Every key that starts with ``prefix``."""
         return cls(prefix or None, _successor(prefix), reverse)
 
-    def holds(self, key: bytes) -> bool:
+    def contains(self, key: bytes) -> bool:
         """Whether ``key`` lies within the range."""
         above = self.lower is None or key >= self.lower
         return above and (self.upper is None or key < self.upper)
@@ -90,7 +90,7 @@ class BlockFamily(Protocol):
     Keys ascend, and none is there twice.
     """
 
-    def holds_any(self, keys: Sequence[Key]) -> bool:
+    def contains_any(self, keys: Sequence[Key]) -> bool:
         """Whether any of ``keys`` has an entry."""
 
     def put_many(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
@@ -161,7 +161,7 @@ class MemoryFamily:
 
     def scan(self, span: Span) -> Iterator[tuple[Key, Any]]:
         """See `Family.scan`."""
-        keys = sorted((key for key in self.entries if span.holds(key)), reverse=span.reverse)
+        keys = sorted((key for key in self.entries if span.contains(key)), reverse=span.reverse)
         return iter([(key, copy.deepcopy(self.entries[key])) for key in keys])
 
     def is_drained(self) -> bool:

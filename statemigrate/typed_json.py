@@ -40,7 +40,7 @@ def untyped(document: Any) -> Any:
         raise ValueError(f"no value of a known type: {document!r:.200}") from error
 
 
-def _moment(value: dt.datetime | dt.time) -> list[Any]:
+def _time_to_json(value: dt.datetime | dt.time) -> list[Any]:
     # ISO 8601 does not tell the two times of a repeated hour apart.
     return [value.isoformat(), value.fold]
 
@@ -66,13 +66,13 @@ _KINDS: dict[str, _Kind] = {
     "bytes": ((bytes, bytearray), lambda value: bytes(value).hex(), bytes.fromhex),
     "datetime": (
         dt.datetime,
-        _moment,
+        _time_to_json,
         lambda parts: dt.datetime.fromisoformat(parts[0]).replace(fold=parts[1]),
     ),
     "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
     "time": (
         dt.time,
-        _moment,
+        _time_to_json,
         lambda parts: dt.time.fromisoformat(parts[0]).replace(fold=parts[1]),
     ),
     "timedelta": (dt.timedelta, _span, lambda parts: dt.timedelta(*parts)),

@@ -121,14 +121,14 @@ def _check_ids(
     """Where a commit names files of state, it names those of all operators and partitions."""
     if not commit.state_ids:
         return
-    told = {number: [len(each) for each in ids] for number, ids in commit.state_ids.items()}
+    reported = {number: [len(each) for each in ids] for number, ids in commit.state_ids.items()}
     expected = {each.number: [len(each.stores)] * used_partitions(each) for each in operators}
-    if told != expected:
+    if reported != expected:
         raise CorruptFileError(
             "SM-CHECKPOINT-018",
             f"{files.location}/commits/{batch} does not name the state of all stores",
             expected=f"an id for each store of each partition: {expected}",
-            found=str(told)[:300],
+            found=str(reported)[:300],
             next_action="restore the file from a copy of the checkpoint",
             path=f"{files.location}/commits/{batch}",
         )

@@ -276,7 +276,7 @@ def _print_family(family: FamilyTrial) -> None:
         _say(f"Failures: {counted(family.failed, 'value')}", "bold red")
     for failure in family.failures:
         _print_failure(failure)
-    _print_fates(family)
+    _print_field_outcomes(family)
     _say(f"Round trips: {round_trips(family)}")
     _print_differences(family)
     if family.fields:
@@ -295,7 +295,7 @@ def _print_failure(failure: Failure) -> None:
         _data(f"    key {argument(key)}")
 
 
-def _print_fates(family: FamilyTrial) -> None:
+def _print_field_outcomes(family: FamilyTrial) -> None:
     for each in family.losses:
         style = None if each.meant else "bold red"
         _say(f"Lost: {visible(each.field)} {visible(loss(each))}", style)

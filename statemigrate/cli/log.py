@@ -78,7 +78,7 @@ def _print_stores(found: Current) -> None:
             print_sentence(_differing(each), mark=each.store, style="bold yellow")
     if any(each.noted is None for each in found.stores):
         known = found.log.since
-        print_sentence(_BEGINS if known is None else f"The log begins at {moment(known)}Z.")
+        print_sentence(_BEGINS if known is None else f"The log begins at {utc_time(known)}Z.")
     _print_damaged(found.log)
 
 
@@ -93,7 +93,7 @@ def _row(store: CurrentStore) -> tuple[str, ...]:
     return (
         store.store,
         f"{store.revision}{' (head)' if store.is_head else ''}",
-        "-" if store.since is None else moment(store.since),
+        "-" if store.since is None else utc_time(store.since),
         short(store.code),
         ", ".join(store.older) or "-",
         store.message or "-",
@@ -117,7 +117,7 @@ def _print_damaged(found: Log, name: str | None = None) -> None:
 
 
 def _entry(entry: LogEntry) -> tuple[str, ...]:
-    return moment(entry.time), str(entry.batch), _what(entry), short(entry.code), entry.by
+    return utc_time(entry.time), str(entry.batch), _what(entry), short(entry.code), entry.by
 
 
 def _what(entry: LogEntry) -> str:
@@ -134,8 +134,8 @@ def _store(entry: LogEntry) -> str:
         "other": f"{entry.before} -> {entry.revision}",
     }.get(entry.change or "", f"{entry.change} {entry.before} -> {entry.revision}")
     older = len(entry.families) - 1
-    beside = f", {older} older {'family' if older == 1 else 'families'}" if older > 0 else ""
-    return f"{entry.verb}: {entry.store} {change}{beside}"
+    older_text = f", {older} older {'family' if older == 1 else 'families'}" if older > 0 else ""
+    return f"{entry.verb}: {entry.store} {change}{older_text}"
 
 
 def _outcome(entry: LogEntry) -> str:
@@ -147,7 +147,7 @@ def _outcome(entry: LogEntry) -> str:
     }[entry.outcome]
 
 
-def moment(text: str) -> str:
+def utc_time(text: str) -> str:
     """A time of the log to the second, in UTC."""
     return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 

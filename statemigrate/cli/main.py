@@ -212,7 +212,7 @@ def start_java(settings: Mapping[str, str]) -> None:
     launch: Any = java_gateway.launch_gateway
     gateway = launch(SparkConf().setAll(list(settings.items())), {"stderr": subprocess.PIPE})
     source = gateway.proc.stderr.fileno()
-    threading.Thread(target=pass_on, args=(source, _say), daemon=True).start()
+    threading.Thread(target=pass_on, args=(source, _write_to_stderr), daemon=True).start()
     context: Any = SparkContext
     context._ensure_initialized(gateway=gateway)
 
@@ -222,16 +222,16 @@ def pass_on(source: int, say: Callable[[bytes], None]) -> None:
     rest = b""
     while data := os.read(source, _CHUNK):
         *lines, rest = (rest + data).split(b"\n")
-        told = b"".join(each + b"\n" for each in lines if not each.startswith(_OF_JAVA))
-        if told:
-            say(told)
+        output = b"".join(each + b"\n" for each in lines if not each.startswith(_OF_JAVA))
+        if output:
+            say(output)
     if rest:
         say(rest)
 
 
-def _say(told: bytes) -> None:
+def _write_to_stderr(output: bytes) -> None:
     try:
-        os.write(2, told)
+        os.write(2, output)
     except OSError:
         # Nobody listens any more; Java is not to wait for that, and so the rest is still read.
         return

@@ -22,7 +22,7 @@ from statemigrate.configuration import (
 from statemigrate.errors import NO_VALUES, CheckpointError, did_you_mean, values_hidden
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-TARGETS_SAID = "statemigrate.targets"
+TARGETS_GIVEN = "statemigrate.targets"
 """In a context, the targets that its options say."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
@@ -38,7 +38,7 @@ class Settings:
 
 
 def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
-    """What a look is told, at one checkpoint or at every one."""
+    """The settings of a look at one checkpoint or at every one."""
     return {
         "migrations": settings.migrations,
         "targets": targets,
@@ -160,7 +160,7 @@ def _targets(
     for store, _, revision in split:
         if not store or not revision:
             raise click.UsageError("--target takes STORE=REVISION, as in auctions=base.")
-    ctx.meta[TARGETS_SAID] = options = {store: revision for store, _, revision in split}
+    ctx.meta[TARGETS_GIVEN] = options = {store: revision for store, _, revision in split}
     return {**configuration().targets, **options}
 
 
@@ -256,14 +256,14 @@ def file_to_write(
 # Which checkpoint a command is about: an option, an argument, a name, or all that have one.
 
 
-Places = TypeVar("Places", str, tuple[str, ...])
+PathOrPaths = TypeVar("PathOrPaths", str, tuple[str, ...])
 CHECKPOINT = "STATEMIGRATE_CHECKPOINT"
 """The environment variable that names the checkpoint."""
 _CHECKPOINT_HELP = (
     "Checkpoint directory of the query, or its name in pyproject.toml.  "
     f"[default: {CHECKPOINT}, else `checkpoint` in [tool.statemigrate] of pyproject.toml]"
 )
-_PLACE = "statemigrate.place"
+_POSITIONAL = "statemigrate.place"
 ALL = "statemigrate.all"
 """In a context of which the checkpoints are all that have a name."""
 
@@ -277,7 +277,7 @@ def checkpoint_or(other: str) -> Callable[[Command], Command]:
     """Give a command the same; none is needed where the eager option ``other`` is."""
 
     def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
-        found = _said(ctx, option)
+        found = _chosen_checkpoint(ctx, option)
         return found or (None if ctx.params.get(other) else configured_checkpoint())
 
     return lambda command: _positional(command, named)
@@ -287,7 +287,7 @@ def optional_checkpoint(text: str) -> Callable[[Command], Command]:
     """Give a command the same, which does without one as well; ``text`` is what it is for."""
 
     def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
-        return _said(ctx, option)
+        return _chosen_checkpoint(ctx, option)
 
     return lambda command: _positional(command, named, text)
 
@@ -323,13 +323,13 @@ def _positional(command: Command, callback: Any, text: str = _CHECKPOINT_HELP) -
         required=False,
         expose_value=False,
         is_eager=True,
-        callback=_place,
+        callback=_remember_positional,
     )
     option = click.option("--checkpoint", metavar="PATH", callback=callback, help=text)
     return argument(option(as_configured(command)))
 
 
-def named_paths(ctx: click.Context, parameter: click.Parameter, said: Places) -> Places:  # noqa: ARG001
+def named_paths(ctx: click.Context, parameter: click.Parameter, said: PathOrPaths) -> PathOrPaths:  # noqa: ARG001
     """The paths of checkpoints that an argument names; what has no name is a path."""
     if isinstance(said, tuple):
         return tuple(map(_path_of, said))
@@ -373,18 +373,18 @@ def _configured_for(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[st
         settings.operator = named.operator
     found: dict[str, Any] = {"checkpoint": named.path}
     if "targets" in given:
-        options = click.get_current_context().meta.get(TARGETS_SAID, {})
+        options = click.get_current_context().meta.get(TARGETS_GIVEN, {})
         found["targets"] = {**named.targets_over(given["targets"]), **options}
     return found
 
 
-def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:  # noqa: ARG001
-    ctx.meta[_PLACE] = value
+def _remember_positional(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:  # noqa: ARG001
+    ctx.meta[_POSITIONAL] = value
 
 
-def _said(ctx: click.Context, option: str | None) -> str | None:
+def _chosen_checkpoint(ctx: click.Context, option: str | None) -> str | None:
     """The checkpoint that the command's words name; None where none does."""
-    argument: str | None = ctx.meta.get(_PLACE)
+    argument: str | None = ctx.meta.get(_POSITIONAL)
     if argument and option:
         raise click.UsageError(_ONE)
     return argument or option
@@ -392,7 +392,7 @@ def _said(ctx: click.Context, option: str | None) -> str | None:
 
 def has_checkpoint_argument() -> bool:
     """Whether the command's words have a CHECKPOINT."""
-    return bool(click.get_current_context().meta.get(_PLACE))
+    return bool(click.get_current_context().meta.get(_POSITIONAL))
 
 
 _ONE = "Name one checkpoint: CHECKPOINT, or --checkpoint PATH."
@@ -403,7 +403,7 @@ def _one_checkpoint(
     parameter: click.Parameter,  # noqa: ARG001
     option: str | None,
 ) -> str:
-    said = _said(ctx, option)
+    said = _chosen_checkpoint(ctx, option)
     if ALL in ctx.meta and not said:
         return ""
     found = said or configured_checkpoint()

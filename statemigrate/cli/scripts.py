@@ -56,11 +56,11 @@ def history(settings: Settings, store: str | None, checkpoint: str | None) -> No
     elif not entries:
         _say_empty()
     for name, group in [] if settings.json else groupby(entries, lambda entry: entry.store):
-        mine = list(group)
+        of_store = list(group)
         console().print(visible(name or "(no store)"), style="bold cyan")
         columns = ("  revision", "follows", "", "way back", "created", "message")
-        print_rows(columns, [_row(entry) for entry in mine])
-        _print_faults(mine)
+        print_rows(columns, [_row(entry) for entry in of_store])
+        _print_faults(of_store)
     _exit_with(entries)
 
 
@@ -102,7 +102,7 @@ def show(settings: Settings, revision: str) -> None:
     """
     from statemigrate.commands.scripts import show as details_of
 
-    _tell(settings, details_of(revision, migrations=settings.migrations))
+    _print_and_exit(settings, details_of(revision, migrations=settings.migrations))
 
 
 @click.command(epilog="Example: statemigrate edit auctions")
@@ -117,10 +117,10 @@ def edit(settings: Settings, revision: str) -> None:
     """
     from statemigrate.commands.scripts import edit as edited
 
-    _tell(settings, edited(revision, migrations=settings.migrations))
+    _print_and_exit(settings, edited(revision, migrations=settings.migrations))
 
 
-def _tell(settings: Settings, details: Details) -> None:
+def _print_and_exit(settings: Settings, details: Details) -> None:
     if settings.json:
         print_json(details.to_json())
     else:
@@ -222,8 +222,12 @@ def _meanings(details: Details) -> list[str]:
     is_aggregation = (details.store or "").startswith("aggregation-")
     if not is_aggregation or not isinstance(details.new, Struct):
         return []
-    told = meanings(details.new.to_json()["schema"])
-    return ["", "What the columns are:", *(f"  {each}" for each in told)] if told else []
+    meaning_lines = meanings(details.new.to_json()["schema"])
+    return (
+        ["", "What the columns are:", *(f"  {each}" for each in meaning_lines)]
+        if meaning_lines
+        else []
+    )
 
 
 def _print_faults(entries: Sequence[Entry]) -> None:

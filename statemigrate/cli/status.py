@@ -25,12 +25,12 @@ from statemigrate.commands.fleet import NEEDS, Need
 from statemigrate.files.documents import replacing
 
 if TYPE_CHECKING:
-    from statemigrate.cli.watching import Looks, Told
+    from statemigrate.cli.watching import Looks, ToJson
     from statemigrate.commands.fleet import Fleet
     from statemigrate.commands.status import Status
 
 
-Found = TypeVar("Found", bound="Told")
+Found = TypeVar("Found", bound="ToJson")
 
 
 @click.command(epilog="Example: statemigrate status /data/checkpoint --watch")

@@ -166,7 +166,7 @@ def fleet_parts(fleet: Fleet) -> Iterator[RenderableType]:
     yield _totals(fleet)
     yield ""
     yield rows_of(_ONCE, [row for each in fleet.by_need for row in _rows(each)])
-    yield from _told(fleet)
+    yield from _errors_and_next_steps(fleet)
 
 
 def _totals(fleet: Fleet, at: str = "") -> RenderableType:
@@ -187,7 +187,7 @@ def watched_parts(fleet: Fleet) -> Iterator[RenderableType]:
     at = f"; looked at {clock(max(times))}" if times else ""
     yield _totals(fleet, at)
     yield rows_of(columns, rows)
-    yield from _told(fleet)
+    yield from _errors_and_next_steps(fleet)
 
 
 def fleet_lines(fleet: Fleet) -> Iterator[str]:
@@ -199,7 +199,7 @@ def fleet_lines(fleet: Fleet) -> Iterator[str]:
             yield f"{look.checkpoint.name}: {line_of(look.status)}"
 
 
-def _told(fleet: Fleet) -> Iterator[RenderableType]:
+def _errors_and_next_steps(fleet: Fleet) -> Iterator[RenderableType]:
     unread = [look for look in fleet.by_need if look.error is not None]
     yield from unread_parts((look.checkpoint.name, look.error) for look in unread)
     if fleet.next_steps:
@@ -274,14 +274,14 @@ def _target(store: StoreStatus) -> str:
     return store.target if store.wanted is None else f"{store.target}, head {store.head}"
 
 
-class Told(Protocol):
-    """What can be told to machines."""
+class ToJson(Protocol):
+    """An object that has a form as JSON."""
 
     def to_json(self) -> dict[str, Any]:
         """Its parts."""
 
 
-Found = TypeVar("Found", bound=Told)
+Found = TypeVar("Found", bound=ToJson)
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ def watch(
 ) -> Found:
     """Look every ``interval`` seconds until all is deployed and migrated, or Ctrl-C; the last look.
 
-    ``note`` is told each of them.
+    ``note`` gets each of them.
     """
     found = looks.after(looks.look())
     with suppress(KeyboardInterrupt), nullcontext() if as_json else redrawn() as draw:
@@ -360,7 +360,7 @@ def watch(
     return found
 
 
-def _as_json(found: Told) -> None:
+def _as_json(found: ToJson) -> None:
     print_json(found.to_json())
 
 

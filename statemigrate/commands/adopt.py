@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.event_log.events import Stamp, Verb
 from statemigrate.event_log.log import Note
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native import adoption
 from statemigrate.native.adoption import WATCHED, Adoption
 from statemigrate.native.adoption_checks import counting
@@ -23,7 +23,7 @@ _VERBS: dict[str, Verb] = {"adopted": "adopt", "undone": "undo adopt", "relocate
 
 
 def adopt(
-    checkpoint: Place,
+    checkpoint: PathOrFiles,
     *,
     undo: bool = False,
     declared: Collection[str] = (),
@@ -39,7 +39,7 @@ def adopt(
 
     Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
     not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
-    first. A run that was interrupted is finished by the next one. The checkpoint's log is told of
+    first. A run that was interrupted is finished by the next one. The checkpoint's log records
     what was done.
 
     With ``undo`` the control source is taken out again, so that code without it starts. Such code
@@ -55,11 +55,13 @@ def adopt(
         return undo_adoption(
             checkpoint, apply=apply, stopped=stopped, wait=wait, declared=declared, spark=spark
         )
-    return _told(checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait))
+    return _record_adoption(
+        checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    )
 
 
 def undo_adoption(
-    checkpoint: Place,
+    checkpoint: PathOrFiles,
     *,
     apply: bool = False,
     stopped: bool = False,
@@ -77,16 +79,16 @@ def undo_adoption(
     values back first, step by step.
 
     Files that no batch has followed become what they were. The directory of the removed source goes
-    to the backup, so that a later adoption starts afresh. The checkpoint's log is told of what was
+    to the backup, so that a later adoption starts afresh. The checkpoint's log records what was
     done. Other arguments and errors as of `adopt`.
     """
     count = counting(open_files(checkpoint).location, spark)
     options: dict[str, Any] = {"apply": apply, "stopped": stopped, "wait": wait}
     done = adoption.undo_adoption(checkpoint, declared=declared, count=count, **options)
-    return _told(checkpoint, done)
+    return _record_adoption(checkpoint, done)
 
 
-def _told(checkpoint: Place, found: Adoption) -> Adoption:
+def _record_adoption(checkpoint: PathOrFiles, found: Adoption) -> Adoption:
     if found.state in _VERBS:
         files = open_files(checkpoint)
         details = {} if found.backup is None else {"backup": found.backup}

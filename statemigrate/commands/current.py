@@ -17,7 +17,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.event_log.events import STORES, Change, Event, StoreChange, Verb
 from statemigrate.event_log.log import LaterStarts, newest_first
 from statemigrate.files import Files
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.open import Scripts
@@ -93,7 +93,9 @@ class Log:
         }
 
 
-def log(checkpoint: Place, *, limit: int | None = None, spark: SparkSession | None = None) -> Log:
+def log(
+    checkpoint: PathOrFiles, *, limit: int | None = None, spark: SparkSession | None = None
+) -> Log:
     """What was done to ``checkpoint``, of ``limit`` events at most.
 
     The query may be running. A start is ``done`` when a batch of it is committed. What a document
@@ -290,7 +292,8 @@ def current(
     with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         noted = read_log(open_files(state.checkpoint), state.batch)
         made = tuple(
-            _store(name, stored, scripts, noted) for name, stored in scripts.told(state).items()
+            _store(name, stored, scripts, noted)
+            for name, stored in scripts.reported_stores(state).items()
         )
         return Current(state.checkpoint, state.engine, state.batch, made, noted)
 
@@ -303,7 +306,7 @@ def current_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> tuple[CurrentOf, ...]:
-    """`current` of every checkpoint; what is wrong with one is told in its place."""
+    """`current` of every checkpoint; one that cannot be read has its error in its place."""
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, current, targets, **shared)
     return tuple(CurrentOf(*each) for each in looks)
@@ -312,15 +315,17 @@ def current_of_all(
 def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> CurrentStore:
     revision, lineage = stored.target.revision, scripts.lineages.get(store)
     scripted = None if lineage is None else scripted_revision(lineage, revision)
-    mine = [
+    store_events = [
         each
         for each in noted.entries
         if each.store == store
         and (each.took_place or (each.outcome == "unknown" and each.revision == revision))
     ]
-    last = mine[0] if mine else None
+    last = store_events[0] if store_events else None
     is_its = last is not None and last.revision == revision
-    started = next((each for each in mine if each.verb == "start"), None) if is_its else None
+    started = (
+        next((each for each in store_events if each.verb == "start"), None) if is_its else None
+    )
     return CurrentStore(
         store,
         revision,
@@ -330,17 +335,17 @@ def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> Cur
         if lineage is None
         else scripted == lineage.resolve(scripts.targets.get(store, "head")),
         tuple(each.revision for each in stored.others),
-        _since(mine, revision) if is_its else None,
+        _since(store_events, revision) if is_its else None,
         None if started is None else started.code,
         None if started is None else started.by,
         None if last is None else last.revision,
     )
 
 
-def _since(mine: list[LogEntry], revision: str) -> str:
+def _since(store_events: list[LogEntry], revision: str) -> str:
     """When the store came to the revision that it has been at since."""
-    since = mine[0].time
-    for each in mine:
+    since = store_events[0].time
+    for each in store_events:
         if each.revision != revision:
             break
         since = each.time

@@ -63,9 +63,9 @@ def _examined(
                 "look at what Spark says: `--debug` of a command shows all of it",
             )
         else:
-            yield _unasked(None) if session is None else examined_workers(session)
+            yield _workers_not_asked(None) if session is None else examined_workers(session)
     else:
-        yield _unasked("Spark cannot start here")
+        yield _workers_not_asked("Spark cannot start here")
     if checkpoint is None:
         return
     from statemigrate.commands.doctor_checkpoint import examined_checkpoint
@@ -81,7 +81,7 @@ def _session(spark: Spark) -> SparkSession | None:
     return spark if not callable(spark) else spark()
 
 
-def _unasked(why: str | None) -> Examined:
+def _workers_not_asked(why: str | None) -> Examined:
     return Examined(
         "workers",
         "warning",

@@ -1,4 +1,4 @@
-"""What can be told of a checkpoint: its file system, rights, how long batches are kept, who has it.
+"""Checks of a checkpoint: its file system, rights, how long batches are kept, who has it.
 
 Only the rights are tried by writing: files of a name of their own, which are removed again.
 """
@@ -142,7 +142,7 @@ def _rights(files: Files, *, exists: bool) -> Examined:
             subject,
             "problem",
             f"what was made cannot be deleted: {error}",
-            f"delete {', '.join(trial.places)}; commands and clean-ups need the right to delete",
+            f"delete {', '.join(trial.paths)}; commands and clean-ups need the right to delete",
         )
     if found is not None:
         return found
@@ -181,7 +181,7 @@ class _Trial:
         self.seconds: dict[str, float] = {}
 
     @property
-    def places(self) -> list[str]:
+    def paths(self) -> list[str]:
         return [f"{self.files.location}/{name}" for name in self.names]
 
     def run(self) -> None:
@@ -217,7 +217,7 @@ class _Trial:
         if races_allowed():
             raise _RightsError(
                 f"a file is made a second time, as {ALLOW_RACES} allows: of two drivers on one "
-                "checkpoint neither is told",
+                "checkpoint neither gets an error",
                 f"update the connector and take {ALLOW_RACES} away; until then see that two never "
                 "start at a time",
                 "warning",
@@ -253,12 +253,12 @@ class _Timed:
 
 @dataclass(frozen=True)
 class _Batches:
-    """The committed batches that Spark's log still has; ``apart`` is the time between two."""
+    """The committed batches that Spark's log still has; ``interval`` is the time between two."""
 
     oldest: int
     newest: int
-    kept: int
-    apart: float | None
+    retained: int
+    interval: float | None
     age: float
 
     @classmethod
@@ -272,12 +272,12 @@ class _Batches:
             return None
         recent = found[-_RECENT:]
         spent = recent[-1][1] - recent[0][1]
-        apart = spent / (len(recent) - 1) if len(recent) > 2 else None
-        return cls(found[0][0], found[-1][0], len(found), apart, time.time() - found[-1][1])
+        interval = spent / (len(recent) - 1) if len(recent) > 2 else None
+        return cls(found[0][0], found[-1][0], len(found), interval, time.time() - found[-1][1])
 
     @property
     def is_going_on(self) -> bool:
-        return self.apart is not None and self.age < max(10 * self.apart, 60.0)
+        return self.interval is not None and self.age < max(10 * self.interval, 60.0)
 
 
 def _retention(
@@ -296,7 +296,8 @@ def _retention(
         return Examined(
             subject,
             "warning",
-            f"{batches.kept} batches are kept; how long a look takes was not tried without Spark",
+            f"{batches.retained} batches are kept; how long a look takes was not "
+            "tried without Spark",
             "correct what is above, or pass spark=",
         )
     from statemigrate.commands.status import status
@@ -307,16 +308,16 @@ def _retention(
     except StatemigrateError as error:
         return Examined.failed(subject, error)
     look = time.monotonic() - began
-    kept = _kept(directory.files, batches, is_embedded=is_embedded)
-    data = {"look": look, "kept": kept, "apart": batches.apart, "running": batches.is_going_on}
+    kept = _retained_batches(directory.files, batches, is_embedded=is_embedded)
+    data = {"look": look, "kept": kept, "apart": batches.interval, "running": batches.is_going_on}
     text = f"a look at all keys takes {_time(look)}"
-    if batches.apart is None or not batches.apart or batches.oldest == 0:
+    if batches.interval is None or not batches.interval or batches.oldest == 0:
         return Examined(subject, "ok", f"{text}; all {kept} batches so far are kept", None, data)
-    window = (kept - 1) * batches.apart
-    text += f"; {kept} batches are kept, one in {_time(batches.apart)}: {_time(window)} together"
+    window = (kept - 1) * batches.interval
+    text += f"; {kept} batches are kept, one in {_time(batches.interval)}: {_time(window)} together"
     if 2 * look <= window:
         return Examined(subject, "ok", text, None, {**data, "window": window})
-    wanted = math.ceil(4 * look / batches.apart) + 2
+    wanted = math.ceil(4 * look / batches.interval) + 2
     setting = f"EmbeddedOptions(retain={wanted})" if is_embedded else f"{_RETAINED}={wanted}"
     verdict: Verdict = "problem" if look > window and batches.is_going_on else "warning"
     return Examined(
@@ -329,9 +330,9 @@ def _retention(
     )
 
 
-def _kept(files: Files, batches: _Batches, *, is_embedded: bool) -> int:
+def _retained_batches(files: Files, batches: _Batches, *, is_embedded: bool) -> int:
     if not is_embedded:
-        return batches.kept
+        return batches.retained
     from statemigrate.embedded.layout import Layout
     from statemigrate.embedded.versions import retained_versions
 
@@ -350,10 +351,10 @@ def _maintenance(files: Files) -> Iterator[Examined]:
     if batches is None or not found:
         return
     most = max(found.values())
-    data = {"versions": found, "kept": batches.kept}
-    text = f"{most:,} versions of state in a partition, {batches.kept:,} batches kept"
+    data = {"versions": found, "kept": batches.retained}
+    text = f"{most:,} versions of state in a partition, {batches.retained:,} batches kept"
     # Spark waits until there are a third more than it keeps, and keeps what a snapshot needs.
-    if most <= 3 * batches.kept + 20:
+    if most <= 3 * batches.retained + 20:
         yield Examined("maintenance", "ok", text, None, data)
         return
     yield Examined(

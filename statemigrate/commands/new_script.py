@@ -99,8 +99,8 @@ def stores_in_files(
 
 def notes_on(store: OperatorStore) -> str:
     """What a script says of a store's columns; nothing where their names say it."""
-    told = meanings(store.value) if store.name.startswith("aggregation") else ()
-    lines = [f"- {each}" for each in told]
+    reported = meanings(store.value) if store.name.startswith("aggregation") else ()
+    lines = [f"- {each}" for each in reported]
     if not lines:
         return ""
     return "\n".join(["The columns of a value are what Spark's functions keep:", "", *lines])
@@ -191,8 +191,8 @@ def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[
     if store is not None:
         yield store, stored_store(state, store)
         return
-    told = reported_stores(state, ())
-    yield from ((name, each) for name, each in told.items() if name not in scripted)
+    reported = reported_stores(state, ())
+    yield from ((name, each) for name, each in reported.items() if name not in scripted)
 
 
 def _only_format(store: str, stored: StoredStore) -> Format:

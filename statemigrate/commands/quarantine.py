@@ -57,20 +57,20 @@ def quarantine(
         open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
     ) as state:
         plan = planned(state, store, lineages, targets or {}, accept_edited)
-        by_family = {course.family.name: course for course in courses(plan)}
+        by_family = {trial_path.family.name: trial_path for trial_path in courses(plan)}
         for family, key, value, marked in state.suspects(plan):
             cause = _cause(by_family[family], value) if family in by_family else _NO_WAY
             if marked or cause is not None:
                 yield Quarantined(family, key, value, cause)
 
 
-def _cause(course: TrialPath, value: Any) -> str | None:
+def _cause(trial_path: TrialPath, value: Any) -> str | None:
     elements = value if isinstance(value, list) else [value]
     try:
         for each in elements:
             # A transform may change what it is given, and the original is shown.
-            fresh = course.family.format.decode(course.family.format.encode(each))
-            course.target.format.validate(course.path.apply(fresh))
+            fresh = trial_path.family.format.decode(trial_path.family.format.encode(each))
+            trial_path.target.format.validate(trial_path.path.apply(fresh))
     except (TransformError, ValueMismatchError) as error:
         return f"{cause_of(error)}; {error.found}"
     return None

@@ -22,7 +22,7 @@ from statemigrate.native.session import session_of
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
 from statemigrate.rewrite.aggregates import AggregateFunction, KnownFunctions
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.fork import Fork, fork
 from statemigrate.rewrite.meaning_questions import key_questions, window_questions
 from statemigrate.rewrite.origin import OldCheckpoint, Target
@@ -119,7 +119,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
     The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
     happens before, no query takes it for one, and the same call goes on where it was interrupted.
-    ``options`` are what changes beside the code, ``answers`` what the plan asks; scripts of the
+    ``options`` are what changes besides the code, ``answers`` what the plan asks; scripts of the
     folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
     revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
@@ -223,11 +223,11 @@ def plan_for(
     """
     take, names = answers.take if answers else {}, reading.names
     lineages = _lineages(reading.migrations, shape, names, take)
-    told = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
-    of_old = told.of_old()
-    scripts = Scripts(of_old, told.of_new(take))
+    store_scripts = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
+    of_old = store_scripts.of_old()
+    scripts = Scripts(of_old, store_scripts.of_new(take))
     if found is None:
-        told.check_undeployed(of_old)
+        store_scripts.check_undeployed(of_old)
         return make_plan(shape, None, options, answers, scripts)
     plan = partial(
         make_plan,
@@ -253,7 +253,9 @@ def new_windows(found: Probed, before: Known | None, spark: Spark) -> NewWindows
     if like is None:
         return NewWindows(found.keys, before=keys)
 
-    def in_like(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+    def in_like(
+        operator: OperatorShape, place: FamilyAddress, column: tuple[str, str]
+    ) -> ObservedWindows:
         return _observed(like, found.shape, operator, place, column, spark)
 
     return NewWindows(found.keys, in_like, keys)
@@ -264,7 +266,9 @@ def _windows(
 ) -> tuple[WindowFinding, ...]:
     """What the old state has in window columns, held against what the new code makes."""
 
-    def in_old(operator: OperatorShape, place: Place, column: tuple[str, str]) -> ObservedWindows:
+    def in_old(
+        operator: OperatorShape, place: FamilyAddress, column: tuple[str, str]
+    ) -> ObservedWindows:
         return _observed(old, plan.old, operator, place, column, spark)
 
     return tuple(find_windows(plan, new, in_old))
@@ -274,7 +278,7 @@ def _observed(
     files: Files,
     shape: CheckpointShape,
     operator: OperatorShape,
-    place: Place,
+    place: FamilyAddress,
     column: tuple[str, str],
     spark: Spark,
 ) -> ObservedWindows:

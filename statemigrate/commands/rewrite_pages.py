@@ -258,29 +258,36 @@ def _sources(
             f"the query of {old.location} reads one stream in several places",
             expected="as many sources in its checkpoint as lines in its offset log",
             found=f"{len(names)} lines, and fewer sources: which line the control source has is "
-            "not told",
+            "unknown",
             next_action="leave the pages as they are; a query whose streams are each made by a "
             "readStream of its own can be rewritten",
             path=old.location,
         )
-    mine = _control_source(ChunkFiles(old.location, operator), entry, options)
-    if options.pages and mine is None:
-        told = {name: options.sources.get(name, name) for name in names}
+    control_name = _control_source(ChunkFiles(old.location, operator), entry, options)
+    if options.pages and control_name is None:
+        pairs = {name: options.sources.get(name, name) for name in names}
         # Where others were said to make room for it, it is not the last.
         numbers = [str(number) for number in range(len(names) + 1)]
-        added = next(each for each in reversed(numbers) if each not in told.values())
+        added = next(each for each in reversed(numbers) if each not in pairs.values())
         offsets = {added: None, **options.offsets}
-        return NewSources(entry.named, (*numbers,)), replace(options, sources=told, offsets=offsets)
-    if options.pages and mine is not None and name != operator and mine not in options.sources:
+        return NewSources(entry.named, (*numbers,)), replace(
+            options, sources=pairs, offsets=offsets
+        )
+    if (
+        options.pages
+        and control_name is not None
+        and name != operator
+        and control_name not in options.sources
+    ):
         # It reads other files by now, and has taken none of them.
         others: dict[str, str | None] = {each: each for each in names}
-        sources = {**others, mine: None, **options.sources}
-        offsets = {mine: None, **options.offsets}
+        sources = {**others, control_name: None, **options.sources}
+        offsets = {control_name: None, **options.offsets}
         return NewSources(entry.named, names), replace(options, sources=sources, offsets=offsets)
-    if not options.pages and mine is not None and options.sources.get(mine) is None:
-        left = [name for name in names if name != mine]
+    if not options.pages and control_name is not None and options.sources.get(control_name) is None:
+        left = [name for name in names if name != control_name]
         shifted: dict[str, str | None] = {name: str(at) for at, name in enumerate(left)}
-        sources = {**shifted, mine: None, **options.sources}
+        sources = {**shifted, control_name: None, **options.sources}
         numbers = [str(number) for number in range(len(left))]
         return NewSources(entry.named, (*numbers,)), replace(options, sources=sources)
     return None, options
@@ -302,7 +309,7 @@ def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) 
         return said[0] if said else found[-1]
     raise RewriteError(
         "SM-PAGES-041",
-        f"it cannot be told which source of {files.checkpoint} is the control source"
+        f"it is unknown which source of {files.checkpoint} is the control source"
         + (f" of {files.operator}" if files.operator else ""),
         expected="one that has taken a file of it",
         found=f"sources {', '.join(found)}, which have taken nothing yet",

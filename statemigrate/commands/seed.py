@@ -23,7 +23,7 @@ from statemigrate.files.open import open_files
 from statemigrate.native.session import session_of
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.meaning_questions import window_questions
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import RewritePlan, make_plan
@@ -118,9 +118,9 @@ def seed(  # noqa: PLR0913 - all but two by name
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
-    told = _Told(migrations, targets or {}, stores or {})
+    script_settings = _ScriptSettings(migrations, targets or {}, stores or {})
     said = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
-    scripts = told.scripts(seeded_stores(found.shape.operators), said)
+    scripts = script_settings.scripts(seeded_stores(found.shape.operators), said)
     seeds = _seeds(found, tables, answers, session, scripts)
     shape = before_seeding(found.shape, conf, seeds, _begun(answers))
     own = replace(
@@ -179,7 +179,7 @@ def _windows(
     reader = origin.reader(plan, spark)
 
     def in_tables(
-        operator: OperatorShape, place: Place, column: tuple[str, str]
+        operator: OperatorShape, place: FamilyAddress, column: tuple[str, str]
     ) -> ObservedWindows:
         return observe_windows(reader.rows(operator, place), column)
 
@@ -195,7 +195,7 @@ def _origins(origin: Tables) -> tuple[tuple[str, Files], ...]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ScriptSettings:
     """Where scripts are, up to which revisions they are run, and the project's names of stores."""
 
     migrations: str | Path | None
@@ -203,7 +203,9 @@ class _Told:
     names: Mapping[str, str]
 
     def scripts(
-        self, stores: Mapping[str, tuple[OperatorShape, Place]], revisions: Mapping[str, str]
+        self,
+        stores: Mapping[str, tuple[OperatorShape, FamilyAddress]],
+        revisions: Mapping[str, str],
     ) -> dict[str, Scripted]:
         """By kind and number of a store the scripts from its table's revision on."""
         if not revisions:

@@ -14,7 +14,7 @@ from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.inspect.report_charts import Bar, share_bar
 from statemigrate.inspect.report_html import rendered
-from statemigrate.inspect.report_text import counted, moment, rough
+from statemigrate.inspect.report_text import counted, rough, utc_time
 
 
 def status_page(found: Status | Fleet) -> str:
@@ -31,7 +31,7 @@ def status_page(found: Status | Fleet) -> str:
         title=_title(fleet),
         verdict=_verdict(fleet),
         shown=_Shown(),
-        made_at=moment(datetime.now(UTC).timestamp()),
+        made_at=utc_time(datetime.now(UTC).timestamp()),
         version=version("statemigrate"),
     )
 
@@ -104,13 +104,13 @@ class _Shown:
 
     def facts(self, found: Status) -> list[tuple[str, str]]:
         """The figures of a checkpoint, each with its name."""
-        at = "unknown" if found.committed_at is None else moment(found.committed_at)
+        at = "unknown" if found.committed_at is None else utc_time(found.committed_at)
         age = "" if found.age is None else f", {rough(found.age)} earlier"
         return [
             ("Left to migrate", f"{found.left:,}"),
             ("Batch", f"{found.batch:,}"),
             ("Committed", f"{at}{age}"),
-            ("Looked at", moment(found.taken_at)),
+            ("Looked at", utc_time(found.taken_at)),
         ]
 
     def left(self, found: Status) -> str:
@@ -132,7 +132,7 @@ class _Shown:
         """For how many stores a step is."""
         return f"{counted(len(step.of), 'store')}:"
 
-    def places(
+    def sections_of(
         self, step: NextStep, numbered: Sequence[tuple[int, Look]]
     ) -> list[tuple[int, str, str]]:
         """The checkpoints and stores that a step is for, with the numbers of their sections."""

@@ -1,6 +1,6 @@
 """The user's code as a command names it: MODULE:OBJECT.
 
-The object of the user's code that a command is told of, as MODULE:OBJECT.
+The object of the user's code that a command gets as MODULE:OBJECT.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class StorePlan:
     """How one store is read and written: the target family, the others newest first.
 
     ``paths`` has each source's way to the target. None where no way leads from it: then it is not
-    known to hold anything, and whoever meets a value in it must stop.
+    known to hold anything, and a task that meets a value in it must stop.
     """
 
     declared: Declared
@@ -145,9 +145,9 @@ class StorePlan:
     paths: tuple[Path | None, ...]
 
     @property
-    def migrates_unasked(self) -> bool:
+    def migrates_in_background(self) -> bool:
         """Whether reads and the backfill may migrate, and not only writes."""
-        return migrates_unasked(self.paths, expires=self.declared.ttl is not None)
+        return migrates_in_background(self.paths, expires=self.declared.ttl is not None)
 
     def stored(self) -> StoredStore:
         """What the checkpoint holds once this plan has run."""
@@ -213,7 +213,7 @@ def dual_access(
     )
 
 
-def migrates_unasked(paths: Iterable[Path | None], *, expires: bool) -> bool:
+def migrates_in_background(paths: Iterable[Path | None], *, expires: bool) -> bool:
     """Whether values may migrate along ``paths`` without being written.
 
     A migrated value is a new one to Spark's own variables, and so is its time to live. Where
@@ -285,14 +285,14 @@ def _path(lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool
         if rewrites:
             return lineage.path(family.revision, target)
         return _live_path(lineage, family, target)
-    if family.holds == "something":
+    if family.occupancy == "something":
         held = f"family {family.name} holds values"
         raise no_way(lineage, family.revision, target, held=held)
     return None
 
 
 def _live_path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
-    if family.holds == "nothing":
+    if family.occupancy == "nothing":
         path = lineage.path(family.revision, target)
         return None if path.only_by_rewriting else path
     return live_path(lineage, family.revision, target)

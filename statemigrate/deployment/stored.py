@@ -61,7 +61,7 @@ class Declared:
         return self.given.struct_type() if isinstance(self.given, Format) else self.given
 
 
-Holds = Literal["nothing", "something", "unknown"]
+Occupancy = Literal["nothing", "something", "unknown"]
 """What a family holds. Only having read it makes the first two: not seen is never empty."""
 
 
@@ -72,7 +72,7 @@ class StoredFamily:
     name: str
     revision: str
     format: Format
-    holds: Holds = "unknown"
+    occupancy: Occupancy = "unknown"
 
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
@@ -124,9 +124,9 @@ class StoredStore:
         )
         return replace(self, families=tuple(ordered))
 
-    def marked(self, holds: Callable[[str], Holds]) -> StoredStore:
+    def marked(self, occupancy: Callable[[str], Occupancy]) -> StoredStore:
         """The same store with what was found in each family, by its name, filled in."""
-        families = tuple(replace(each, holds=holds(each.name)) for each in self.families)
+        families = tuple(replace(each, occupancy=occupancy(each.name)) for each in self.families)
         return replace(self, families=families)
 
     def to_json(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ class RecentBatches:
 def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
     """What one partition's backfill is a share of; partitions that wait for a core share it.
 
-    All partitions count as the slowest one: a backfill also slows down what runs beside it.
+    All partitions count as the slowest one: a backfill also slows down what runs at the same time.
     """
     waves = math.ceil(len(reports) / max(cores, 1))
     slowest: float = max(report["backfill_ms"] for report in reports)
@@ -100,7 +100,7 @@ NAME = "statemigrate_heartbeat"
 
 
 def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
-    """``stream`` with the heartbeat source beside it; its rows are those of ``stream`` alone."""
+    """``stream`` joined with the heartbeat source; its rows are those of ``stream`` alone."""
     from pyspark.sql.functions import lit
 
     if layout.remote is None:
@@ -137,7 +137,7 @@ def _literally(path: str) -> str:
     return re.sub(r"([][{}*?\\])", r"\\\1", path)
 
 
-# What the log is told of: the stores as a manifest has them, and as plans do.
+# What goes into the event log: the stores of a manifest, and those of plans.
 
 
 def facts_of(committed: Manifest | None) -> Facts:
@@ -192,14 +192,14 @@ class Batches:
         self._engine = engine
         self._planned = planned
         self._stores: Plans = {}
-        self._held: Manifest | None = None
+        self._last_manifest: Manifest | None = None
         self._needs: dict[tuple[int, int], Needs] = {}
         self._mirror = Mirror(engine.layout, reads_back=engine.options.shared_path)
         self._readback = Readback(engine.layout, engine.options.retain)
         self._proving = Proving(engine.layout.here, Path(engine.working))
         self._first = True
-        self._lately = RecentBatches()
-        self.progress: deque[BatchProgress] = deque(maxlen=_KEPT)
+        self._recent_batches = RecentBatches()
+        self.progress: deque[BatchProgress] = deque(maxlen=_RECENT)
         self.error: BaseException | None = None
 
     def run(self, rows: DataFrame, batch: int) -> None:
@@ -207,7 +207,7 @@ class Batches:
         try:
             self._run(rows, batch)
         except BaseException as error:
-            # Spark passes on only the text; whoever waits for the query raises the error itself.
+            # Spark passes on only the text; the waiting caller raises the error itself.
             self.error = error
             if self._engine.options.metrics is not None:
                 self._engine.options.metrics.failed(error)
@@ -220,23 +220,23 @@ class Batches:
             self._stores = self._planned(committed)
             self._readback.begin()
         before = self._empty() if committed is None else committed
-        if before is not self._held:
+        if before is not self._last_manifest:
             before = replace(before, partitions=self._mirror.bring(before.partitions))
         plan = self._plan(before, batch)
         with _stored(self._stage(rows, plan)) as computed:
             with self._mirror.explained():
                 reports = _reports(computed, self._engine.options.partitions)
                 for report in reports:
-                    report_damages(report["damages"], self._mirror.place_of)
+                    report_damages(report["damages"], self._mirror.location_in_checkpoint)
                 manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
-        # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
-        # and runs this batch again.
+        # A sink may take long. Spark's commit would be in the way of a query that has started
+        # meanwhile, and runs this batch again.
         self._engine.epoch.require_newest()
-        self._first, self._held = False, manifest
+        self._first, self._last_manifest = False, manifest
         elapsed = (time.monotonic() - began) * 1000
         cores = rows.sparkSession.sparkContext.defaultParallelism
-        self._lately = self._lately.after(elapsed, reports, cores)
+        self._recent_batches = self._recent_batches.after(elapsed, reports, cores)
         self._after(before, manifest, plan, reports, elapsed)
 
     def close(self) -> None:
@@ -245,13 +245,13 @@ class Batches:
 
     def _continued(self, batch: int) -> Manifest | None:
         """The version before ``batch``: this writer's own, or else the one that is found."""
-        if self._held is not None and self._held.version == batch - 1:
-            return self._held
+        if self._last_manifest is not None and self._last_manifest.version == batch - 1:
+            return self._last_manifest
         self._engine.epoch.require_own()
         try:
             return continued(self._engine.layout, batch, before=self._engine.epoch.number)
         except errors.CheckpointError:
-            # Whoever has begun since may have gone on there: then nothing is to be restored.
+            # A query that has begun since may have gone on there: then nothing is restored.
             self._engine.epoch.require_newest()
             raise
 
@@ -274,8 +274,8 @@ class Batches:
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
             processing_time=batch_time(self._engine.layout, batch),
-            batch_ms=self._lately.batch_ms,
-            after_rows=self._lately.had_rows,
+            batch_ms=self._recent_batches.batch_ms,
+            after_rows=self._recent_batches.had_rows,
             proving=self._proving.under_way,
             doubtful=self._proving.doubtful,
             lost=self._readback.lost_of(before),
@@ -318,7 +318,7 @@ class Batches:
         )
         publish_manifest(self._engine.layout, manifest)
         self._needs[manifest.version, manifest.epoch] = Needs.of(manifest)
-        # Again: whoever has begun an epoch since may not have seen this version, and hands over
+        # Again: a query that has begun an epoch since may not know this version, and hands over
         # the batch's output itself.
         self._engine.epoch.require_newest()
         return manifest
@@ -349,7 +349,7 @@ class Batches:
             versions=self._read_back(manifest, progress),
         )
         self.progress.append(progress)
-        # Last: what fails before it fails the batch, which is then run and told of again.
+        # Last: what fails before it fails the batch, which is then run and recorded again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
 
@@ -390,7 +390,7 @@ class Batches:
 
 
 _log = logging.getLogger("statemigrate.embedded")
-_KEPT = 10_000
+_RECENT = 10_000
 """Batches whose figures are kept: a query runs for months, and its memory must not grow."""
 
 
@@ -416,9 +416,9 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
     if chunked:
         # One observation a batch, the largest chunk's: a budget is one partition's.
         largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
-        live = plan.beside(largest["rows"], largest["live_ms"])
+        live = plan.shared_batch_ms(largest["rows"], largest["live_ms"])
         seen = tuner.observe(Chunk(**largest["chunk"]), live)
-        # Time bounds a chunk of a batch without rows; the one beside rows that comes next is not
+        # Time bounds a chunk of a batch without rows; the next one, in a batch with rows, is not
         # to begin anew with as few.
         tuner = seen if live else replace(seen, rows=max(seen.rows, tuner.rows))
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
@@ -466,7 +466,7 @@ def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Held:
+class LastBatchState:
     """The state after the last batch, and how its stores are to be accessed."""
 
     query: StoppedQuery
@@ -481,10 +481,12 @@ class Held:
 
 
 class Drain:
-    """A backfill to the end, made once; ``held`` opens the state, None where there is none."""
+    """A backfill to the end, made once; ``last_state`` opens the state, if there is any."""
 
-    def __init__(self, held: Callable[[], Held | None], options: EmbeddedOptions) -> None:
-        self._held = held
+    def __init__(
+        self, last_state: Callable[[], LastBatchState | None], options: EmbeddedOptions
+    ) -> None:
+        self._last_state = last_state
         self._options = options
         self._cancelled = threading.Event()
         self.done: StoppedBackfill | None = None
@@ -506,14 +508,16 @@ class Drain:
 
     def _run(self) -> None:
         self._go_on()
-        held = self._held()
-        if held is None or not any(plan.sources for plan in held.plans.values()):
+        last_state = self._last_state()
+        if last_state is None or not any(plan.sources for plan in last_state.plans.values()):
             return
-        if not held.is_empty():
+        if not last_state.is_empty():
             on_error = self._options.backfill.on_error
-            self.done = held.query.backfill(held.plans, on_error=on_error, tick=self._go_on)
+            self.done = last_state.query.backfill(
+                last_state.plans, on_error=on_error, tick=self._go_on
+            )
         if self._options.retire_drained:
-            held.query.retire(held.plans)
+            last_state.query.retire(last_state.plans)
 
     def _go_on(self, *_figures: int) -> None:
         if self._cancelled.is_set():

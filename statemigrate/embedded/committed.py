@@ -44,14 +44,14 @@ _LOCK = "lock"
 _DAY = 86_400
 _PATIENCE = 10.0
 """Seconds for which a directory is removed again that somebody still writes into."""
-_readers_held: dict[Path, DirectoryLock] = {}
+_locked_readers: dict[Path, DirectoryLock] = {}
 
 
 def make_directory() -> Path:
     """A new directory for this user alone, held by this process."""
     _remove_left()
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    _readers_held[directory] = DirectoryLock(directory / _LOCK, "the reader's directory")
+    _locked_readers[directory] = DirectoryLock(directory / _LOCK, "the reader's directory")
     return directory
 
 
@@ -64,7 +64,7 @@ def remove_directory(directory: Path) -> None:
     end = time.monotonic() + _PATIENCE
     while not _is_removed(directory) and time.monotonic() < end:
         time.sleep(0.02)
-    lock = _readers_held.pop(directory, None)
+    lock = _locked_readers.pop(directory, None)
     if lock is not None:
         lock.release()
 
@@ -240,7 +240,9 @@ def hold(layout: Layout, *, deadline: float = DEADLINE) -> CommittedState:
     """
     working = make_directory()
     try:
-        return _patiently(layout, lambda: _held(layout, working), time.monotonic() + deadline)
+        return _patiently(
+            layout, lambda: _copy_committed(layout, working), time.monotonic() + deadline
+        )
     except BaseException:
         remove_directory(working)
         raise
@@ -260,14 +262,14 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
         pause *= 2
 
 
-def _held(layout: Layout, working: Path) -> CommittedState:
+def _copy_committed(layout: Layout, working: Path) -> CommittedState:
     manifest = require_committed(layout)
-    held = Layout(working / "held", layout.files)
+    copy_layout = Layout(working / "held", layout.files)
     states = list(manifest.partitions)
     if layout.remote is not None:
         # What is kept for a snapshot that was never read back is fetched where it is needed.
         states = [replace(state, base=CountedBase()) for state in states]
-    mirror = Mirror(held, shared=True)
+    mirror = Mirror(copy_layout, shared=True)
     states = list(mirror.bring(states))
     if mirror.lost:
         states = list(mirror.bring(manifest.partitions))
@@ -275,7 +277,7 @@ def _held(layout: Layout, working: Path) -> CommittedState:
         for each in mirror.lost:
             _log.warning("%s (%s); other files make the version", each.headline, each.found)
     manifest = replace(manifest, partitions=tuple(states))
-    return CommittedState(manifest, held.here, layout, working, layout.files.location)
+    return CommittedState(manifest, copy_layout.here, layout, working, layout.files.location)
 
 
 def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:

@@ -18,7 +18,7 @@ _LOOKS = 5
 """Looks at a checkpoint whose query goes on before what is found there is believed."""
 _RESTORE = (
     "restore the whole checkpoint directory from one copy: Spark's logs (offsets, commits, "
-    "sources) belong to the state beside them; without them, give the query a checkpoint of its own"
+    "sources) belong to the state next to them; without them, give the query its own checkpoint"
 )
 
 
@@ -52,7 +52,7 @@ def next_start(layout: Layout) -> tuple[int, Manifest | None]:
 def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manifest | None:
     """The version that ``batch`` starts from; None for the first batch of a checkpoint.
 
-    ``before`` is the epoch of whoever is to go on from it, see `read_manifest`.
+    ``before`` is the epoch of the query that goes on from it, see `read_manifest`.
     Raises `CheckpointError` unless ``batch`` continues the newest version or repeats it, and
     `CorruptFileError` where the version before it is missing or altered.
     """
@@ -66,7 +66,7 @@ def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manif
             expected=f"state version {batch - 1}, or {batch} from a batch that was not committed",
             found=f"state version {newest.version}",
             next_action=_RESTORE,
-            path=layout.place(newest.entry.name),
+            path=layout.location_of(newest.entry.name),
         )
     if batch > 0:
         return read_manifest(layout, batch - 1, before=before)
@@ -82,7 +82,7 @@ def _require_no_later_files(layout: Layout) -> None:
     for entry in layout.files.list(PARTITIONS, recursive=True):
         version = version_of(entry.base_name)
         if version is not None and version > 0:
-            place = layout.place(entry.name)
+            place = layout.location_of(entry.name)
             raise CheckpointError(
                 "SM-EMBEDDED-021",
                 f"Spark is to run batch 0 of {layout.files.location}, which holds state already",
@@ -105,15 +105,16 @@ def require_versions(layout: Layout, batches: int) -> None:
             "SM-EMBEDDED-022",
             f"the embedded engine's state in {layout.files.location} has lost what says what is "
             "in it",
-            expected=f"manifests of versions in {layout.place(VERSIONS)}",
-            found=f"{batches} committed batches, {layout.place(PARTITIONS)}, and no {VERSIONS}",
+            expected=f"manifests of versions in {layout.location_of(VERSIONS)}",
+            found=f"{batches} committed batches, {layout.location_of(PARTITIONS)}, "
+            f"and no {VERSIONS}",
             next_action=_RESTORE,
-            path=layout.place(VERSIONS),
+            path=layout.location_of(VERSIONS),
         )
     raise CheckpointError(
         "SM-EMBEDDED-023",
         f"{layout.files.location} belongs to a query that does not use the embedded engine",
-        expected=f"state versions in {layout.place(VERSIONS)}",
+        expected=f"state versions in {layout.location_of(VERSIONS)}",
         found=f"{batches} committed batches and no such directory",
         next_action="give this query a checkpoint of its own",
         path=layout.files.location,
@@ -127,7 +128,7 @@ def batch_time(layout: Layout, batch: int) -> int:
     Raises `CheckpointError` where there is none that says it.
     """
     name = f"offsets/{batch}"
-    path = layout.place(name)
+    path = layout.location_of(name)
     try:
         data = layout.files.get(name)
     except FileNotFoundError as error:
@@ -149,7 +150,7 @@ def _names(layout: Layout, folder: str) -> list[str]:
 def last_committed(layout: Layout, *, before: int | None = None) -> Manifest | None:
     """The manifest of the last batch Spark has committed, None before the first.
 
-    ``before`` is the epoch of whoever is to go on from it, see `read_manifest`.
+    ``before`` is the epoch of the query that goes on from it, see `read_manifest`.
     Raises `CheckpointError` for a checkpoint that holds batches of something else, and for one
     whose state is further than Spark's commits.
     """
@@ -162,12 +163,12 @@ def last_committed(layout: Layout, *, before: int | None = None) -> Manifest | N
     if newest > committed + 1:
         raise CheckpointError(
             "SM-EMBEDDED-024",
-            f"commits are missing in {layout.place('commits')}",
+            f"commits are missing in {layout.location_of('commits')}",
             expected=f"the commit of batch {newest - 1}, whose state is there",
             found=f"commits up to {committed}" if numbers else "none",
             next_action="start the query: it goes on from its offsets and the newest state; "
             "where offsets are lost too, restore the whole checkpoint directory from one copy",
-            path=layout.place("commits"),
+            path=layout.location_of("commits"),
         )
     return read_manifest(layout, committed, before=before) if committed >= 0 else None
 

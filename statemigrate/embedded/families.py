@@ -37,10 +37,10 @@ class RocksFamily:
     """Values of one revision in a column family.
 
     ``write`` and ``write_many`` are the partition's ways of writing this family: to the database
-    and the changelog together, None for a delete; each is told what the write replaces. Up to
-    ``block`` writes wait for each other, and `flush` ends that. ``entries`` is the exact number of
-    records while the family is a source, and None while it is a target, whose size nothing depends
-    on.
+    and the changelog together, None for a delete; each gets the value that the write replaces. Up
+    to ``block`` writes wait for each other, and `flush` ends that. ``entries`` is the exact number
+    of records while the family is a source, and None while it is a target, whose size nothing
+    depends on.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RocksFamily:
         self._column = column
         self._read = named(column.get, Path(column.path()))
         self._lookup = Lookup(column)
-        self._holds = named(column.__contains__, Path(column.path()))
+        self._contains = named(column.__contains__, Path(column.path()))
         self._write = write
         self._write_many = write_many
         self._replaced = Replaced(column)
@@ -98,7 +98,7 @@ class RocksFamily:
 
     def _read_some(self, keys: list[bytes]) -> int:
         """Read some keys ahead; how many bytes these are."""
-        held = self._lookup.held(keys)
+        held = self._lookup.present_values(keys)
         if len(held) < len(keys):
             self._ahead.update(dict.fromkeys(keys))
         self._ahead.update(held)
@@ -106,7 +106,7 @@ class RocksFamily:
 
     def release(self) -> None:
         """Let go of the column family: RocksDB stays open while anything holds on to one."""
-        del self._column, self._read, self._holds, self._write, self._write_many
+        del self._column, self._read, self._contains, self._write, self._write_many
         del self._lookup, self._replaced, self._unwritten, self.put_encoded, self.flush
 
     def get(self, key: bytes) -> Value | None:
@@ -126,7 +126,7 @@ class RocksFamily:
         """See `statemigrate.families.Family.contains`."""
         if key in self._waiting:
             return self._waiting[key] is not None
-        held: bool = self._holds(key)
+        held: bool = self._contains(key)
         return held
 
     def conform(self, value: Any) -> Any:
@@ -143,12 +143,12 @@ class RocksFamily:
         if self.entries is not None:
             self.entries -= 1
 
-    def holds_any(self, keys: Sequence[bytes]) -> bool:
-        """See `statemigrate.families.BlockFamily.holds_any`."""
+    def contains_any(self, keys: Sequence[bytes]) -> bool:
+        """See `statemigrate.families.BlockFamily.contains_any`."""
         self.flush()
         # Mostly there is nothing at all between the first and the last.
         first = next(records(self._column, Span(lower=keys[0])), None)
-        found = first is not None and first[0] <= keys[-1] and any(map(self._holds, keys))
+        found = first is not None and first[0] <= keys[-1] and any(map(self._contains, keys))
         if not found:
             self._replaced.absent(keys)
         return found
@@ -241,8 +241,8 @@ class RocksListFamily(RocksFamily):
         if self.entries is not None:
             self.entries -= removed
 
-    def holds_any(self, keys: Sequence[bytes]) -> bool:
-        """See `statemigrate.families.BlockFamily.holds_any`."""
+    def contains_any(self, keys: Sequence[bytes]) -> bool:
+        """See `statemigrate.families.BlockFamily.contains_any`."""
         return any(map(self.contains, keys))
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[list[Value]]) -> None:  # type: ignore[override]
@@ -270,7 +270,7 @@ class RocksListFamily(RocksFamily):
             self.scanned_bytes += sum(map(len, encoded))
             values = self._decode_many(encoded)
             # A bound may fall behind a list's key and before its first element.
-            if span.holds(key):
+            if span.contains(key):
                 yield key, values[::-1] if span.reverse else values
 
     def _next_position(self, key: bytes) -> int:

@@ -77,7 +77,7 @@ class Layout:
         """The checkpoint, by the one way to its files."""
         return LocalFiles(self.checkpoint) if self.remote is None else self.remote
 
-    def place(self, name: str) -> str:
+    def location_of(self, name: str) -> str:
         """The whole path or URI of a file, for messages."""
         return f"{self.files.location}/{name}"
 
@@ -159,7 +159,7 @@ class DirectoryLock:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise self._held(path, purpose) from error
+            raise self._in_use_error(path, purpose) from error
         except OSError as error:
             self._file.close()
             raise _no_locks(path, error) from error
@@ -176,7 +176,7 @@ class DirectoryLock:
         """Let the next query in."""
         self._file.close()
 
-    def _held(self, path: Path, purpose: str) -> CheckpointInUseError:
+    def _in_use_error(self, path: Path, purpose: str) -> CheckpointInUseError:
         self._file.seek(0)
         holder = self._file.read().strip() or "another process"
         self._file.close()

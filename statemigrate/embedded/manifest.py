@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.deployment import Holds, StoredStore
+from statemigrate.deployment import Occupancy, StoredStore
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.durable import FILE, FileReference
 from statemigrate.files.documents import OBJECT, Maybe, OneOf, Table, check_shape
@@ -293,10 +293,10 @@ class Manifest:
 
     def stored_stores(self) -> dict[str, StoredStore]:
         """The stores, each family marked by whether it holds anything."""
-        return {name: store.marked(self.holds) for name, store in self.stores.items()}
+        return {name: store.marked(self.occupancy_of) for name, store in self.stores.items()}
 
-    def holds(self, family: str) -> Holds:
-        """What every partition's committed state says of ``family``."""
+    def occupancy_of(self, family: str) -> Occupancy:
+        """Whether ``family`` has values in any partition's committed state."""
         return "nothing" if self.is_empty(family) else "something"
 
 

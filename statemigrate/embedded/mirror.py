@@ -63,7 +63,7 @@ def take(pack: Path, offset: int, file: FileReference, target: Path) -> None:
 _AT_ONCE = 8
 """Requests that wait for the store at the same time."""
 _SPARE = 1 << 20
-"""Bytes more than a file should have, with which it is still fetched and its checksum told."""
+"""Bytes more than a file should have, with which it is still fetched and its checksum reported."""
 Jobs = list[Callable[[], Any]]
 States = Sequence[PartitionState]
 
@@ -86,8 +86,8 @@ class Mirror:
         """Fetch what tasks need to start from ``states``; the states by what there is of them.
 
         What is here already is compared with its checksum the first time, and fetched anew if it
-        is another. What is missing or altered in the checkpoint is missing here too, and whoever
-        needs it tells; where a state's own files do not make it any more, those that older
+        is another. What is missing or altered in the checkpoint is missing here too, and the task
+        that needs it raises; where a state's own files do not make it any more, those that older
         manifests name are fetched, and the state names them.
         """
         jobs = self._unpacking(
@@ -114,12 +114,12 @@ class Mirror:
             if not any(self._is_whole(number, each) for each in chains_of(state)):
                 raise next(iter(self._lost.values()))
 
-    def place_of(self, path: str) -> str:
+    def location_in_checkpoint(self, path: str) -> str:
         """Where a file that tasks have named is in the checkpoint."""
         here = Path(path)
         if not (self._is_remote and here.is_relative_to(self._layout.checkpoint)):
             return path
-        return self._layout.place(str(here.relative_to(self._layout.checkpoint)))
+        return self._layout.location_of(str(here.relative_to(self._layout.checkpoint)))
 
     def hand_over(self, version: int, before: States, after: States) -> tuple[PartitionState, ...]:
         """Bring to the checkpoint what tasks have written since; the states as they are there.
@@ -349,7 +349,7 @@ class Mirror:
         try:
             self._layout.files.fetch(name, path, most=most, shared=self._shared, cut=cut)
         except FileNotFoundError as error:
-            place = self._layout.place(name)
+            place = self._layout.location_of(name)
             raise CorruptFileError(
                 "SM-EMBEDDED-017",
                 f"{place} is missing",
@@ -361,7 +361,7 @@ class Mirror:
 
     @contextmanager
     def _appearing(self, path: Path, name: str, file: FileReference) -> Iterator[Path]:
-        """A name beside ``path`` whose file, if it is what ``name`` should hold, gets that name."""
+        """A name next to ``path`` whose file, if it is what ``name`` should be, gets that name."""
         unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         with unwritable(path.parent):
             confined(path).parent.mkdir()
@@ -377,7 +377,7 @@ class Mirror:
             if not self._shared:
                 verify(path, file)
         except CorruptFileError as error:
-            place = self._layout.place(name)
+            place = self._layout.location_of(name)
             raise error.but(summary=f"{place} is not what was written", path=place) from error
 
 

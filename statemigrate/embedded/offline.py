@@ -31,7 +31,7 @@ from statemigrate.embedded.versions import publish_manifest
 from statemigrate.embedded.working_directory import (
     given_directory,
     private_directory,
-    remove_leftovers,
+    remove_stale_copies,
 )
 from statemigrate.processor.keys import KeyCodec
 
@@ -117,7 +117,7 @@ class Holding(Protocol):
 _holding: set[Holding] = set()
 
 
-def holds(query: Holding) -> None:
+def register_holding(query: Holding) -> None:
     """Note a query that holds something from now on."""
     _holding.add(query)
 
@@ -128,7 +128,7 @@ def note_released(query: Holding) -> None:
 
 
 def release_ended() -> None:
-    """Release what queries of this process hold that have ended, whoever waited for that.
+    """Release what ended queries of this process hold, whether or not a caller waited.
 
     Each releases its locks by itself, a moment after its end; who starts the next one at once, as
     after ``awaitAnyTermination``, must not depend on which is faster.
@@ -176,7 +176,7 @@ class StoppedQuery:
         return self._manifest.version
 
     def expect_much(self) -> None:
-        """Start the processes of a backfill beside its planning, if there may be much to do."""
+        """Start the processes of a backfill during its planning, if there may be much to do."""
         records = sum(map(_about, self._manifest.partitions))
         if records >= _FEW:
             self._waiting.start(min(cores(), len(self._manifest.partitions)), Emptying.__module__)
@@ -194,7 +194,7 @@ class StoppedQuery:
     ) -> StoppedBackfill:
         """Migrate everything to the plans' targets, in all partitions at once, chunk by chunk.
 
-        What was quarantined before is tried again. ``tick`` is told after each chunk how many
+        What was quarantined before is tried again. ``tick`` gets after each chunk how many
         values were migrated, and how many there are to migrate altogether. Raises `TransformError`
         for a value that does not migrate, unless ``on_error`` is "quarantine"; what was published
         before stays.
@@ -224,9 +224,9 @@ class StoppedQuery:
         replayed = sum(each.file.size for state in partitions for each in state.changelogs)
         is_small = self._about_left(plans) < _FEW and replayed < _LITTLE
         processes = 1 if is_small else cores()
-        told = shared_out(work, range(len(partitions)), processes, self._waiting)
-        with closing(told):
-            for _, document in told:
+        documents = shared_out(work, range(len(partitions)), processes, self._waiting)
+        with closing(documents):
+            for _, document in documents:
                 yield PartitionReport(**document)
 
     def _plan(self, plans: Plans, options: BackfillOptions) -> BatchPlan:
@@ -249,7 +249,7 @@ class StoppedQuery:
         before = self._manifest
         states = list(before.partitions)
         for report in reports:
-            report_damages(report.damages, self._mirror.place_of)
+            report_damages(report.damages, self._mirror.location_in_checkpoint)
             # Who works on a partition to its end does not know where its changelogs have gone.
             packs = states[report.partition].packs
             states[report.partition] = PartitionState.from_json(report.state).packed(packs)
@@ -304,7 +304,7 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
         given = working_directory
         working = given_directory(given) if given else private_directory(layout)
         locks.append(DirectoryLock(working / "lock", "the working directory"))
-        remove_leftovers(working)
+        remove_stale_copies(working)
         epoch = claim(layout)
         # Read again: a batch may have been committed before the epoch began.
         manifest = require_committed(layout, before=epoch.number)

@@ -53,8 +53,8 @@ class OpenStores:
     def backfill(self, report: PartitionReport) -> None:
         """Migrate a chunk of what is left, within the budget."""
         if self._plan.backfill.enabled:
-            beside = self._plan.beside(report.rows, report.live_ms)
-            self.migrate(report, self._plan.tuner.budget(beside))
+            shared_ms = self._plan.shared_batch_ms(report.rows, report.live_ms)
+            self.migrate(report, self._plan.tuner.budget(shared_ms))
 
     def migrate(self, report: PartitionReport, budget: Budget) -> bool:
         """Migrate as much as the budget allows; whether nothing is left but what cannot migrate."""
@@ -96,10 +96,10 @@ def _shown(keys: Callable[[], KeyCodec], store: StorePlan, data: bytes) -> tuple
 def _add(report: PartitionReport, chunk: Chunk) -> None:
     report.backfilled += chunk.migrated
     report.quarantined += chunk.quarantined
-    report.chunk = asdict(chunk if report.chunk is None else _together(report.chunk, chunk))
+    report.chunk = asdict(chunk if report.chunk is None else _sum_of_chunks(report.chunk, chunk))
 
 
-def _together(first: dict[str, Any], second: Chunk) -> Chunk:
+def _sum_of_chunks(first: dict[str, Any], second: Chunk) -> Chunk:
     one = Chunk(**first)
     return Chunk(
         one.migrated + second.migrated,

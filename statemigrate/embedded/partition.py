@@ -257,7 +257,7 @@ class Partition:
 
     def _family(self, family: StoredFamily, kind: Kind, entries: int | None) -> RocksFamily:
         column = self._database.column(family.name)
-        write = self._noting(family.name, self._writer(family.name, column))
+        write = self._counted_write(family.name, self._writer(family.name, column))
         opened = family_class(kind)(
             family.name,
             family.revision,
@@ -283,14 +283,16 @@ class Partition:
 
         return write
 
-    def _noting(self, family: str, write: Callable[[bytes, bytes | None], None]) -> WriteBefore:
+    def _counted_write(
+        self, family: str, write: Callable[[bytes, bytes | None], None]
+    ) -> WriteBefore:
         note = self._tally.adding(family)
 
-        def noting(key: bytes, before: bytes | None, value: bytes | None) -> None:
+        def counted_write(key: bytes, before: bytes | None, value: bytes | None) -> None:
             write(key, value)
             note(key, before, value)
 
-        return noting
+        return counted_write
 
     def _write_waiting(self) -> None:
         for family in self._opened:

@@ -22,7 +22,7 @@ from statemigrate.embedded.batches import (
     Batches,
     Drain,
     Engine,
-    Held,
+    LastBatchState,
     Sink,
     beat,
     drains,
@@ -34,7 +34,12 @@ from statemigrate.embedded.continuation import last_committed, next_start
 from statemigrate.embedded.epochs import WriterHeartbeat, claim
 from statemigrate.embedded.layout import DirectoryLock, Layout, Releasable, checkpoint_locks
 from statemigrate.embedded.manifest import Manifest
-from statemigrate.embedded.offline import StoppedQuery, holds, note_released, release_ended
+from statemigrate.embedded.offline import (
+    StoppedQuery,
+    note_released,
+    register_holding,
+    release_ended,
+)
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
@@ -42,7 +47,7 @@ from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.embedded.working_directory import (
     given_directory,
     private_directory,
-    remove_leftovers,
+    remove_stale_copies,
 )
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
@@ -92,7 +97,7 @@ class RunningQuery:
         self._batches = batches
         self._locks = locks
         self._releasing = threading.Lock()
-        holds(self)
+        register_holding(self)
         # A program that waits for Spark's query alone is not to end in the middle of a drain.
         daemon = drain is None
         self._ending = InheritableThread(target=self._release_at_the_end, daemon=daemon)
@@ -197,7 +202,7 @@ class RunningQuery:
             return True
 
     def release(self) -> None:
-        """Let the next query in; once this returns it may come, whoever else releases too."""
+        """Let the next query in; it may start once this returns, whichever thread releases."""
         note_released(self)
         # A file that two threads close at once raises in one of them.
         with self._releasing:
@@ -209,7 +214,8 @@ class RunningQuery:
         try:
             self.query.awaitTermination()
         except Exception:
-            # Whoever waits for the query is told why it ended; here it only matters that it has.
+            # The caller that waits for the query gets the error; here it only matters that it
+            # ended.
             self.release()
             return
         if self._drain is not None:
@@ -308,15 +314,15 @@ class EmbeddedQuery:
         return RunningQuery(writer.start(), batches, locks, drain)
 
     def _drain(self, epoch: Epoch, planned: Planned) -> Drain:
-        def held() -> Held | None:
+        def last_state() -> LastBatchState | None:
             # The run's own manifests too.
             manifest = last_committed(self._layout, before=epoch.number + 1)
             if manifest is None:
                 return None
             stopped = StoppedQuery(epoch, manifest, self._working())
-            return Held(stopped, manifest, planned(manifest))
+            return LastBatchState(stopped, manifest, planned(manifest))
 
-        return Drain(held, self._options)
+        return Drain(last_state, self._options)
 
     def _engine(self, schema: BatchSchema, epoch: Epoch, stamp: Stamp) -> Engine:
         working = self._working()
@@ -341,7 +347,7 @@ class EmbeddedQuery:
         try:
             working = self._working()
             locks.append(DirectoryLock(working / "lock", "the working directory"))
-            remove_leftovers(working)
+            remove_stale_copies(working)
         except BaseException:
             for lock in locks:
                 lock.release()
@@ -369,9 +375,9 @@ class EmbeddedQuery:
 
         lineages = ScriptFolder(self._settings.migrations).lineages()
         names = {each.store for each in declared}
-        mine = {name: lineage for name, lineage in lineages.items() if name in names}
-        check_scripts(mine, self._stream.sparkSession)
-        return mine
+        selected = {name: lineage for name, lineage in lineages.items() if name in names}
+        check_scripts(selected, self._stream.sparkSession)
+        return selected
 
     def _check_master(self) -> None:
         session = self._stream.sparkSession

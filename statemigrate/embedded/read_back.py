@@ -65,7 +65,7 @@ class _File:
 class Readback:
     """What one driver knows of the durable files of the versions that it keeps.
 
-    What is damaged is told once, unless it ``warns`` of nothing.
+    It logs a damaged file once, unless ``warns`` is false.
     """
 
     def __init__(self, layout: Layout, retain: int = 2**31, *, warns: bool = True) -> None:
@@ -198,7 +198,7 @@ class Readback:
             # Removed since it was listed, as old versions are.
             self._versions.pop(version, None)
         except CorruptFileError as error:
-            self._tell(f"version {version}", error)
+            self._record_damage(f"version {version}", error)
             self._versions[version] = ()
 
     def _read_next(self) -> None:
@@ -211,9 +211,9 @@ class Readback:
             self._verify(file)
             self.lost.pop(file.name, None)
         except CorruptFileError as error:
-            self._tell(file.name, error)
+            self._record_damage(file.name, error)
 
-    def _tell(self, name: str, error: CorruptFileError) -> None:
+    def _record_damage(self, name: str, error: CorruptFileError) -> None:
         if self._warns and name not in self.lost:
             place = without_credentials(str(error.data["path"]))
             _log.warning(
@@ -229,7 +229,7 @@ class Readback:
         if data is None:
             return
         content = []
-        for each in listed(data, file.reference, self._layout.place(file.name)):
+        for each in listed(data, file.reference, self._layout.location_of(file.name)):
             if each.stored is not None:
                 folder = f"{PARTITIONS}/{file.number}/files"
                 content.append(_File(f"{folder}/{each.stored.name}", each.stored, file.number))
@@ -243,7 +243,7 @@ class Readback:
         offset = 0 if file.pack is None else file.pack.offset
         size = file.reference.size
         unfinished = self._layout.root / f".readback.{uuid.uuid4().hex}.tmp"
-        place = self._layout.place(stored)
+        place = self._layout.location_of(stored)
         try:
             if self._layout.remote is None:
                 source = self._layout.checkpoint / stored

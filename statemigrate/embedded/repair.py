@@ -44,7 +44,7 @@ from statemigrate.embedded.versions import (
 from statemigrate.embedded.working_directory import (
     given_directory,
     private_directory,
-    remove_leftovers,
+    remove_stale_copies,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import whole_number
@@ -130,7 +130,7 @@ class StoppedRepair:
             and self._manifest is None
             and f"version {version}" not in self._readback.lost
         ):
-            place = self._layout.place(manifest_name(version, 0).replace(".json", "-*.json"))
+            place = self._layout.location_of(manifest_name(version, 0).replace(".json", "-*.json"))
             files.append(DamagedFile(place, "missing", None, is_needed=True, origin=None))
         is_restorable = self._manifest is not None and None not in self._origins.values()
         return Inspection(version, tuple(files), self._older(version), is_restorable)
@@ -312,7 +312,7 @@ def locked_for_repair(
         given = working_directory
         working = given_directory(given) if given else private_directory(layout)
         locks.append(DirectoryLock(working / "lock", "the working directory"))
-        remove_leftovers(working)
+        remove_stale_copies(working)
         yield StoppedRepair(layout, working)
     finally:
         for lock in reversed(locks):

@@ -41,7 +41,7 @@ class Lookup:
         self._turns = 0
         self._is_dense = True
 
-    def held(self, keys: list[bytes]) -> dict[bytes, bytes]:
+    def present_values(self, keys: list[bytes]) -> dict[bytes, bytes]:
         """The bytes of those that are held. Raises `CheckpointError` as any reading does."""
         if self._turns == 0:
             found = self._along(sorted(keys))
@@ -84,7 +84,7 @@ class Lookup:
         try:
             cursor.status()
         except Exception:
-            # Deleted records in the way, or damage: whoever asks key by key is told which.
+            # Deleted records in the way, or damage: reading key by key shows which.
             return None
         return found
 
@@ -97,8 +97,8 @@ WriteMany = Callable[[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | 
 MOST = 1_024
 """Writes that wait at most."""
 UNKNOWN: Any = bytes(bytearray(b"\x00 nobody has read it"))
-"""In the place of a value before that nobody has read: told by identity. It is bytes, since looking
-for it among bytes is then quick."""
+"""In the place of a value before that nobody has read, compared by identity. It is bytes, since
+looking for it among bytes is then quick."""
 _LARGE = 16 << 10
 """Bytes of a record that waits for nothing, so that what waits takes no memory to speak of."""
 
@@ -106,7 +106,7 @@ _LARGE = 16 << 10
 class Unwritten:
     """The last write of each key since the last block; None for a delete.
 
-    Whoever reads the family's records looks into ``waiting`` first, or calls `flush` before. What
+    Readers of the family's records look into ``waiting`` first, or call `flush` before. What
     was ``read`` of a key before is forgotten with its next write, but for the block, which says
     what each write replaces: that, or `UNKNOWN`.
     """
@@ -261,7 +261,7 @@ class Replaced:
         if UNKNOWN not in known:
             return known
         asked = [key for key, each in zip(keys, known, strict=True) if each is UNKNOWN]
-        held = self._lookup.held(asked)
+        held = self._lookup.present_values(asked)
         return [
             held.get(key) if each is UNKNOWN else each
             for key, each in zip(keys, known, strict=True)
@@ -271,7 +271,7 @@ class Replaced:
         """Of many writes."""
         is_absent = self._absent is keys
         self._forget()
-        return [None] * len(keys) if is_absent else self._held(keys)
+        return [None] * len(keys) if is_absent else self._present_or_none(keys)
 
     def by_delete(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Of many deletes."""
@@ -280,13 +280,13 @@ class Replaced:
             return []
         before: Sequence[bytes | None] = list(map(self._scanned.get, keys))
         if None in before or (self._deleted_to is not None and min(keys) <= self._deleted_to):
-            before = self._held(keys)
+            before = self._present_or_none(keys)
         last = max(keys)
         self._deleted_to = last if self._deleted_to is None else max(last, self._deleted_to)
         return before
 
-    def _held(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
-        held = self._lookup.held(list(keys)) if keys else {}
+    def _present_or_none(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        held = self._lookup.present_values(list(keys)) if keys else {}
         return list(map(held.get, keys))
 
     def _forget(self) -> None:
@@ -312,7 +312,7 @@ WriteBefore = Callable[[bytes, bytes | None, bytes | None], None]
 class Tally:
     """The contents of each family, from those at the beginning and each write since.
 
-    Whoever writes says what was there before: what a family held of the key at that moment.
+    A writer passes the value that the family had for the key just before the write.
     """
 
     def __init__(self, contents: Mapping[str, Contents]) -> None:

@@ -39,27 +39,27 @@ from statemigrate.files.documents import RESTORE_COPY
 # What proves that a working copy holds one version, and nothing besides.
 #
 # RocksDB's files are several moments' state after a crash: each family is flushed by itself, and
-# the order is nobody's promise. A copy is therefore believed only by a document beside them, which
+# the order is nobody's promise. A copy is therefore trusted only by a document next to them, which
 # says what the files are and what they hold. It is gone from disk before anything changes, and back
 # only after everything is closed.
 
 
-PROOF = "statemigrate-proof.json"
+INTEGRITY_MARKER = "statemigrate-proof.json"
 _DATA = re.compile(r"CURRENT|MANIFEST-\d+|\d+\.(sst|log|blob)")
 _CONTENTS_COUNT = re.compile(r"CURRENT|MANIFEST-\d+")
 
 
 def prove(copy: Path, state: str) -> None:
     """Say that the closed database in ``copy`` holds ``state``."""
-    publish_document(copy / PROOF, {"state": state, "files": _files(copy)})
+    publish_document(copy / INTEGRITY_MARKER, {"state": state, "files": _files(copy)})
 
 
 def proven_state(copy: Path) -> str | None:
     """The state that ``copy`` was proven to hold; None unless its files are still those."""
-    if not (copy / PROOF).is_file():
+    if not (copy / INTEGRITY_MARKER).is_file():
         return None
     try:
-        proof = read_document(copy / PROOF)
+        proof = read_document(copy / INTEGRITY_MARKER)
         state: str = proof["state"]
         return state if proof["files"] == _files(copy) else None
     except (CorruptFileError, KeyError):
@@ -68,7 +68,7 @@ def proven_state(copy: Path) -> str | None:
 
 
 def keep(copy: Path) -> None:
-    """Keep the proven files of ``copy`` beside it, proof and all, while it is worked on.
+    """Save the verified files of ``copy`` next to it, marker and all, while a task changes it.
 
     A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
     is kept may be the last that has the state.
@@ -101,7 +101,7 @@ def duplicate(copy: Path, target: Path) -> None:
                 continue
             if path.suffix != ".sst" or not _linked(path, target / path.name):
                 shutil.copyfile(path, target / path.name)
-        shutil.copyfile(copy / PROOF, target / PROOF)
+        shutil.copyfile(copy / INTEGRITY_MARKER, target / INTEGRITY_MARKER)
 
 
 def _linked(path: Path, target: Path) -> bool:
@@ -119,9 +119,9 @@ def saved_copy(copy: Path) -> Path:
 
 
 def withdraw(copy: Path) -> None:
-    """Take the proof away, so that no crash leaves it beside files that changed."""
+    """Remove the marker, so that no crash leaves it next to files that changed."""
     try:
-        (copy / PROOF).unlink()
+        (copy / INTEGRITY_MARKER).unlink()
     except FileNotFoundError:
         return
     sync_directory(copy)
@@ -225,7 +225,7 @@ def restored(
     source = _Source(wanted, directory, older, lost)
     with unwritable(working.parent):
         try:
-            return _open_held(source, working)
+            return _open_locked(source, working)
         except CheckpointInUseError:
             return source.open(_private(working))
 
@@ -239,15 +239,15 @@ def _private(working: Path) -> Path:
     return working.with_name(f"{working.name}-private-{uuid.uuid4().hex}")
 
 
-def _open_held(source: _Source, working: Path) -> Restored:
+def _open_locked(source: _Source, working: Path) -> Restored:
     # RocksDB's own lock lies inside the copy and is not held while the copy is made or replaced.
-    held = DirectoryLock(working.with_name(f"{working.name}.lock"), "the working copy in")
+    lock = DirectoryLock(working.with_name(f"{working.name}.lock"), "the working copy in")
     try:
         found = source.open(working)
     except BaseException:
-        held.release()
+        lock.release()
         raise
-    found.database.on_close(held.release)
+    found.database.on_close(lock.release)
     return found
 
 
@@ -288,7 +288,7 @@ class _Source:
         try:
             _replayed(database, missing, self._directory)
         except CorruptFileError:
-            # Told again, with what there is instead, by what is made from files.
+            # Reported again by the restore from files, with what is used instead.
             return None
         whole = [kind for kind, errors in absent.items() if not errors]
         found = {str(error.data["path"]): error for errors in absent.values() for error in errors}
@@ -317,7 +317,7 @@ class _Source:
                 self._wanted, [chain.kind] if own else (), None if own else chain
             )
             return Restored(database, state, _damages(errors, f"the {chain.kind} is used"))
-        return self._kept(working, errors)
+        return self._restore_saved_copy(working, errors)
 
     def _older_whole(self, errors: list[CorruptFileError]) -> Iterator[Chain]:
         for chain in self._older():
@@ -326,7 +326,7 @@ class _Source:
             if not absent:
                 yield chain
 
-    def _kept(self, working: Path, errors: list[CorruptFileError]) -> Restored:
+    def _restore_saved_copy(self, working: Path, errors: list[CorruptFileError]) -> Restored:
         """The copy as it was before the batch that failed. Raises where that has not the state."""
         kept = saved_copy(working)
         state = proven_state(kept)

@@ -74,7 +74,7 @@ def proven(
 ) -> SnapshotReference:
     """``snapshot`` with its contents and records by family, as its stored files have them.
 
-    ``directory`` has the partition's durable files; what is made beside ``working`` is removed.
+    ``directory`` has the partition's durable files; what is made next to ``working`` is removed.
     Raises `CheckpointError` where the files that it replaces, those of ``base``, have others.
     """
     with _scratch(working) as scratch:
@@ -84,7 +84,7 @@ def proven(
             expected = _read(open_at(replaced, directory, scratch / "expected"))
             other = "the files that it replaces add up to"
             _require_same(found, expected, directory, other, "the working copy is made anew")
-            _tell(snapshot, found, "snapshot and changelogs agree")
+            _warn_of_corrected_hash(snapshot, found, "snapshot and changelogs agree")
     return with_verified_contents(snapshot, found)
 
 
@@ -108,13 +108,13 @@ def compared(
         found = _read(open_at(_alone(snapshot), directory, scratch / "found"))
     rest = "the proven copy from before it is kept"
     _require_same(found, contents_in(original), directory, "the working copy does", rest)
-    _tell(snapshot, found, "the proven working copy decides")
+    _warn_of_corrected_hash(snapshot, found, "the proven working copy decides")
     return with_verified_contents(snapshot, found)
 
 
 @contextmanager
 def _scratch(working: Path) -> Iterator[Path]:
-    """A folder beside the working copy, which is gone after the block."""
+    """A folder next to the working copy, removed after the block."""
     scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
     scratch.mkdir()
     try:
@@ -157,7 +157,9 @@ def _require_same(
     )
 
 
-def _tell(snapshot: SnapshotReference, found: Mapping[str, Contents], why: str) -> None:
+def _warn_of_corrected_hash(
+    snapshot: SnapshotReference, found: Mapping[str, Contents], why: str
+) -> None:
     different = {} if snapshot.contents is None else differences(found, snapshot.contents)
     if different:
         _log.warning(

@@ -103,15 +103,15 @@ def store_snapshot(
         for each in _shareable(listing, directory)
         if each.name not in lost
     }
-    moment = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
+    copy_path = database.path.with_name(f"{database.path.name}-copy-{uuid.uuid4().hex}")
     try:
-        database.copy_to(moment)
+        database.copy_to(copy_path)
         known = _Hashes(database.path / _HASHES)
-        paths = sorted(moment.iterdir())
+        paths = sorted(copy_path.iterdir())
         files = [_store(path, contents, version, shared, known) for path in paths]
         known.save()
     finally:
-        shutil.rmtree(moment, ignore_errors=True)
+        shutil.rmtree(copy_path, ignore_errors=True)
     listing = directory / file_name(version, "snapshot")
     return publish_document(listing, {"files": [each.to_json() for each in files]})
 
@@ -143,7 +143,7 @@ def _shareable(listing: FileReference, directory: Path) -> list[FileReference]:
     try:
         return stored_files(listing, directory)
     except CorruptFileError:
-        # What it named is stored once more; whoever restores by it names the damage.
+        # What it named is stored once more; a restore by it reports the damage.
         return []
 
 

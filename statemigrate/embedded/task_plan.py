@@ -46,7 +46,7 @@ class BatchPlan:
     lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """By partition, the names of durable files that were found missing or altered."""
 
-    def beside(self, rows: int, live_ms: float) -> float:
+    def shared_batch_ms(self, rows: int, live_ms: float) -> float:
         """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.
 
         A few rows take a partition next to nothing, while their batch takes Spark a second; and a
@@ -67,7 +67,7 @@ class BatchSchema:
 
 # What a task tells the driver: the partition's figures and new state, or the error it met.
 #
-# Reports travel in a column beside the output, in rows of their own.
+# Reports travel in a column next to the output, in rows of their own.
 
 
 _log = logging.getLogger("statemigrate.embedded")
@@ -108,16 +108,17 @@ class PartitionReport:
 
 
 def report_damages(
-    damages: Iterable[Mapping[str, Any]], place_of: Callable[[str], str] = lambda path: path
+    damages: Iterable[Mapping[str, Any]],
+    location_in_checkpoint: Callable[[str], str] = lambda path: path,
 ) -> None:
     """Warn of durable files that were missing or altered, and say what stood in for each.
 
-    ``place_of`` says where in the checkpoint a file is that a task has named.
+    ``location_in_checkpoint`` says where in the checkpoint a file is that a task has named.
     """
     for each in damages:
         _log.warning(
             "%s is %s; %s, and a snapshot that needs it no more is stored with the batch",
-            without_credentials(place_of(each["path"])),
+            without_credentials(location_in_checkpoint(each["path"])),
             each["found"],
             each["instead"],
         )

@@ -70,9 +70,9 @@ def publish_manifest(layout: Layout, manifest: Manifest) -> None:
             "SM-EMBEDDED-026",
             f"version {manifest.version} of {layout.files.location} is there already",
             expected=f"no manifest of it by epoch {manifest.epoch}",
-            found=layout.place(name),
+            found=layout.location_of(name),
             next_action="start the query again: it begins an epoch of its own",
-            path=layout.place(name),
+            path=layout.location_of(name),
         ) from error
 
 
@@ -101,7 +101,7 @@ def read_manifest(layout: Layout, version: int, *, before: int | None = None) ->
 def read_published(layout: Layout, version: int, epoch: int) -> Manifest:
     """One manifest. Raises `FileNotFoundError`, and `CorruptFileError` for an altered one."""
     name = manifest_name(version, epoch)
-    place = layout.place(name)
+    place = layout.location_of(name)
     document = unsealed(layout.files.get(name), place)
     expected: dict[str, Any] = {"format": _FORMATS[epoch > 0], "version": version}
     expected |= {"epoch": epoch} if epoch else {}
@@ -110,8 +110,8 @@ def read_published(layout: Layout, version: int, epoch: int) -> Manifest:
         raise CorruptFileError(
             "SM-EMBEDDED-027",
             f"{place} was written by another release, or for another version",
-            expected=_told(expected),
-            found=_told(found),
+            expected=_joined_parts(expected),
+            found=_joined_parts(found),
             next_action="use the release of statemigrate that wrote it, or restore the file",
             path=place,
         )
@@ -130,14 +130,14 @@ def _published(entry: Entry) -> Published | None:
     return Published(int(found[1]), int(found[2] or 0), entry)
 
 
-def _told(parts: dict[str, Any]) -> str:
+def _joined_parts(parts: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parts.items())
 
 
 def _missing(layout: Layout, version: int) -> CorruptFileError:
     numbers = retained_versions(layout)
     known = f"{numbers[0]} to {numbers[-1]}" if numbers else "none"
-    place = layout.place(f"{VERSIONS}/{version}-*.json")
+    place = layout.location_of(f"{VERSIONS}/{version}-*.json")
     return CorruptFileError(
         "SM-EMBEDDED-028",
         f"state version {version} is missing",

@@ -72,7 +72,7 @@ def _not_private(directory: Path, found: os.stat_result, advice: str) -> Checkpo
     )
 
 
-def remove_leftovers(working: Path) -> None:
+def remove_stale_copies(working: Path) -> None:
     """Remove what killed tasks left: copies made for one task, and half-made snapshots.
 
     Called by the holder of the directory's lock, before any task runs.

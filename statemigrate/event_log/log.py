@@ -163,21 +163,21 @@ def unknown(
     """
     until = facts.batch if facts.until is None else facts.until
     found = []
-    for store, standing in facts.stores.items():
+    for store, status in facts.stores.items():
         noted = _last_true(events, store, until, is_whole_query)
-        if noted is None or _differs(standing, noted, is_whole_query):
-            found.append(standing.after(store, None if noted is None else noted.revision))
+        if noted is None or _differs(status, noted, is_whole_query):
+            found.append(status.after(store, None if noted is None else noted.revision))
     return tuple(found)
 
 
-def _differs(standing: StoreRevision, noted: StoreChange, is_whole_query: bool) -> bool:
+def _differs(status: StoreRevision, noted: StoreChange, is_whole_query: bool) -> bool:
     """Whether the state is another one than the log says.
 
     A log of Spark's own state may have fewer families: those that no start looked for.
     """
-    stored, logged = set(standing.families), set(noted.families)
+    stored, logged = set(status.families), set(noted.families)
     families = stored != logged if is_whole_query else stored < logged
-    return noted.revision != standing.revision or families
+    return noted.revision != status.revision or families
 
 
 def is_restart(
@@ -217,13 +217,13 @@ def last_revision(events: Iterable[Event], store: str) -> str | None:
     return None if noted is None else noted.revision
 
 
-def is_noted(events: Iterable[Event], store: str, standing: StoreRevision) -> bool:
+def is_noted(events: Iterable[Event], store: str, status: StoreRevision) -> bool:
     """Whether the newest event of a store says the same of it."""
     noted = last_known(events, store)
     return (
         noted is not None
-        and noted.revision == standing.revision
-        and set(noted.families) == set(standing.families)
+        and noted.revision == status.revision
+        and set(noted.families) == set(status.families)
     )
 
 
@@ -254,7 +254,7 @@ class Noted:
 def newest_first(files: Files) -> Iterator[Noted]:
     """The documents of a checkpoint's log, each read when it is asked for.
 
-    One that is damaged is told in its place. Raises `StorageError` where the log cannot be reached.
+    A damaged one is reported in its place. Raises `StorageError` where the log cannot be reached.
     """
     for name in reversed(names(files)):
         try:
@@ -303,7 +303,7 @@ def document_after(last: str | None, event: Event, unique: str | None = None) ->
 
 
 def require_writable(files: Files) -> None:
-    """Before something is done that is told afterwards: make sure that it can be.
+    """Before something is done that the log records afterwards: make sure that it can.
 
     Raises the error of `append`. It is tried with a file that stays and is always the same one:
     who may make files need not have the right to remove them.
@@ -363,9 +363,9 @@ class Note:
     def start(self, files: Files, batch: int, facts: Facts) -> None:
         """Before the first batch, which is ``batch``: note what is new in this start.
 
-        First what the checkpoint's state says and the log does not: whoever changed that did not
-        tell the log, or ended before it could. A restart of what runs already adds nothing. Raises
-        `StorageError` where the log cannot be written; nothing was done then.
+        First what the checkpoint's state says and the log does not: the code that changed it did
+        not write to the log, or ended before it could. A restart of what runs already adds nothing.
+        Raises `StorageError` where the log cannot be written; nothing was done then.
         """
         known = Known(files)
         missing = unknown(known, facts, self.is_whole_query)
@@ -417,7 +417,7 @@ class Note:
         return Stamp(None, self.stamp.by, self.stamp.statemigrate, self.stamp.spark)
 
     def retired(self, files: Files, batch: int, dropped: str) -> None:
-        """Note families that a batch has dropped; one that is run again has told already."""
+        """Record families that a batch has dropped; a batch run again has recorded them already."""
         known = Known(files)
         changes = tuple(
             each.after(store, last_revision(known, store))

@@ -22,13 +22,13 @@ from statemigrate.files.protocol import LARGEST, Entry, check_name
 # How a file appears whole on one of Hadoop's file systems.
 #
 # Where a file can be seen only once it is closed (buckets), it is written under its name. Elsewhere
-# it is written beside it, and renamed, which HDFS and its like do at once or not at all. To make
+# it is written next to it, and renamed, which HDFS and its like do at once or not at all. To make
 # one that is not there S3A has a conditional write, and Google's connector; where renaming never
 # writes over a file that is enough. Of any other file system that is not known, and the user
 # decides.
 
 
-_SEEN_WHEN_CLOSED = {"s3a", "s3n", "s3", "gs", "oss", "cosn", "obs"}
+_VISIBLE_WHEN_CLOSED = {"s3a", "s3n", "s3", "gs", "oss", "cosn", "obs"}
 _RENAMED_AT_ONCE = {"hdfs", "viewfs", "webhdfs", "swebhdfs", "abfs", "abfss", "ofs", "o3fs"}
 _CREATED_AT_ONCE = {"gs"}
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
@@ -47,22 +47,22 @@ class Writing:
     def put(self, path: Any, data: bytes | Path) -> None:
         """Write a file, in the place of one that is there, so that a reader sees either."""
         with translated("writing", str(path)):
-            if self._scheme in _SEEN_WHEN_CLOSED:
+            if self._scheme in _VISIBLE_WHEN_CLOSED:
                 builder = self.system.createFile(path).overwrite(True).recursive()
                 # Nobody has made a folder of the name, so S3A need not look.
                 self._write(builder.opt(_UNCHECKED, "true"), data)
             else:
-                self._beside(path, data, self._rename.OVERWRITE)
+                self._write_and_rename(path, data, self._rename.OVERWRITE)
 
     def replace(self, path: Any, data: bytes, like: Any) -> None:
         """As `put`, with the rights of the file ``like`` where it is there."""
-        if self._scheme in _SEEN_WHEN_CLOSED:
+        if self._scheme in _VISIBLE_WHEN_CLOSED:
             return self.put(path, data)
         rights = None
         with suppress(FileNotFoundError), translated("looking at", str(like)):
             rights = self.system.getFileStatus(like).getPermission()
         with translated("writing", str(path)):
-            self._beside(path, data, self._rename.OVERWRITE, rights)
+            self._write_and_rename(path, data, self._rename.OVERWRITE, rights)
         return None
 
     def create(self, path: Any, data: bytes, read: Callable[[], bytes]) -> None:
@@ -80,9 +80,9 @@ class Writing:
             builder = self.system.createFile(path).overwrite(True).recursive()
             return lambda: self._write(builder.must(_CONDITIONAL, "true"), data)
         if self._scheme in _RENAMED_AT_ONCE or (
-            races_allowed() and self._scheme not in _SEEN_WHEN_CLOSED
+            races_allowed() and self._scheme not in _VISIBLE_WHEN_CLOSED
         ):
-            return lambda: self._beside(path, data, self._rename.NONE)
+            return lambda: self._write_and_rename(path, data, self._rename.NONE)
         if self._scheme in _CREATED_AT_ONCE or races_allowed():
             return lambda: self._write(self.system.createFile(path).recursive(), data)
         version = self.java.hadoop.util.VersionInfo.getVersion()
@@ -101,7 +101,9 @@ class Writing:
     def _rename(self) -> Any:
         return self.java.hadoop.fs.Options.Rename
 
-    def _beside(self, path: Any, data: bytes | Path, how: Any, rights: Any = None) -> None:
+    def _write_and_rename(
+        self, path: Any, data: bytes | Path, how: Any, rights: Any = None
+    ) -> None:
         # Spark passes over names that begin with a dot.
         name = f".{path.getName()}.{uuid.uuid4().hex}.tmp"
         unfinished = self.java.hadoop.fs.Path(path.getParent(), name)
@@ -134,7 +136,7 @@ class Writing:
             # To close a stream of a bucket would make a file of what it has so far.
             if stream.hasCapability(_ABORTABLE):
                 stream.abort()
-            elif self._scheme not in _SEEN_WHEN_CLOSED:
+            elif self._scheme not in _VISIBLE_WHEN_CLOSED:
                 stream.close()
             raise
         stream.close()

@@ -2,8 +2,9 @@
 
 Whether a file system can be reached, known within ten seconds.
 
-Connectors try again for minutes. One of their own is made here for a first question, told to give
-up soon; and whatever it does, it is waited for no longer. The one that Spark uses is not touched.
+Connectors try again for minutes. A connector of its own is made here for a first question, set to
+give up soon; and whatever it does, it is waited for no longer. The one that Spark uses is not
+touched.
 """
 
 from __future__ import annotations
@@ -324,14 +325,14 @@ def _no_connector(
     )
 
 
-def no_answer(java: Java, location: str, patience: float) -> StorageError:
+def no_answer(java: Java, location: str, retries: float) -> StorageError:
     """The error for one that did not answer in so many seconds."""
     connector, scheme = connector_of(location)
     endpoint = java.configuration.get("fs.s3a.endpoint") if connector is S3A else None
     asked = f" (fs.s3a.endpoint = {endpoint})" if endpoint else ""
     return _error(
         location,
-        f"an answer within {patience:g} seconds",
+        f"an answer within {retries:g} seconds",
         f"none{asked}; the connector for {scheme}: still tries",
         f"{_next_action(connector)}. Credentials that are looked for on the network take as long: "
         f"{connector.credentials}",
@@ -353,7 +354,7 @@ def _error(location: str, expected: str, found: str, next_action: str) -> Storag
     )
 
 
-PATIENCE = 9.0
+ANSWER_TIMEOUT = 9.0
 """Seconds for an answer."""
 _SOON = {
     "ipc.client.connect.timeout": "3000",
@@ -393,9 +394,9 @@ def _ask(java: Java, location: str) -> None:
     work = _question(java, location, thrown.put)
     threading.Thread(target=work, name="statemigrate-reaching", daemon=True).start()
     try:
-        found = thrown.get(timeout=PATIENCE)
+        found = thrown.get(timeout=ANSWER_TIMEOUT)
     except Empty:
-        raise no_answer(java, without_credentials(location), PATIENCE) from None
+        raise no_answer(java, without_credentials(location), ANSWER_TIMEOUT) from None
     if found is not None:
         raise found
 

@@ -201,18 +201,18 @@ def _rights(path: ConfinedPath) -> int | None:
 
 @contextmanager
 def _unfinished(target: ConfinedPath) -> Iterator[ConfinedPath]:
-    """A new name beside ``target``, which nothing has after the block.
+    """A new name next to ``target``, which nothing has after the block.
 
     Spark passes over names that begin with a dot.
     """
-    beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     with writing(target):
         target.parent.mkdir()
         try:
-            yield beside
+            yield temporary
         finally:
             # A rename to a second name of the same file leaves both.
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -270,23 +270,23 @@ def copy_local(source: LocalFiles, target: LocalFiles, names: Mapping[str, str])
         name: (ConfinedPath(source.root) / name, ConfinedPath(target.root) / new)
         for name, new in names.items()
     }
-    with _temporary_names([new for _, new in pairs.values()]) as beside:
-        tasks = {name: partial(_copy, old, beside[new]) for name, (old, new) in pairs.items()}
+    with _temporary_names([new for _, new in pairs.values()]) as temporary:
+        tasks = {name: partial(_copy, old, temporary[new]) for name, (old, new) in pairs.items()}
         yield from done_at_once(tasks)
-        _name(beside)
+        _name(temporary)
 
 
 @contextmanager
 def _temporary_names(targets: list[ConfinedPath]) -> Iterator[dict[ConfinedPath, ConfinedPath]]:
-    """New names beside targets, which nothing has after the block; Spark passes over them."""
-    beside = {each: each.with_name(f".{each.name}.{uuid.uuid4().hex}.tmp") for each in targets}
+    """New names next to targets, which nothing has after the block; Spark ignores them."""
+    temporary = {each: each.with_name(f".{each.name}.{uuid.uuid4().hex}.tmp") for each in targets}
     for folder in {each.parent for each in targets}:
         with writing(folder):
             folder.mkdir()
     try:
-        yield beside
+        yield temporary
     finally:
-        for target, each in beside.items():
+        for target, each in temporary.items():
             with writing(target):
                 each.unlink(missing_ok=True)
 
@@ -301,10 +301,10 @@ def _copy(old: ConfinedPath, new: ConfinedPath) -> None:
         os.fsync(file.fileno())
 
 
-def _name(beside: Mapping[ConfinedPath, ConfinedPath]) -> None:
-    for target, each in beside.items():
+def _name(temporary: Mapping[ConfinedPath, ConfinedPath]) -> None:
+    for target, each in temporary.items():
         with writing(target):
             each.rename_to(target, durably=False)
-    for target in {each.parent: each for each in beside}.values():
+    for target in {each.parent: each for each in temporary}.values():
         with writing(target):
             target.sync_parent()

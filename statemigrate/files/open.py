@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-Place = str | Path | Files
+PathOrFiles = str | Path | Files
 """A path or a URI, or the files there."""
 _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-def open_files(place: Place, spark: SparkSession | None = None) -> Files:
+def open_files(place: PathOrFiles, spark: SparkSession | None = None) -> Files:
     """The files below ``place``, a path or a URI of any file system that Spark has a connector for.
 
     A path without a scheme means what it means to Spark: it is on ``fs.defaultFS``, as the session,

@@ -54,7 +54,7 @@ _LEAVES: dict[str, tuple[Any, ...]] = {
 def made_up_values(fmt: Format, most: int = MOST) -> list[Value]:
     """Return up to ``most`` different values that a format holds.
 
-    Beside an ordinary value: the same with one field at a time at each of its edges, fields at
+    After an ordinary value: the same with one field at a time at each of its edges, fields at
     their edges together, and all that may be None being so.
     """
     found: dict[bytes, Value] = {}
@@ -97,10 +97,10 @@ def _records(record: Record, most: int) -> list[Any]:
     columns = {field.name: samples(field.type, most) or [None] for field in record.fields}
     ordinary = {name: column[0] for name, column in columns.items()}
     singly = [{**ordinary, name: value} for name, column in columns.items() for value in column[1:]]
-    return [ordinary, *_together(columns), *singly]
+    return [ordinary, *_rows_with_edges(columns), *singly]
 
 
-def _together(columns: dict[str, list[Any]]) -> list[Any]:
+def _rows_with_edges(columns: dict[str, list[Any]]) -> list[Any]:
     empty = {name: column[-1] for name, column in columns.items()}
     rows = zip_longest(*columns.values())
     edges = [

@@ -11,7 +11,7 @@ from statemigrate.formats.avro_format import Avro
 from statemigrate.formats.format import Format
 from statemigrate.formats.struct_format import Struct, struct_from_json
 
-Fate = Literal["added", "kept", "removed", "dropped", "changed", "both"]
+MergeOutcome = Literal["added", "kept", "removed", "dropped", "changed", "both"]
 """What a merge has made of a field that the two sides do not have alike.
 
 ``ours`` alone has it (*added*), or has changed it where ``theirs`` has removed it (*kept*): the
@@ -27,7 +27,7 @@ class Difference:
     """A field by the names that lead to it; ``[]`` stands for the elements or values of one."""
 
     path: tuple[str, ...]
-    fate: Fate
+    outcome: MergeOutcome
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class Difference:
     @property
     def is_carried(self) -> bool:
         """Whether it is a field of the whole value that ``theirs`` does not know."""
-        return self.fate in ("added", "kept") and len(self.path) == 1
+        return self.outcome in ("added", "kept") and len(self.path) == 1
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ def merge(base: Format, ours: Format, theirs: Format) -> Merged:
 def _fields(
     base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[Difference]
 ) -> Iterator[Any]:
-    was, mine, yours = (
+    was, current, yours = (
         {field["name"]: field for field in each["fields"]} for each in (base, ours, theirs)
     )
     for name, field in yours.items():
         here = (*path, name)
-        if name in mine and name in was:
-            yield _field(was[name], mine[name], field, path=here, found=found)
-        elif name in mine:
+        if name in current and name in was:
+            yield _field(was[name], current[name], field, path=here, found=found)
+        elif name in current:
             found.append(Difference(here, "both"))
             yield field
         elif name not in was:
@@ -91,11 +91,11 @@ def _fields(
         else:
             found.append(Difference(here, "both"))
             yield field
-    for name, field in mine.items():
+    for name, field in current.items():
         if name not in yours:
             is_left = name in was and _same(was[name], field)
-            fate: Fate = "dropped" if is_left else "kept" if name in was else "added"
-            found.append(Difference((*path, name), fate))
+            outcome: MergeOutcome = "dropped" if is_left else "kept" if name in was else "added"
+            found.append(Difference((*path, name), outcome))
             if not is_left:
                 yield field
 

@@ -281,7 +281,7 @@ class _Attempt:
         value = self._name if name == "upgrade" else f"{self._name} upgraded"
         problem = f"`{name}` fails on {value}"
         if isinstance(error, ValueMismatchError):
-            problem = f"`{name}` makes of {value} what `{side}` cannot hold: {_said(error)}"
+            problem = f"`{name}` makes of {value} what `{side}` cannot hold: {_summary_text(error)}"
         next_action = f"correct `{name}`, or the example"
         return self._finding(problem, next_action, error.expected, error.found)
 
@@ -294,7 +294,7 @@ class _Attempt:
         )
 
     def _misfit(self, error: ValueMismatchError, what: str, side: str) -> Finding:
-        problem = f"{what} is no value of `{side}`: {_said(error)}"
+        problem = f"{what} is no value of `{side}`: {_summary_text(error)}"
         return self._finding(problem, "correct the example", error.expected, error.found)
 
     def _finding(self, problem: str, next_action: str, expected: Any, found: Any) -> Finding:
@@ -311,7 +311,7 @@ class _Attempt:
         )
 
 
-def _said(error: ValueMismatchError) -> str:
+def _summary_text(error: ValueMismatchError) -> str:
     return error.summary[0].lower() + error.summary[1:].removesuffix(".")
 
 
@@ -381,9 +381,9 @@ def _tried(old: Format, there: Step, back: Step | None = None) -> Findings:
 
 
 def _lost(step: Step, found: Findings) -> tuple[Loss, ...]:
-    fates = {(0, name.partition(" ")[2]): fate for name, fate in found.fates.items()}
+    outcomes = {(0, name.partition(" ")[2]): outcome for name, outcome in found.outcomes.items()}
     # Made up values are beyond what a state has: that some of them lose a field says little.
-    lost = losses([step], fates)
+    lost = losses([step], outcomes)
     return tuple(loss for loss in lost if not loss.meant and loss.values is None)
 
 

@@ -68,9 +68,9 @@ class Finding:
     def __str__(self) -> str:
         place = self.path or self.store
         where = f"{place}:{self.line}" if place and self.line is not None else place
-        told = "" if self.differences else _told(self.expected, self.found)
+        both = "" if self.differences else _expected_and_found(self.expected, self.found)
         what = self.summary if self.code is None else f"{self.summary} [{self.code}]"
-        what = f"{what} ({told})" if told else what
+        what = f"{what} ({both})" if both else what
         note = "note: " if self.severity == "note" else ""
         line = f"{f'{where}: ' if where else ''}{note}{what}; next: {self.next_action}"
         return "\n".join([line, *(f"  {each}" for each in self.differences)])
@@ -120,7 +120,7 @@ def _without_location(summary: str, at: dict[str, Any]) -> str:
     return summary.removesuffix(".")
 
 
-def _told(expected: str | None, found: str | None) -> str:
+def _expected_and_found(expected: str | None, found: str | None) -> str:
     """Both, each from where they differ if that would be cut off."""
     pairs = zip(expected or "", found or "", strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

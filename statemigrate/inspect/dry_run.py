@@ -55,7 +55,7 @@ def tried(
 ) -> DryRunReport:
     """Take the values of a store through its scripts, all of them or about ``sample``.
 
-    ``progress`` is told how many values were read, and of how many.
+    ``progress`` gets how many values were read, and of how many.
     """
     store = plan.declared.store
     to_try = _courses(state, plan)
@@ -121,9 +121,9 @@ def _meetings(state: State, plan: StorePlan, tried: Sequence[TrialPath]) -> Meet
     changing = [
         each for each in tried if isinstance(each, RewritingTrialPath) and each.changes_keys
     ]
-    for course in changing:
-        keys = NewKeys(course.path, course.family.format, course.key)
-        found = state.keys_after(plan, course.family, keys)
+    for trial_path in changing:
+        keys = NewKeys(trial_path.path, trial_path.family.format, trial_path.key)
+        found = state.keys_after(plan, trial_path.family, keys)
         examples = (
             ()
             if values_hidden()
@@ -131,7 +131,7 @@ def _meetings(state: State, plan: StorePlan, tried: Sequence[TrialPath]) -> Meet
         )
         # Which kind of state the new code has there, only a rewrite sees.
         gather = plan.declared.kind == "list"
-        return Meetings(found.entries, found.keys, found.met, course.merges, examples, gather)
+        return Meetings(found.entries, found.keys, found.met, trial_path.merges, examples, gather)
     return None
 
 
@@ -154,13 +154,13 @@ def script_notes(lineage: Lineage, steps: Sequence[Step]) -> tuple[ScriptNote, .
 def shared(to_try: Sequence[TrialPath], counts: Counts, sample: int | None) -> Shares:
     """How much of each partition of each family is tried, in proportion to what it holds."""
     sizes = {
-        (course.family.name, number): count
-        for course in to_try
-        for number, count in counts.get(course.family.name, {}).items()
+        (trial_path.family.name, number): count
+        for trial_path in to_try
+        for number, count in counts.get(trial_path.family.name, {}).items()
     }
     total = sum(sizes.values())
     wanted = total if sample is None else min(sample, total)
-    shares: dict[str, dict[int, Share]] = {course.family.name: {} for course in to_try}
+    shares: dict[str, dict[int, Share]] = {trial_path.family.name: {} for trial_path in to_try}
     before = 0
     for (family, number), count in sizes.items():
         # Rounding the running sum, so that the parts add up to the sample.

@@ -14,7 +14,7 @@ from typing import Any
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.examples import samples
-from statemigrate.formats.schema.matching import Place, places, replaced, values_at
+from statemigrate.formats.schema.matching import FieldAddress, field_addresses, replaced, values_at
 from statemigrate.formats.schema.nodes import Array, Map, Node, Record, without_none
 from statemigrate.migration import Step
 
@@ -52,9 +52,9 @@ class Field:
 class _Gone(Field):
     """A field that is not there after the step."""
 
-    def __init__(self, place: Place, flows: Flow) -> None:
-        super().__init__(place.path, counter(place))
-        self._place = place
+    def __init__(self, address: FieldAddress, flows: Flow) -> None:
+        super().__init__(address.path, counter(address))
+        self._address = address
         self._flows = flows
         self._into: dict[str, Count] = {}
         self._tests = _TESTS
@@ -73,7 +73,7 @@ class _Gone(Field):
             return False
         if self._tests:
             self._tests -= 1
-            found = self._flows.into(self._place, before)
+            found = self._flows.into(self._address, before)
             self._into |= found
             if self._is_in(had, after, found):
                 # What it flows into is other fields in some values than in others.
@@ -94,16 +94,16 @@ class Flow:
 
     def __init__(self, old: Format, step: Step) -> None:
         self._old, self._step = old, step
-        self._leaves = [each for each in places(step.format.schema) if each.is_leaf]
+        self._leaves = [each for each in field_addresses(step.format.schema) if each.is_leaf]
 
-    def into(self, place: Place, value: Value) -> dict[str, Count]:
+    def into(self, address: FieldAddress, value: Value) -> dict[str, Count]:
         """Those that come out otherwise where the field is another."""
         known = self._result(value), self._result(value)
         found: dict[str, Count] = {}
         if known[0] is None or known[1] is None:
             return found
         stable = {name for name in known[0] if known[0][name] == known[1][name]}
-        for other in self._changed(place, value):
+        for other in self._changed(address, value):
             result = self._result(other)
             if result is None:
                 # It has looked at the field, and nothing says for which of them.
@@ -113,11 +113,11 @@ class Flow:
                     found.setdefault(each.path, counter(each))
         return found
 
-    def _changed(self, place: Place, value: Value) -> Iterable[Value]:
-        present = list(values_at(value, place.parts))
-        others = [each for each in samples(place.type) if each not in present]
+    def _changed(self, address: FieldAddress, value: Value) -> Iterable[Value]:
+        present = list(values_at(value, address.parts))
+        others = [each for each in samples(address.type) if each not in present]
         for other in others[:_CHANGES]:
-            changed = replaced(value, place.parts, other)
+            changed = replaced(value, address.parts, other)
             try:
                 yield self._old.decode(self._old.encode(changed))
             except ValueMismatchError:
@@ -143,8 +143,8 @@ class Emptied:
     def __init__(self, old: Format, step: Step, given: Callable[[bytes], Value]) -> None:
         self._given = given
         flow = Flow(old, step)
-        there = {each.path: each for each in places(step.format.schema)}
-        leaves = [each for each in places(old.schema) if each.is_leaf]
+        there = {each.path: each for each in field_addresses(step.format.schema)}
+        leaves = [each for each in field_addresses(old.schema) if each.is_leaf]
         new = {field.name: field.type for field in step.format.schema.fields}
         # Most fields are these, and all of them together cost one call before and one after.
         plain = [
@@ -260,9 +260,9 @@ def _containers(node: Node) -> Parts:
     return ()
 
 
-def counter(place: Place) -> Count:
+def counter(address: FieldAddress) -> Count:
     """A function that counts what a value has at a place."""
-    parts = (*place.parts, *_containers(place.type))
+    parts = (*address.parts, *_containers(address.type))
     containers = [part for part in parts if part in ("[]", "{}")]
     if not containers:
         return lambda value: _of_one(value, parts)

@@ -38,8 +38,8 @@ def estimated(
 ) -> BackfillEstimate | None:
     """The estimate; None where nothing is left to migrate, or nothing was tried."""
     left: dict[int, int] = {}
-    for course in to_try:
-        for number, count in counts.get(course.family.name, {}).items():
+    for trial_path in to_try:
+        for number, count in counts.get(trial_path.family.name, {}).items():
             left[number] = left.get(number, 0) + count
     values, tried = sum(left.values()), sum(each.tried for each in found.values())
     if not values or not tried:
@@ -47,7 +47,7 @@ def estimated(
     if state.engine == "native":
         return _native(values, pace)
     rate = tried / max(sum(each.seconds for each in found.values()), 1e-9)
-    pages = state.pages_with([course.family.name for course in to_try])
+    pages = state.pages_with([trial_path.family.name for trial_path in to_try])
     if pages is not None:
         return _paged(values, max(left.values()), pages, rate, pace)
     return _embedded(values, max(left.values()), rate, pace)
@@ -77,7 +77,7 @@ def _native(values: int, pace: Pace) -> BackfillEstimate:
 
 def _paged(values: int, largest: int, pages: int, rate: float, pace: Pace) -> BackfillEstimate:
     # A backfill writes as well, but does without the way back and the examples: in Python a value
-    # of four fields took 8 to 14 microseconds beside 30 in a dry run. The rest is for Spark's part.
+    # of four fields took 8 to 14 microseconds, and 30 in a dry run. The rest is for Spark's part.
     return BackfillEstimate(
         values,
         largest / rate,

@@ -17,7 +17,13 @@ from statemigrate.errors import HIDDEN, TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.examples import samples
 from statemigrate.formats.json_values import json_text
-from statemigrate.formats.schema.matching import Place, is_within, places, replaced, values_at
+from statemigrate.formats.schema.matching import (
+    FieldAddress,
+    field_addresses,
+    is_within,
+    replaced,
+    values_at,
+)
 from statemigrate.formats.schema.nodes import Node, Record, Union
 from statemigrate.inspect.report import Constant, Effect, Example, Loss
 from statemigrate.migration import Step
@@ -65,7 +71,7 @@ def _common(before: Any, after: Any, old: Node, new: Node, path: str) -> Iterato
 
 
 def record_in(node: Node) -> Record | None:
-    """The record that a type is, beside null at the most; None where it is none."""
+    """The record that a type is, possibly nullable; None where it is none."""
     if isinstance(node, Union):
         records = [branch for branch in node.branches if isinstance(branch, Record)]
         return records[0] if len(records) == 1 else None
@@ -121,10 +127,10 @@ class Side:
 
 
 @dataclass
-class Fate:
+class FieldOutcome:
     """One field before and after a step.
 
-    ``flows`` says that something of what the step returns was seen to depend on the field, which
+    ``flows`` says that something of what the step returns depends on the field, which
     was tried ``attempts`` times. In ``emptied`` values, a few of whose keys are ``keys``, there was
     something before, and less or nothing after.
     """
@@ -136,7 +142,7 @@ class Fate:
     emptied: int = 0
     keys: list[str] = dataclass_field(default_factory=list)
 
-    def add(self, other: Fate) -> None:
+    def add(self, other: FieldOutcome) -> None:
         """Add what another partition saw."""
         self.before.add(other.before)
         self.after.add(other.after)
@@ -150,14 +156,14 @@ class Fate:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Fate:
+    def from_json(cls, document: dict[str, Any]) -> FieldOutcome:
         """Read what `to_json` gave."""
         sides = {name: Side(**document[name]) for name in ("before", "after")}
         return cls(**{**document, **sides})
 
 
-class Seen(NamedTuple):
-    """What one value has at a place: ``first`` and ``text`` are kept if there was none before."""
+class Observation(NamedTuple):
+    """What one value has in a field: ``first`` and ``text`` stay if there was none before."""
 
     holds: bool
     differs: bool
@@ -174,9 +180,9 @@ class Watch:
     """
 
     def __init__(self, old: Format, new: Format, *, examples: bool = True) -> None:
-        kept = {each.path for each in places(new.schema)}
-        leaves = [each for each in places(old.schema) if each.is_leaf]
-        self._fields = {each.path: _Field(each, is_kept=each.path in kept) for each in leaves}
+        kept = {each.path for each in field_addresses(new.schema)}
+        leaves = [each for each in field_addresses(old.schema) if each.is_leaf]
+        self._fields = {each.path: _Field(each, is_retained=each.path in kept) for each in leaves}
         self._open = list(self._fields.values())
         self._examples = examples
 
@@ -185,51 +191,51 @@ class Watch:
         """Whether any field is not settled."""
         return bool(self._open)
 
-    def seen(self, value: Value, side: int) -> list[Seen]:
+    def observe(self, value: Value, side: int) -> list[Observation]:
         """Note what a value has, 0 before the step or 1 after it: the next step may change it."""
-        return [each.seen[side](value) for each in self._open]
+        return [each.observe[side](value) for each in self._open]
 
-    def add(self, before: list[Seen], after: list[Seen]) -> None:
+    def add(self, before: list[Observation], after: list[Observation]) -> None:
         """Count a value that got through; both were noted since the last one was counted."""
         settled = False
-        for each, *seen in zip(self._open, before, after, strict=True):
-            if seen != _AS_BEFORE:
-                each.add(*seen)
+        for each, *observation in zip(self._open, before, after, strict=True):
+            if observation != _AS_BEFORE:
+                each.add(*observation)
                 settled = settled or each.is_settled
         if settled:
             self._open = [each for each in self._open if not each.is_settled]
 
-    def fates(self) -> Iterator[tuple[str, Fate]]:
+    def outcomes(self) -> Iterator[tuple[str, FieldOutcome]]:
         """Every field's, by path; without ``flows``."""
         for path, each in self._fields.items():
-            fate = each.fate()
+            outcome = each.outcome()
             if not self._examples:
-                fate.before.text, fate.after.text = "", HIDDEN
-            yield path, fate
+                outcome.before.text, outcome.after.text = "", HIDDEN
+            yield path, outcome
 
 
 class _Field:
-    def __init__(self, place: Place, *, is_kept: bool) -> None:
-        self._before, self._after = _Values(place.parts), _Values(place.parts)
-        self._is_kept = is_kept
-        self.seen = (self._before.seen, self._after.seen)
+    def __init__(self, address: FieldAddress, *, is_retained: bool) -> None:
+        self._before, self._after = _Values(address.parts), _Values(address.parts)
+        self._is_retained = is_retained
+        self.observe = (self._before.observe, self._after.observe)
 
     @property
     def is_settled(self) -> bool:
-        if not self._is_kept:
+        if not self._is_retained:
             return self._before.holds
         return self._after.holds and self._after.varies
 
-    def add(self, before: Seen, after: Seen) -> None:
+    def add(self, before: Observation, after: Observation) -> None:
         self._before.add(before)
         self._after.add(after)
 
-    def fate(self) -> Fate:
-        return Fate(self._before.told(), self._after.told())
+    def outcome(self) -> FieldOutcome:
+        return FieldOutcome(self._before.to_side(), self._after.to_side())
 
 
 _NOTHING = object()
-_NO_NEWS = Seen(holds=False, differs=False, first=_NOTHING, text="")
+_NO_NEWS = Observation(holds=False, differs=False, first=_NOTHING, text="")
 _AS_BEFORE = [_NO_NEWS, _NO_NEWS]
 
 
@@ -244,7 +250,7 @@ class _Values:
         self._first: Any = _NOTHING
         self._text = ""
 
-    def seen(self, value: Value) -> Seen:
+    def observe(self, value: Value) -> Observation:
         first = self._first
         if self._is_single:  # most fields, and this is done for every value
             one: Any = value
@@ -259,16 +265,16 @@ class _Values:
             first = deepcopy(found[0])
         held = [each for each in found if has_content(each)]
         text = shown(held[0]) if held and not self._text else ""
-        return Seen(bool(held), any(each != first for each in found), first, text)
+        return Observation(bool(held), any(each != first for each in found), first, text)
 
-    def add(self, seen: Seen) -> None:
-        self.holds = self.holds or seen.holds
-        self.varies = self.varies or seen.differs
-        self._text = self._text or seen.text
+    def add(self, observation: Observation) -> None:
+        self.holds = self.holds or observation.holds
+        self.varies = self.varies or observation.differs
+        self._text = self._text or observation.text
         if self._first is _NOTHING:
-            self._first = seen.first
+            self._first = observation.first
 
-    def told(self) -> Side:
+    def to_side(self) -> Side:
         digest = "" if self._first is _NOTHING else sha256(repr(self._first).encode()).hexdigest()
         return Side(self.holds, self.varies, digest[:16], self._text)
 
@@ -300,7 +306,9 @@ class Flows:
 
     def __init__(self, old: Format, step: Step) -> None:
         self._format, self._step = old, step
-        self._fields = [_FlowField(place) for place in places(old.schema) if place.is_leaf]
+        self._fields = [
+            _FlowField(address) for address in field_addresses(old.schema) if address.is_leaf
+        ]
         self._untried = self._fields
 
     @property
@@ -313,22 +321,22 @@ class Flows:
         if not self._untried:
             return False
         self._untried = [each for each in self._untried if not each.attempts]
-        return any(each.is_held_by(value) for each in self._untried)
+        return any(each.has_value_in(value) for each in self._untried)
 
     def look(self, data: bytes) -> None:
         """Try the fields of one value, given as its format writes it."""
         value = self._format.decode(data)
-        wanted = [each for each in self._fields if each.is_open and each.is_held_by(value)]
+        wanted = [each for each in self._fields if each.is_open and each.has_value_in(value)]
         known = (self._result(data), self._result(data)) if wanted else (None, None)
         for each in wanted:
             each.attempts += 1
             each.flows = self._shows(each, value, known)
             each.note(value)
 
-    def told(self) -> Iterator[tuple[str, bool, int]]:
+    def results(self) -> Iterator[tuple[str, bool, int]]:
         """Each field's path, whether anything depends on it, and how many values were tried."""
         for each in self._fields:
-            yield each.place.path, each.flows, each.attempts
+            yield each.address.path, each.flows, each.attempts
 
     def _shows(self, field: _FlowField, value: Value, known: tuple[Any, Any]) -> bool:
         for data in self._written(field.changes(value)):
@@ -357,34 +365,34 @@ class Flows:
 
 
 class _FlowField:
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, address: FieldAddress) -> None:
+        self.address = address
         self.flows = False
         self.attempts = 0
         self._seen: list[Any] = []
-        self._samples = samples(place.type)
+        self._samples = samples(address.type)
 
     @property
     def is_open(self) -> bool:
         return not self.flows and self.attempts < _MOST_FLOWS
 
-    def is_held_by(self, value: Value) -> bool:
-        if len(self.place.parts) == 1:  # most fields
-            return has_content(value.get(self.place.parts[0]))
-        return any(map(has_content, values_at(value, self.place.parts)))
+    def has_value_in(self, value: Value) -> bool:
+        if len(self.address.parts) == 1:  # most fields
+            return has_content(value.get(self.address.parts[0]))
+        return any(map(has_content, values_at(value, self.address.parts)))
 
     def changes(self, value: Value) -> Iterator[Value]:
         """The value with the field as another value had it, and as values were made up."""
         turn = self.attempts % max(len(self._samples), 1)
         others = [*self._seen, *self._samples[turn:], *self._samples[:turn]]
-        present = list(values_at(value, self.place.parts))
+        present = list(values_at(value, self.address.parts))
         differing = [each for each in others if each not in present]
         for other in differing[:_A_VALUE]:
-            yield replaced(value, self.place.parts, other)
+            yield replaced(value, self.address.parts, other)
 
     def note(self, value: Value) -> None:
         """Keep what real values have: code may know of these alone."""
-        for each in values_at(value, self.place.parts):
+        for each in values_at(value, self.address.parts):
             if each not in self._seen:
                 self._seen = [each, *self._seen][:2]
 
@@ -397,80 +405,95 @@ def _differ(found: dict[str, str], one: Any, other: Any) -> Iterator[bool]:
             yield found.get(name) != one.get(name)
 
 
-# Which fields a migration empties, told from their fates.
+# Which fields a migration empties, by their outcomes.
 
 
-Fates = Mapping[tuple[int, str], Fate]
+FieldOutcomes = Mapping[tuple[int, str], FieldOutcome]
 """By the number of a step on the path and a field's path."""
 
 
-def losses(steps: Sequence[Step], fates: Fates) -> tuple[Loss, ...]:
+def losses(steps: Sequence[Step], outcomes: FieldOutcomes) -> tuple[Loss, ...]:
     """The fields that had values and keep none, and those that keep none in some values.
 
     Of the first either the field is there and None in every value, or it is gone, and nothing that
     the step returns depends on it.
     """
-    return (*_whole(steps, fates), *_partial(steps, fates))
+    return (*_whole(steps, outcomes), *_partial(steps, outcomes))
 
 
-def _whole(steps: Sequence[Step], fates: Fates) -> Iterator[Loss]:
+def _whole(steps: Sequence[Step], outcomes: FieldOutcomes) -> Iterator[Loss]:
     yield from (
-        Loss(path, step.direction, step.revision, step.script, meant, _losses_text(path, mine))
-        for step, mine in _by_step(steps, fates)
-        for meant, lost in _lost(step, mine).items()
-        for path in _outermost(lost, [path for path, fate in mine.items() if fate.before.holds])
+        Loss(
+            path,
+            step.direction,
+            step.revision,
+            step.script,
+            meant,
+            _losses_text(path, step_outcomes),
+        )
+        for step, step_outcomes in _by_step(steps, outcomes)
+        for meant, lost in _lost(step, step_outcomes).items()
+        for path in _outermost(
+            lost, [path for path, outcome in step_outcomes.items() if outcome.before.holds]
+        )
     )
 
 
-def _partial(steps: Sequence[Step], fates: Fates) -> Iterator[Loss]:
-    for step, mine in _by_step(steps, fates):
-        whole = [path for lost in _lost(step, mine).values() for path in lost]
-        had = [path for path, fate in mine.items() if fate.before.holds]
-        emptied = [path for path, fate in mine.items() if fate.emptied and path not in whole]
+def _partial(steps: Sequence[Step], outcomes: FieldOutcomes) -> Iterator[Loss]:
+    for step, step_outcomes in _by_step(steps, outcomes):
+        whole = [path for lost in _lost(step, step_outcomes).values() for path in lost]
+        had = [path for path, outcome in step_outcomes.items() if outcome.before.holds]
+        emptied = [
+            path for path, outcome in step_outcomes.items() if outcome.emptied and path not in whole
+        ]
         for meant in (False, True):
             lost = [path for path in emptied if _meant(step, path) is meant]
             for path in _outermost(lost, had):
                 most = max(
-                    (mine[each] for each in lost if is_within(each, path)),
-                    key=lambda fate: fate.emptied,
+                    (step_outcomes[each] for each in lost if is_within(each, path)),
+                    key=lambda outcome: outcome.emptied,
                 )
                 values, keys = most.emptied, tuple(most.keys)
-                text = _losses_text(path, mine)
+                text = _losses_text(path, step_outcomes)
                 yield Loss(
                     path, step.direction, step.revision, step.script, meant, text, values, keys
                 )
 
 
-def constants(steps: Sequence[Step], fates: Fates) -> tuple[Constant, ...]:
+def constants(steps: Sequence[Step], outcomes: FieldOutcomes) -> tuple[Constant, ...]:
     """The fields whose values differed, and are one and the same after a step."""
     return tuple(
         Constant(
-            path, step.direction, step.revision, step.script, _meant(step, path), fate.after.text
+            path, step.direction, step.revision, step.script, _meant(step, path), outcome.after.text
         )
-        for step, mine in _by_step(steps, fates)
-        for path, fate in mine.items()
-        if fate.before.varies and fate.after.holds and not fate.after.varies
+        for step, step_outcomes in _by_step(steps, outcomes)
+        for path, outcome in step_outcomes.items()
+        if outcome.before.varies and outcome.after.holds and not outcome.after.varies
     )
 
 
-def _by_step(steps: Sequence[Step], fates: Fates) -> Iterator[tuple[Step, dict[str, Fate]]]:
+def _by_step(
+    steps: Sequence[Step], outcomes: FieldOutcomes
+) -> Iterator[tuple[Step, dict[str, FieldOutcome]]]:
     for number, step in enumerate(steps):
-        yield step, {path: fate for (of, path), fate in fates.items() if of == number}
+        yield step, {path: outcome for (of, path), outcome in outcomes.items() if of == number}
 
 
-def _lost(step: Step, fates: Mapping[str, Fate]) -> dict[bool, list[str]]:
+def _lost(step: Step, outcomes: Mapping[str, FieldOutcome]) -> dict[bool, list[str]]:
     """The lost fields, apart by whether that is meant."""
-    there = {place.path for place in places(step.format.schema)}
+    there = {address.path for address in field_addresses(step.format.schema)}
     lost = [
         path
-        for path, fate in fates.items()
-        if fate.before.holds and not fate.after.holds and (path in there or _goes_nowhere(fate))
+        for path, outcome in outcomes.items()
+        if outcome.before.holds
+        and not outcome.after.holds
+        and (path in there or _goes_nowhere(outcome))
     ]
     return {meant: [p for p in lost if _meant(step, p) is meant] for meant in (False, True)}
 
 
-def _goes_nowhere(fate: Fate) -> bool:
-    return fate.attempts > 0 and not fate.flows
+def _goes_nowhere(outcome: FieldOutcome) -> bool:
+    return outcome.attempts > 0 and not outcome.flows
 
 
 def _meant(step: Step, path: str) -> bool:
@@ -483,15 +506,15 @@ def _outermost(lost: list[str], had: list[str]) -> Iterable[str]:
 
 
 def _widest(path: str, lost: list[str], had: list[str]) -> str:
-    for end in (place for place, sign in enumerate(path) if sign in ".[{"):
+    for end in (address for address, sign in enumerate(path) if sign in ".[{"):
         outer = path[:end]
         if all(each in lost for each in had if is_within(each, outer)):
             return outer
     return path
 
 
-def _losses_text(path: str, fates: Mapping[str, Fate]) -> str:
-    return fates[path].before.text if path in fates else ""
+def _losses_text(path: str, outcomes: Mapping[str, FieldOutcome]) -> str:
+    return outcomes[path].before.text if path in outcomes else ""
 
 
 # Values of a dry run that have something in common.

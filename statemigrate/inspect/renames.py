@@ -1,4 +1,4 @@
-"""Fields that have another name afterwards: told from values that are the same in both places."""
+"""Fields that have another name afterwards, found by values that are the same under both."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Path = tuple[str, ...]
 class Renames:
     """Which removed field went to which added one, in the values that it is shown.
 
-    Both are told by their paths, so that a field that enters a struct is found as one that leaves
-    it. A pair is a rename if both sides were the same in every value, and two values differed: a
-    field that is always 0 could have gone to any other.
+    Both are identified by their paths, so that a field that enters a struct is found as one that
+    leaves it. A pair is a rename if both sides were the same in every value, and two values
+    differed: a field that is always 0 could have gone to any other.
     """
 
     def __init__(self, old: Record, new: Record, *, examples: bool) -> None:
@@ -48,7 +48,7 @@ class Renames:
                 continue
             self._note(group, key, here[one])
 
-    def told(self) -> dict[str, Group]:
+    def confirmed(self) -> dict[str, Group]:
         """The pairs that were the same in every value, by both names."""
         return {_BETWEEN.join(pair): group for pair, group in (self._pairs or {}).items()}
 
@@ -69,10 +69,10 @@ class Renames:
             group.examples.append((key, shown(value), shown(value)))
 
 
-def add_renames(mine: dict[str, Group], theirs: Mapping[str, Group]) -> None:
+def add_renames(own: dict[str, Group], theirs: Mapping[str, Group]) -> None:
     """Add what another partition found."""
     for name, group in theirs.items():
-        into = mine.setdefault(name, Group())
+        into = own.setdefault(name, Group())
         note = into.note
         into.add(group)
         into.note = note
@@ -116,11 +116,11 @@ def with_renames(
         )
         for one, other in sure
     ]
-    told = {"removed": {one for one, _ in sure}, "added": {other for _, other in sure}}
+    confirmed = {"removed": {one for one, _ in sure}, "added": {other for _, other in sure}}
     rest = [
         each
         for each in effects
-        if not told.get(each.effect, set()).issuperset(
+        if not confirmed.get(each.effect, set()).issuperset(
             parts.get(f"{each.effect} {each.field}", (each.field,))
         )
     ]
@@ -131,12 +131,12 @@ def _only_in(record: Record, other: Record, at: Path = ()) -> Iterator[tuple[Pat
     """The paths of the fields that ``other`` has not, each with those of what it consists of."""
     types = {field.name: field.type for field in other.fields}
     for field in record.fields:
-        path, mine = (*at, field.name), record_in(field.type)
+        path, own = (*at, field.name), record_in(field.type)
         theirs = record_in(types[field.name]) if field.name in types else None
         if field.name not in types:
-            yield path, list(_leaves(mine, path))
-        elif mine is not None and theirs is not None:
-            yield from _only_in(mine, theirs, path)
+            yield path, list(_leaves(own, path))
+        elif own is not None and theirs is not None:
+            yield from _only_in(own, theirs, path)
 
 
 def _leaves(record: Record | None, at: Path) -> Iterator[Path]:

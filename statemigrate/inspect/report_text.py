@@ -36,7 +36,7 @@ def size(number: float) -> str:
     return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
 
 
-def moment(seconds: float) -> str:
+def utc_time(seconds: float) -> str:
     """Unix seconds as everybody everywhere reads them."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
@@ -101,10 +101,11 @@ def meetings(report: DryRunReport) -> str:
     if found is None:
         return ""
     made = "1 entry" if found.entries == 1 else f"{found.entries:,} entries"
-    return f"Keys change: {made} under {counted(found.keys, 'key')}{_fates(report)}{_met(found)}."
+    of_fields = _field_outcomes(report)
+    return f"Keys change: {made} under {counted(found.keys, 'key')}{of_fields}{_met(found)}."
 
 
-def _fates(report: DryRunReport) -> str:
+def _field_outcomes(report: DryRunReport) -> str:
     """The values that became none, and those that became several."""
     dropped = sum(family.dropped for family in report.families)
     several = sum(family.several for family in report.families)

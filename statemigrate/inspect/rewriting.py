@@ -34,7 +34,7 @@ def through_a_table(
 
     fields = {"key": _arrow(key_format), "value": _arrow(old)}
     columns = [
-        array_of([_held(each, fields[name])], fields[name])
+        array_of([_arrow_value(each, fields[name])], fields[name])
         for name, each in (("key", key), ("value", value))
     ]
     found = upgraded_table(step, pa.Table.from_arrays(columns, names=list(fields)))
@@ -59,20 +59,21 @@ def _arrow(format: Format) -> Any:
     return pa.struct(list(arrow_schema(schema.to_json()["schema"])))
 
 
-def _held(value: Any, kind: Any) -> Any:
+def _arrow_value(value: Any, kind: Any) -> Any:
     """A plain value as Arrow takes it: a map as its pairs."""
     from pyarrow import types
 
     if value is None:
         return None
     if types.is_struct(kind):
-        return {field.name: _held(value[field.name], field.type) for field in kind}
+        return {field.name: _arrow_value(value[field.name], field.type) for field in kind}
     if types.is_map(kind):
         return [
-            (_held(key, kind.key_type), _held(each, kind.item_type)) for key, each in value.items()
+            (_arrow_value(key, kind.key_type), _arrow_value(each, kind.item_type))
+            for key, each in value.items()
         ]
     if types.is_list(kind):
-        return [_held(each, kind.value_type) for each in value]
+        return [_arrow_value(each, kind.value_type) for each in value]
     return value
 
 
@@ -166,17 +167,20 @@ class RewritingTrial(Trial):
     """
 
     def __init__(
-        self, course: RewritingTrialPath, show: Callable[[Any], Any], key_of: Callable[[Any], Value]
+        self,
+        trial_path: RewritingTrialPath,
+        show: Callable[[Any], Any],
+        key_of: Callable[[Any], Value],
     ) -> None:
-        self._chain = Chain(course.path, course.family.format, course.key)
+        self._chain = Chain(trial_path.path, trial_path.family.format, trial_path.key)
         self._key_of = key_of
         super().__init__(
-            course.family.format,
-            course.target.format,
+            trial_path.family.format,
+            trial_path.target.format,
             self._chain.path,
             None,
             show,
-            examples=course.examples,
+            examples=trial_path.examples,
         )
 
     def run(self, key: Any, data: bytes, value: Value) -> None:
@@ -241,7 +245,7 @@ class NewKeys:
             try:
                 entries = chain.set(plain(row), value)
             except TransformError:
-                # Counted, and told with its cause, by the trial.
+                # Counted, and reported with its cause, by the trial.
                 continue
             yield from (write(each) for each, _ in entries)
 

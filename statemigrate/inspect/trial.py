@@ -15,10 +15,10 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.emptied_fields import Emptied, Field
 from statemigrate.inspect.field_effects import (
     KEYS,
-    Fate,
+    FieldOutcome,
     Flows,
     Group,
-    Seen,
+    Observation,
     Watch,
     changes,
     constants,
@@ -44,7 +44,7 @@ class Findings:
     """Of one family: the counts of `FamilyTrial`, and its groups by name.
 
     ``seconds`` is how long reading and trying took, added up over the partitions.
-    The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``fates``
+    The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``outcomes``
     the number of a step and a path. ``parts`` has the fields of structs that come or go whole, by
     the name of that effect. ``values`` are a few whole ones: a key, before and after.
     """
@@ -68,7 +68,7 @@ class Findings:
     renames: dict[str, Group] = field(default_factory=dict)
     parts: dict[str, list[str]] = field(default_factory=dict)
     values: list[tuple[str, str, str]] = field(default_factory=list)
-    fates: dict[str, Fate] = field(default_factory=dict)
+    outcomes: dict[str, FieldOutcome] = field(default_factory=dict)
 
     def group(self, groups: dict[str, Group], name: str) -> Group:
         """The group of that name; past a number of groups, one for all others."""
@@ -82,18 +82,18 @@ class Findings:
             if isinstance(value, int | float):
                 setattr(self, name, getattr(self, name) + value)
         for name in ("sizes_before", "sizes_after"):
-            mine, theirs = getattr(self, name), getattr(other, name)
+            own, theirs = getattr(self, name), getattr(other, name)
             for size, values in theirs.items():
-                mine[size] = mine.get(size, 0) + values
+                own[size] = own.get(size, 0) + values
         for name in ("failures", "differences", "fields"):
-            mine, theirs = getattr(self, name), getattr(other, name)
+            own, theirs = getattr(self, name), getattr(other, name)
             for each, group in theirs.items():
-                self.group(mine, each).add(group)
+                self.group(own, each).add(group)
         add_renames(self.renames, other.renames)
         self.parts |= other.parts
         self.values = [*self.values, *other.values][:_WHOLE]
-        for name, fate in other.fates.items():
-            self.fates.setdefault(name, Fate()).add(fate)
+        for name, outcome in other.outcomes.items():
+            self.outcomes.setdefault(name, FieldOutcome()).add(outcome)
 
     @property
     def wants_values(self) -> bool:
@@ -112,7 +112,9 @@ class Findings:
             named[name] = {each: Group(**group) for each, group in document[name].items()}
         for name in ("sizes_before", "sizes_after"):
             named[name] = {int(size): values for size, values in document[name].items()}
-        named["fates"] = {each: Fate.from_json(fate) for each, fate in document["fates"].items()}
+        named["outcomes"] = {
+            each: FieldOutcome.from_json(outcome) for each, outcome in document["outcomes"].items()
+        }
         return cls(**named)
 
     def described(
@@ -122,7 +124,7 @@ class Findings:
 
         ``steps`` are those that its values took.
         """
-        fates = {_step_and_path(name): fate for name, fate in self.fates.items()}
+        outcomes = {_step_and_path(name): outcome for name, outcome in self.outcomes.items()}
         return FamilyTrial(
             family=family,
             revision=revision,
@@ -152,8 +154,8 @@ class Findings:
             sizes_before=dict(sorted(self.sizes_before.items())),
             sizes_after=dict(sorted(self.sizes_after.items())),
             direction=steps[0].direction if steps else "upgrade",
-            losses=losses(steps, fates),
-            constants=constants(steps, fates),
+            losses=losses(steps, outcomes),
+            constants=constants(steps, outcomes),
             dropped=self.dropped,
             several=self.several,
         )
@@ -226,9 +228,9 @@ class Sizes:
 class Noted:
     """What one value has before and after a step."""
 
-    before: list[Seen]
+    before: list[Observation]
     had: Any
-    after: list[Seen] = field(default_factory=list)
+    after: list[Observation] = field(default_factory=list)
     emptied: Sequence[Field] = ()
 
 
@@ -260,7 +262,7 @@ class Stages:
             return single.step.run(value), had
         noted: list[Noted] = []
         for stage in self._stages:
-            found = Noted(stage.watch.seen(value, 0), stage.emptied.before(value))
+            found = Noted(stage.watch.observe(value, 0), stage.emptied.before(value))
             noted.append(found)
             value = stage.step.run(value)
             if stage is not self._stages[-1]:
@@ -320,15 +322,15 @@ class Stages:
                 # It got through a moment ago: a transform that depends on more than its value.
                 return
 
-    def fates(self) -> Iterator[tuple[int, str, Fate]]:
+    def outcomes(self) -> Iterator[tuple[int, str, FieldOutcome]]:
         """The number of the step, a field's path, and what became of it."""
         for number, stage in enumerate(self._stages):
-            fates = dict(stage.watch.fates())
-            for path, flows, attempts in stage.flows.told():
-                fates[path].flows, fates[path].attempts = flows, attempts
-                fates[path].emptied = stage.counts[path]
-                fates[path].keys = stage.keys.get(path, [])
-            yield from ((number, path, fate) for path, fate in fates.items())
+            outcomes = dict(stage.watch.outcomes())
+            for path, flows, attempts in stage.flows.results():
+                outcomes[path].flows, outcomes[path].attempts = flows, attempts
+                outcomes[path].emptied = stage.counts[path]
+                outcomes[path].keys = stage.keys.get(path, [])
+            yield from ((number, path, outcome) for path, outcome in outcomes.items())
 
 
 class _Stage:
@@ -344,7 +346,7 @@ class _Stage:
 
     def note_after(self, found: Noted, value: Value, data: bytes) -> None:
         """Note what a value has after the step, as a reader finds it."""
-        found.after = self.watch.seen(value, 1)
+        found.after = self.watch.observe(value, 1)
         found.emptied = self.emptied.after(found.had, value, data)
 
     def count(self, emptied: Sequence[Field], key: Callable[[], str] | None) -> None:
@@ -427,8 +429,10 @@ class Trial:
         found.seconds = time.monotonic() - self._began
         found.bytes_before, found.sizes_before = self._before.counted()
         found.bytes_after, found.sizes_after = self._after.counted()
-        found.renames, found.parts = self._renames.told(), self._renames.parts()
-        found.fates = {f"{number} {path}": fate for number, path, fate in self._stages.fates()}
+        found.renames, found.parts = self._renames.confirmed(), self._renames.parts()
+        found.outcomes = {
+            f"{number} {path}": outcome for number, path, outcome in self._stages.outcomes()
+        }
         return found
 
     def _return(self, back: Path, data: bytes, migrated: Value) -> None:
@@ -500,7 +504,7 @@ def cause_of(error: TransformError | ValueMismatchError) -> str:
         return f"{step}: {_mismatch(cause)}"
     if cause is None:
         return f"{step}: returned {error.found}"
-    return f"{step}: {type(cause).__name__}{_place(cause)}"
+    return f"{step}: {type(cause).__name__}{_failing_line(cause)}"
 
 
 def _mismatch(error: ValueMismatchError) -> str:
@@ -508,7 +512,7 @@ def _mismatch(error: ValueMismatchError) -> str:
     return f"the new format cannot hold {field}: expected {error.expected}"
 
 
-def _place(cause: BaseException) -> str:
+def _failing_line(cause: BaseException) -> str:
     frames = traceback.extract_tb(cause.__traceback__)
     last = frames[-1] if frames else None
     return "" if last is None else f" in line {last.lineno}: {last.line or last.name}"

@@ -16,7 +16,7 @@ from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, stat
 from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import Place, operator_name, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import KeyMeaning
@@ -244,9 +244,9 @@ def _variables(
             yield _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
 
 
-def _by_store(operator: OperatorShape) -> dict[str, dict[str, Place]]:
+def _by_store(operator: OperatorShape) -> dict[str, dict[str, FamilyAddress]]:
     """The user's variables by their store, which may have several families."""
-    found: dict[str, dict[str, Place]] = {}
+    found: dict[str, dict[str, FamilyAddress]] = {}
     for _, place in store_families(operator):
         variable = place.family.name
         if not is_internal(variable):
@@ -256,8 +256,8 @@ def _by_store(operator: OperatorShape) -> dict[str, dict[str, Place]]:
 
 def _store(
     store: str,
-    old: Mapping[str, Place],
-    new: Mapping[str, Place],
+    old: Mapping[str, FamilyAddress],
+    new: Mapping[str, FamilyAddress],
     operator: str,
     lineage: Lineage | None,
     *,
@@ -298,8 +298,8 @@ def _evolved(store: str, operator: str, key: Read, value: Read) -> PlanItem:
 
 def _migrating(
     store: str,
-    old: Mapping[str, Place],
-    new: Mapping[str, Place],
+    old: Mapping[str, FamilyAddress],
+    new: Mapping[str, FamilyAddress],
     operator: str,
     lineage: Lineage | None,
 ) -> PlanItem:

@@ -206,7 +206,7 @@ def _reserved() -> str:
 # What a script's functions can be called with.
 
 
-_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
@@ -221,7 +221,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def takes_key(function: Callable[..., Any]) -> bool:
-    """Whether a transform takes the key beside the value.
+    """Whether a transform takes the key as well as the value.
 
     It does if it must have two arguments, or if its second parameter is called ``key``.
     """
@@ -231,7 +231,7 @@ def takes_key(function: Callable[..., Any]) -> bool:
         parameters = signature(function).parameters.values()
     except ValueError:
         return False
-    return [each.name for each in parameters if each.kind in _BY_PLACE][1:2] == ["key"]
+    return [each.name for each in parameters if each.kind in _BY_POSITION][1:2] == ["key"]
 
 
 # What a transform imports while it runs.

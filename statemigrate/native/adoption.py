@@ -15,7 +15,7 @@ from typing import Literal
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET
 from statemigrate.errors import CheckpointInUseError, StorageError
 from statemigrate.files import Files
-from statemigrate.files.open import Place
+from statemigrate.files.open import PathOrFiles
 from statemigrate.native.adoption_checks import (
     Count,
     NewerValues,
@@ -226,7 +226,7 @@ def undoing(plan: Plan) -> Iterator[str]:
     for change in plan.changes:
         yield from _changing(plan.log.files, change)
     if plan.moved is not None:
-        yield from _moving(plan.log.files, plan.moved, backup.free_place(backup.record.sources))
+        yield from _moving(plan.log.files, plan.moved, backup.free_path(backup.record.sources))
     backup.write("undone")
     yield f"finished the record of {backup.directory}"
 
@@ -303,7 +303,7 @@ def _present(files: Files) -> set[tuple[str, str]]:
 
 
 def adopt(
-    checkpoint: Place, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
+    checkpoint: PathOrFiles, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
 ) -> Adoption:
     """Make room for the control source behind the sources of a query that was stopped.
 
@@ -337,7 +337,7 @@ def adopt(
 
 
 def undo_adoption(
-    checkpoint: Place,
+    checkpoint: PathOrFiles,
     *,
     apply: bool = False,
     stopped: bool = False,

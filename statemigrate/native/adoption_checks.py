@@ -14,7 +14,7 @@ from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import Place
+from statemigrate.files.open import PathOrFiles
 from statemigrate.native.adoption_files import Backup, OffsetFile, OffsetLog
 from statemigrate.native.checkpoint import (
     FUNCTION,
@@ -39,7 +39,7 @@ _STATE = "groupState"
 """The field of a function's rows that holds its own state."""
 
 
-def native_log(checkpoint: Place) -> OffsetLog:
+def native_log(checkpoint: PathOrFiles) -> OffsetLog:
     """The offset log of a query on Spark's own state that has run before."""
     log = OffsetLog(checkpoint)
     if CheckpointDirectory(log.files).is_embedded:
@@ -330,13 +330,13 @@ def record_oldest(log: OffsetLog, found: NewerValues) -> None:
     """
     record = read_record(log.files)
     stores = {store: record.get(store, StoreRecord()) for store in found.stores | record.keys()}
-    mine = {
+    own_records = {
         store: replace(each, families=(store,), batch=found.batch, deployment="", begun=())
         for store, each in stores.items()
         if each.families or store in found.stores
     }
-    if mine:
-        write_record(log.files, {**record, **mine})
+    if own_records:
+        write_record(log.files, {**record, **own_records})
 
 
 def _is_newer(name: str) -> bool:
@@ -350,13 +350,13 @@ def _hidden(
     """Newer families that may have values, and that Spark does not list."""
     at = f"{files.location}/state/{operator}"
     rerun = {each.name for file in listing.reruns for each in parse_schemas(file.data, at)}
-    mine = {
+    own_records = {
         store: each
         for store, each in record.items()
         if any(is_family_of(store, name) for name in listing.variables)
     }
-    had = {name for each in mine.values() for name in each.families} - listing.variables
-    since = max((each.batch for each in mine.values()), default=0)
+    had = {name for each in own_records.values() for name in each.families} - listing.variables
+    since = max((each.batch for each in own_records.values()), default=0)
     if had or not listing.tells_of(max(since, 0)):
         # What was dropped, or never committed, is not in the database either.
         there = column_families(files, batch, operator)

@@ -23,7 +23,7 @@ from statemigrate.checkpoint.logs.offsets import (
 from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.chunks import ADOPTIONS
 from statemigrate.native.control_source import (
@@ -86,7 +86,7 @@ class OffsetLog:
     what is not one.
     """
 
-    def __init__(self, checkpoint: Place) -> None:
+    def __init__(self, checkpoint: PathOrFiles) -> None:
         self.files = open_files(checkpoint)
         self.checkpoint = self.files.location
         try:
@@ -233,7 +233,7 @@ class Backup:
             self.files.replace(copy, file.data, like=file.name)
             yield f"copied {file.name} to {self.directory}/{folder}"
 
-    def free_place(self, source: int) -> str:
+    def free_path(self, source: int) -> str:
         """Where the directory of a removed source can go."""
         at = f"{self.directory}/sources/{source}"
         number = 1
@@ -296,7 +296,7 @@ def sha256(data: bytes) -> str:
 # A checkpoint that was moved: what Spark noted in it still names the place where it was written.
 #
 # Spark starts a query only if it finds the schemas of the state where the operators' metadata say,
-# by absolute path. In a copy whose original is gone it fails; beside its original it would read
+# by absolute path. In a copy whose original is gone it fails; with the original there it would read
 # that.
 
 
@@ -331,8 +331,8 @@ class Relocation:
             # A file without a checksum is read, and one with a wrong one is not.
             self.checkpoint.delete([checksum_of(file.path)])
             yield f"removed the checksum file of {file.path}"
-            mine = file.rooted_at(uri_of(self.checkpoint)).data
-            self.checkpoint.replace(file.path, mine)
+            rewritten = file.rooted_at(uri_of(self.checkpoint)).data
+            self.checkpoint.replace(file.path, rewritten)
             yield f"replaced {file.path}"
 
 
@@ -341,11 +341,11 @@ def plan_relocation(checkpoint: Files) -> Relocation:
 
     Raises `CheckpointError` where the schemas were left behind.
     """
-    mine = uri_of(checkpoint)
+    uri = uri_of(checkpoint)
     moved = tuple(
         file
         for file in operator_files(checkpoint)
-        if not all(is_at(each, mine) for each in file.roots)
+        if not all(is_at(each, uri) for each in file.roots)
     )
     for file in moved:
         _check_schemas(checkpoint, file)

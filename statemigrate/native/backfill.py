@@ -45,7 +45,8 @@ def with_identities(rows: DataFrame) -> DataFrame:
     """``rows`` with the column `IDENTITY` of their column ``key``.
 
     It is the key itself where Spark's equality is that of bytes, else the bytes of its row. Raises
-    `UnsupportedError` for a key with floating point numbers beside what no row can be made of.
+    `UnsupportedError` for a key with floating point numbers and a column that no row can be made
+    of.
     """
     from pyspark.sql.types import BinaryType, StructType
 
@@ -132,7 +133,7 @@ class OlderKeys:
         self._counts: dict[str, int] = {}
         self._is_paged = False
         self._partitions: dict[int, int] = {}
-        self._kept: DataFrame | None = None
+        self._old_state: DataFrame | None = None
         retried(lambda: self._read(families.read()), families.path)
 
     @property
@@ -170,8 +171,8 @@ class OlderKeys:
 
     def close(self) -> None:
         """Let Spark drop what it keeps of the keys."""
-        if self._kept is not None:
-            self._kept.unpersist()
+        if self._old_state is not None:
+            self._old_state.unpersist()
 
     def _read(self, families: Mapping[str, DataFrame]) -> None:
         from pyspark.sql import functions
@@ -190,17 +191,17 @@ class OlderKeys:
         # compares it, -0.0 as 0.0; what is aggregated comes out as it is.
         by = (IDENTITY, "partition_id", "family", "entries")
         kept = rows.groupBy(*by).agg(functions.first("key").alias("key")).persist()
-        self._kept = kept
+        self._old_state = kept
         self._counts |= dict(map(tuple, kept.groupBy("family").sum("entries").collect()))
         self._partitions = _counted(self._distinct(), "partition_id")
 
     def _distinct(self) -> DataFrame:
         from pyspark.sql import functions
 
-        assert self._kept is not None  # noqa: S101 - there are families, and they were read
+        assert self._old_state is not None  # noqa: S101 - there are families, and they were read
         entries = functions.sum("entries").alias(ENTRIES)
         key = functions.first("key").alias("key")
-        return self._kept.groupBy(IDENTITY, "partition_id").agg(key, entries)
+        return self._old_state.groupBy(IDENTITY, "partition_id").agg(key, entries)
 
     def _write(self, location: str, query: str, files: int, *more: str) -> None:
         """Write the keys as so many files, in each of them in the order of their places."""
@@ -214,7 +215,7 @@ class OlderKeys:
         file = functions.when(twin == 0, first).otherwise(files - 1 + twin).cast("int")
         numbered = (
             _with_twins(self._distinct())
-            .withColumn("place", self._place())
+            .withColumn("place", self._position_in_partition())
             .withColumn("file", file)
         )
         total = files + self._most_twins
@@ -238,13 +239,13 @@ class OlderKeys:
         """How many entries are under the keys of each chunk file."""
         from pyspark.sql import functions
 
-        assert self._kept is not None  # noqa: S101 - what was written is of families
-        spark = self._kept.sparkSession
+        assert self._old_state is not None  # noqa: S101 - what was written is of families
+        spark = self._old_state.sparkSession
         chunks = spark.read.schema(f"{ENTRIES} BIGINT").parquet(location)
         name = functions.col("_metadata.file_name").alias("name")
         return dict(map(tuple, chunks.groupBy(name).sum(ENTRIES).collect()))
 
-    def _place(self) -> Any:
+    def _position_in_partition(self) -> Any:
         """A key's place, 0 to 1: each partition's keys are spread evenly over all of it.
 
         A chunk whose keys were all in one partition would run on one core alone. The partition's
@@ -253,10 +254,10 @@ class OlderKeys:
         """
         from pyspark.sql import Window, functions
 
-        mine = Window.partitionBy("partition_id")
-        place = functions.row_number().over(mine.orderBy("key", IDENTITY)) - 1
+        window = Window.partitionBy("partition_id")
+        position = functions.row_number().over(window.orderBy("key", IDENTITY)) - 1
         shift = functions.col("partition_id") / (max(self._partitions) + 1)
-        return (place + shift) / functions.count("*").over(mine)
+        return (position + shift) / functions.count("*").over(window)
 
 
 def _with_twins(keys: DataFrame) -> DataFrame:

@@ -86,13 +86,13 @@ def backfill_status(
     log = files.log()
     left = OlderFamilies(path, operator, spark, scripts, targets, older).left()
     names = written | log.taken.keys()
-    mine = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
+    plan_chunks = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(
         keys_left=left.keys,
         families=left.families,
         keys_planned=0 if plan is None else plan.counted,
-        chunks=0 if plan is None else plan.chunks or len(mine),
-        consumed=sum(log.is_committed(name) for name in mine),
+        chunks=0 if plan is None else plan.chunks or len(plan_chunks),
+        consumed=sum(log.is_committed(name) for name in plan_chunks),
         waiting=len(written - log.taken.keys()),
         keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
         unplanned=_unplanned(plan, left.families),
@@ -122,7 +122,7 @@ class BackfillFigures:
     ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
     chunks where they are cut while the query runs. What was processed before the listener was there
     is counted with the plan's average chunk. Of state in pages keys are entries, counted with
-    the plan's average page, and the batch's ``pages`` stand beside; else those are None.
+    the plan's average page, and the batch's ``pages`` are given too; else those are None.
     """
 
     batch: int
@@ -155,7 +155,7 @@ class BackfillListener(StreamingQueryListener):
         self._files = ChunkFiles(str(checkpoint), operator)
         self._report = on_progress
         self._plan: PlanRecord | None = None
-        self._seen = 0
+        self._observed = 0
         self._asked = 0
         self._first = -1
 
@@ -179,11 +179,11 @@ class BackfillListener(StreamingQueryListener):
     def _advance(self, batch: int, start: int, end: int, rows: int) -> None:
         plan = self._files.plan()
         if plan is None or self._plan is None or plan.id != self._plan.id:
-            self._plan, self._seen, self._first = plan, 0, start
+            self._plan, self._observed, self._first = plan, 0, start
             self._asked = 0 if plan is None else self._before(plan)
         keys = rows if plan is None or plan.entries is None else self._entries(plan, start, end)
         figures = self._figures(batch, end, keys, rows)
-        self._seen += keys
+        self._observed += keys
         self.latest = figures
         if self._report is not None:
             self._report(figures)
@@ -191,8 +191,10 @@ class BackfillListener(StreamingQueryListener):
     def _figures(self, batch: int, end: int, keys: int, rows: int) -> BackfillFigures:
         plan = self._plan
         if plan is None or not (plan.chunks or plan.pace):
-            return BackfillFigures(batch, keys, self._seen + keys, end - self._first, None, None)
-        before = min(self._asked + self._seen, plan.counted)
+            return BackfillFigures(
+                batch, keys, self._observed + keys, end - self._first, None, None
+            )
+        before = min(self._asked + self._observed, plan.counted)
         asked = min(before + keys, plan.counted)
         consumed, chunks = end - plan.offset, None
         if plan.pace is None:

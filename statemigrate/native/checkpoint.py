@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 #
 # A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
 # ``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
-# takes operator 0 unless told otherwise.
+# takes operator 0 unless given another.
 
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
@@ -198,25 +198,25 @@ def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
 
 
 def check_operator(
-    path: str, mine: Operator, operators: Sequence[Operator], declared: Sequence[str]
+    path: str, own_operator: Operator, operators: Sequence[Operator], declared: Sequence[str]
 ) -> None:
     """Raise `StartupError` if the operator that was chosen has nothing of what a code declares.
 
     And another one has: then the number is wrong. Where none has any, the variables may be new.
     """
-    if not mine.variables or _of_these(declared, mine):
+    if not own_operator.variables or _of_these(declared, own_operator):
         return
     meant = [each for each in operators if _of_these(declared, each)]
     if meant:
         numbers = " or ".join(f"operator={each.id}" for each in meant)
         raise StartupError(
             "SM-START-018",
-            f"operator={mine.id} is not the one that keeps this code's state in {path}",
+            f"operator={own_operator.id} is not the one that keeps this code's state in {path}",
             expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
-            found=str(mine),
+            found=str(own_operator),
             next_action=f"pass {numbers}, or leave operator= out where only one could be meant",
             path=path,
-            operator=mine.id,
+            operator=own_operator.id,
             operators=[each.id for each in meant],
         )
 
@@ -226,7 +226,7 @@ def _of_these(stores: Sequence[str], operator: Operator) -> list[str]:
 
 
 def check_names(
-    path: str, mine: Operator, operators: Sequence[Operator], stores: Sequence[str]
+    path: str, own_operator: Operator, operators: Sequence[Operator], stores: Sequence[str]
 ) -> None:
     """Raise `StartupError` if another operator has variables of one of these stores.
 
@@ -234,12 +234,12 @@ def check_names(
     """
     for other in operators:
         both = _of_these(stores, other)
-        if both and other.id != mine.id:
+        if both and other.id != own_operator.id:
             raise StartupError(
                 "SM-START-019",
                 f"two operators of the query of {path} have a store {both[0]}",
                 expected="stores of different names, where their values are to be migrated",
-                found=f"{mine}; {other}",
+                found=f"{own_operator}; {other}",
                 next_action="give the variable of one of them another name in the code, stop the "
                 f"query and `statemigrate rewrite {argument(path)} NEW --code MODULE:FUNCTION`, "
                 "which asks what the new name goes on with",
@@ -546,7 +546,7 @@ class SparkCheckpoint:
         return only(self.path, found, self._processors(found), self._operator)
 
     def _processors(self, operators: Sequence[Operator]) -> list[Operator]:
-        """Those that could be meant: pages, which no other code reads, are told by their name."""
+        """The candidates: pages, which no other code reads, are recognised by their name."""
         processors = [each for each in operators if each.is_processor]
         if self._operator is not None:
             return processors
@@ -566,10 +566,10 @@ class SparkCheckpoint:
         """A variable's entries: ``key``, the columns of its kind, ``partition_id``."""
         if variable not in self._frames:
             reader = self._state(self._processor_id).option("stateVarName", variable)
-            self._frames[variable] = reader.load(self._place())
+            self._frames[variable] = reader.load(self._readable_uri())
         return self._frames[variable]
 
-    def _place(self) -> str:
+    def _readable_uri(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
         untold = metadata_without(self.files, self._chosen_batch)
         return readable_uri(self.files, self.path, self._reading, untold)
@@ -606,7 +606,7 @@ class SparkCheckpoint:
         """
         found = self.operators()
         meant = [each for each in found if each.is_meant(self._operator)]
-        held = [(each, self._held_by(each)) for each in meant if each.is_function]
+        held = [(each, self._function_state(each)) for each in meant if each.is_function]
         envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
         if not envelopes:
             return None
@@ -625,20 +625,24 @@ class SparkCheckpoint:
             reader = reader.option("joinSide", side)
         elif store != DEFAULT:
             reader = reader.option("storeName", store)
-        return reader.load(self._place()).select("key", "value", "partition_id")
+        return reader.load(self._readable_uri()).select("key", "value", "partition_id")
 
-    def held_by_function(self) -> DataFrame:
+    def function_state(self) -> DataFrame:
         """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.
 
         ``value`` is what the function keeps, an envelope or not. Raises as `processor`.
         """
         found = self.operators()
         fitting = [each for each in found if each.is_function]
-        return self._held_by(only(self.path, found, fitting, self._operator, FUNCTION))
+        return self._function_state(only(self.path, found, fitting, self._operator, FUNCTION))
 
-    def _held_by(self, function: Operator) -> DataFrame:
-        kept = self._state(function.id).load(self._place()).where("value.groupState IS NOT NULL")
-        return kept.selectExpr("key", "value.groupState AS value", "partition_id")
+    def _function_state(self, function: Operator) -> DataFrame:
+        rows = (
+            self._state(function.id)
+            .load(self._readable_uri())
+            .where("value.groupState IS NOT NULL")
+        )
+        return rows.selectExpr("key", "value.groupState AS value", "partition_id")
 
     def at(self, batch: int) -> SparkCheckpoint:
         """The same as of an earlier batch."""
@@ -673,7 +677,7 @@ class SparkCheckpoint:
         try:
             return self.is_empty(variable)
         except (PySparkException, CheckpointError, UnsupportedError):
-            # Not seen is never empty: whoever asks takes it for full.
+            # What was not read is never empty: callers take it for full.
             return False
 
     def types(self, variable: Variable) -> VariableTypes:
@@ -696,7 +700,7 @@ class SparkCheckpoint:
                 "transformWithState in a function's place",
             )
 
-    def check_place(self) -> None:
+    def check_not_moved(self) -> None:
         """Raise `CheckpointError` for one that was moved, so that Spark starts no query on it."""
         newest: dict[str, OperatorFile] = {}
         for file in operator_files(self.files):
@@ -714,15 +718,15 @@ class SparkCheckpoint:
         if self.last_batch() is not None:
             found = self.operators()
             fitting = [each for each in found if each.is_processor]
-            mine = only(self.path, found, self._processors(found), self._operator)
-            check_names(self.path, mine, fitting, stores)
+            own_operator = only(self.path, found, self._processors(found), self._operator)
+            check_names(self.path, own_operator, fitting, stores)
 
     def check_operator(self, declared: Sequence[str]) -> None:
         """Raise `StartupError` where ``operator=`` is not the one that has what code declares."""
         if self.last_batch() is not None and self._operator is not None:
             found = [each for each in self.operators() if each.is_processor]
-            mine = only(self.path, found, found, self._operator)
-            check_operator(self.path, mine, found, declared)
+            own_operator = only(self.path, found, found, self._operator)
+            check_operator(self.path, own_operator, found, declared)
 
     def grouping_key(self) -> StructType:
         """The type of the grouping key; without a field where no state is declared."""

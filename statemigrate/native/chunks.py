@@ -26,7 +26,7 @@ from statemigrate.checkpoint.logs.offsets import (
 from statemigrate.errors import CorruptFileError, StartupError
 from statemigrate.files import Files, parse_json
 from statemigrate.files.documents import VERSION, Maybe, Table, check_shape
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native.control_rows import MARKER
 from statemigrate.quoting import argument
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# How fast a planned backfill is to go beside live rows, as the plan keeps it.
+# How fast a planned backfill goes along with live rows, as stored in the plan.
 
 
 RATED_SHARE = 0.5
@@ -190,7 +190,7 @@ class ChunkFiles:
     ``operator`` is the name of a paged one, empty where it has none and for any other.
     """
 
-    def __init__(self, checkpoint: Place, operator: str = "") -> None:
+    def __init__(self, checkpoint: PathOrFiles, operator: str = "") -> None:
         self.operator = operator
         self.chunks = chunks_of(operator)
         """`CHUNKS` of this operator."""

@@ -30,9 +30,9 @@ class Arrived:
         self.is_marked = _is_marked(first)
         if self.is_marked:
             is_row = isinstance(first, tuple)
-            mine = self._rows(both, first) if is_row else self._frames(both)
-            first = next(mine, None)
-            both = mine if first is None else chain([first], mine)
+            own = self._rows(both, first) if is_row else self._frames(both)
+            first = next(own, None)
+            both = own if first is None else chain([first], own)
         self.rows: Iterator[Any] = both
         self.is_for_user = first is not None
 
@@ -57,18 +57,18 @@ class Arrived:
             values = tuple(row)
             if values[at] is None:
                 # As Spark makes them, with the names in a list that all rows share.
-                mine = tuple.__new__(Row, values[:at] + values[at + 1 :])
-                mine.__fields__ = names
-                yield mine
+                own = tuple.__new__(Row, values[:at] + values[at + 1 :])
+                own.__fields__ = names
+                yield own
             else:
                 self._asked.add(values[at])
 
     def _frames(self, frames: Iterator[Any]) -> Iterator[Any]:
         for frame in frames:
-            mine = frame[MARKER].isna()
-            self._asked.update(frame[MARKER][~mine])
-            if mine.any():
-                yield frame[mine].drop(columns=MARKER).reset_index(drop=True)
+            own = frame[MARKER].isna()
+            self._asked.update(frame[MARKER][~own])
+            if own.any():
+                yield frame[own].drop(columns=MARKER).reset_index(drop=True)
 
 
 def _is_marked(first: Any) -> bool:

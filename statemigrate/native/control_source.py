@@ -208,10 +208,10 @@ def altered(path: str, expected: str, found: str) -> CorruptFileError:
     )
 
 
-# Whether a query has the control source, told from its checkpoint alone.
+# Whether a query has the control source, by its checkpoint alone.
 #
 # Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
-# with a bare assertion. Sources without names are told apart by their order alone, in which the
+# with a bare assertion. Sources without names differ by their order alone, in which the
 # control source is the last.
 
 
@@ -240,7 +240,7 @@ def require_control_source(files: ChunkFiles) -> None:
 
 
 def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
-    """Raise `CheckpointError` where it cannot be told whose the query's last source is.
+    """Raise `CheckpointError` where nothing shows whose the query's last source is.
 
     It may be the control source, whose directory is lost, and one more would be too many.
     """
@@ -248,7 +248,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
         return
     raise CheckpointError(
         "SM-BACKFILL-009",
-        f"it cannot be told whether the query of {files.checkpoint} has the control source",
+        f"it is unknown whether the query of {files.checkpoint} has the control source",
         expected=f"the directory {files.chunks}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
         "directory",
@@ -367,7 +367,7 @@ def with_backfill(
     ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
     of the query, a path or URI. Group the result by the same columns and give it a processor marked
     with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
-    `backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
+    `backfill` is then migrated one chunk a batch, along with live rows or while there are none. A
     processor that is not marked gets the stream as it was before, and is refused with
     `StartupError` while the state is in families that it does not declare.
 
@@ -422,8 +422,8 @@ def with_control(
 def ask_to_retire(files: ChunkFiles, code: Any) -> None:
     """What is empty is dropped in a batch, and without input there would be none."""
     deployed = vars(code).get(DEPLOYED)
-    if isinstance(deployed, Deployed) and deployed.retires and deployed.seen is not None:
-        files.ask_for_batch(deployed.seen.batch)
+    if isinstance(deployed, Deployed) and deployed.retires and deployed.observed is not None:
+        files.ask_for_batch(deployed.observed.batch)
 
 
 def _both(

@@ -26,7 +26,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import (
     BATCH,
     QUERY,
-    Seen,
+    ObservedCheckpoint,
     StoreRecord,
     begin_run,
     is_planning,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 #
 # Spark tells how long a batch took and nothing of its parts. In a task live rows and those of the
 # backfill come one after the other, at the same moment of the same machine: so what each takes is
-# told by one batch alone, however slow the machine is in it.
+# measured in one batch alone, however slow the machine is in it.
 
 
-_KEPT = 16
+_REMEMBERED_BATCHES = 16
 """Batches whose work is kept until somebody asks for it."""
-_Told = dict[tuple[str | None, str | None], "Work"]
+_WorkByBatch = dict[tuple[str | None, str | None], "Work"]
 _TOTALS: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
@@ -72,10 +72,10 @@ class Work:
 
     @property
     def _side_by_side(self) -> int:
-        moments = sorted(
+        starts_and_ends = sorted(
             [(began, 1) for began, _ in self.spans] + [(ended, -1) for _, ended in self.spans]
         )
-        return max(1, *accumulate(step for _, step in moments))
+        return max(1, *accumulate(step for _, step in starts_and_ends))
 
 
 class Stopwatch:
@@ -116,14 +116,14 @@ class Stopwatch:
 class _ByBatch:
     """How Spark is to add such figures: by query and batch."""
 
-    def zero(self, value: _Told) -> _Told:  # noqa: ARG002 - as Spark calls it
+    def zero(self, value: _WorkByBatch) -> _WorkByBatch:  # noqa: ARG002 - as Spark calls it
         return {}
 
-    def addInPlace(self, value1: _Told, value2: _Told) -> _Told:
+    def addInPlace(self, value1: _WorkByBatch, value2: _WorkByBatch) -> _WorkByBatch:
         merged = dict(value1)
         for batch, work in value2.items():
             merged[batch] = merged[batch] + work if batch in merged else work
-        return dict(list(merged.items())[-_KEPT:])
+        return dict(list(merged.items())[-_REMEMBERED_BATCHES:])
 
 
 def total_of(context: SparkContext) -> Any:
@@ -134,8 +134,8 @@ def total_of(context: SparkContext) -> Any:
     return _TOTALS[context]
 
 
-def tell(total: Any, work: Work) -> None:
-    """Add a task's work to that of its batch."""
+def add_work(total: Any, work: Work) -> None:
+    """Add a task's work to the total of its batch."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -146,9 +146,9 @@ def tell(total: Any, work: Work) -> None:
 
 
 def work_of(context: SparkContext, query: str, batch: int) -> Work | None:
-    """The work of a batch; None where its tasks told nothing."""
-    told: _Told = total_of(context).value
-    return told.get((query, str(batch)))
+    """The work of a batch; None where its tasks reported nothing."""
+    work_by_batch: _WorkByBatch = total_of(context).value
+    return work_by_batch.get((query, str(batch)))
 
 
 # Counting what is migrated, as far as Spark lets one count.
@@ -199,7 +199,7 @@ class MigrationCounts:
         self.backfilled_total.add(backfilled)
         self.quarantined_total.add(quarantined)
         if self.work_total is not None and work is not None:
-            tell(self.work_total, work)
+            add_work(self.work_total, work)
 
 
 DEPLOYED = "__statemigrate_deployed__"
@@ -213,8 +213,8 @@ class Deployed:
     ``stored`` says what the checkpoint holds, by store; None where no checkpoint was given, or
     nothing was committed in it, so that every revision may have values. ``drained`` are the
     families, by store, that were found empty: they are not read any more, and dropped if the
-    settings say so. ``seen`` is where all this was read, and ``records`` what is noted there by
-    store when the query starts, ``note`` what the log is told then.
+    settings say so. ``observed`` is where all this was read, and ``records`` what is noted there by
+    store when the query starts, ``note`` what the log records then.
     """
 
     settings: Settings
@@ -222,7 +222,7 @@ class Deployed:
     stored: Mapping[str, StoredStore] | None = None
     drained: Mapping[str, tuple[StoredFamily, ...]] = field(default_factory=dict)
     counts: MigrationCounts | None = None
-    seen: Seen | None = None
+    observed: ObservedCheckpoint | None = None
     records: Mapping[str, StoreRecord] = field(default_factory=dict)
     note: Note | None = None
 
@@ -263,8 +263,8 @@ class Deployed:
 
 def _arrived(*values: Any) -> Deployed:
     deployed = Deployed(*values)
-    if deployed.seen is not None and is_planning():
-        begin_run(deployed.seen, deployed.records, deployed.family_names, deployed.note)
+    if deployed.observed is not None and is_planning():
+        begin_run(deployed.observed, deployed.records, deployed.family_names, deployed.note)
     return deployed
 
 

@@ -32,7 +32,7 @@ from statemigrate.errors import (
 from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files import Files, LocalFiles, local_path, parse_json
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.migration import BASE
 from statemigrate.native.listing import begun_schemas, read_listing
 
@@ -66,7 +66,7 @@ class StoreRecord:
         return self.families[0] if self.families else None
 
 
-def read_record(checkpoint: Place) -> dict[str, StoreRecord]:
+def read_record(checkpoint: PathOrFiles) -> dict[str, StoreRecord]:
     """The record by store; empty where there is none. Raises `CorruptFileError`."""
     files = open_files(checkpoint)
     try:
@@ -76,7 +76,7 @@ def read_record(checkpoint: Place) -> dict[str, StoreRecord]:
     return _parsed(data, f"{files.location}/{RECORD}")
 
 
-def write_record(checkpoint: Place, record: Mapping[str, StoreRecord]) -> None:
+def write_record(checkpoint: PathOrFiles, record: Mapping[str, StoreRecord]) -> None:
     """Replace the record; a reader sees the old one or the new one.
 
     Only where a query is known to run: the folder is made below a checkpoint, and nowhere else.
@@ -145,13 +145,13 @@ _AGAIN = {
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The checkpoint that was looked at, its query's id, and its last committed batch.
+class ObservedCheckpoint:
+    """A checkpoint as a start found it: its query's id, and its last committed batch.
 
     ``driver`` is the process that looked.
-    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
+    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was read, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
-    is the way to the files for the process beside the driver, where they are on no local disk.
+    gives the files to the process next to the driver, where they are on no local disk.
     ``of`` is the function that its user gave ``checkpoint=``.
     """
 
@@ -170,7 +170,7 @@ class Seen:
         look: Remembered | None = None,
         *,
         of: Literal["migrated", "paged"] = "migrated",
-    ) -> Seen:
+    ) -> ObservedCheckpoint:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
         look = look or Remembered(open_files(checkpoint))
         files = look.now
@@ -183,7 +183,7 @@ class Seen:
 
     @property
     def files(self) -> Files:
-        """The checkpoint's files, on the driver and beside it."""
+        """The checkpoint's files, on the driver and in the process next to it."""
         # Without a scheme too: what is on a default file system elsewhere is lent.
         local = local_path(self.checkpoint)
         return self.lent or (open_files(self.checkpoint) if local is None else LocalFiles(local))
@@ -209,7 +209,7 @@ class Seen:
         # Spark writes a batch's offsets before it plans the batch; in a copy nothing has begun.
         if self.is_something and begun != committed + 1:
             if begun > committed + 1 or committed > self.batch:
-                raise self._beside(committed, begun)
+                raise self._second_query_error(committed, begun)
             raise self._elsewhere(f"batch {committed} committed and {begun} begun, as in a copy")
         return committed
 
@@ -225,7 +225,7 @@ class Seen:
             return claim(files, self.driver, leaves={name: document.decode()}).leave
         except UnsupportedError as error:
             _log.warning(
-                "no second driver on %s is told by statemigrate, but by Spark alone: %s [%s]",
+                "a second driver on %s is detected by Spark alone, not by statemigrate: %s [%s]",
                 self.checkpoint, error.found, error.code,
             )  # fmt: skip
             return partial(files.replace, name, document)
@@ -262,7 +262,7 @@ class Seen:
         if None not in (query, self.query) and query != self.query:
             raise self._elsewhere(f"the query {self.query}; this task is {query}'s")
 
-    def _beside(self, committed: int, begun: int) -> CheckpointInUseError:
+    def _second_query_error(self, committed: int, begun: int) -> CheckpointInUseError:
         return CheckpointInUseError(
             "SM-CHECKPOINT-029",
             f"the checkpoint {self.checkpoint} is in use",
@@ -332,7 +332,7 @@ def _has_scheme(path: str) -> bool:
 
 # Comparing the check with the query, wherever Spark brings the code to (rule 14).
 #
-# Spark brings it to a Python process beside the driver when a run plans its first batch, which
+# Spark brings it to a Python process next to the driver when a run plans its first batch, which
 # calls ``init`` to learn the variables, and to every task. Of an error that is raised in that
 # ``init`` Spark says only that the process crashed, and of one that is raised while the code is
 # read it says everything: so that is where the comparison is.
@@ -345,34 +345,36 @@ _PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
 def is_planning() -> bool:
-    """Whether this is the process beside the driver in which Spark calls ``init`` to plan."""
+    """Whether this is the process next to the driver in which Spark calls ``init`` to plan."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
 
 
-def begin_run(seen: Seen, records: Records, families: Families, note: Note | None = None) -> None:
+def begin_run(
+    observed: ObservedCheckpoint, records: Records, families: Families, note: Note | None = None
+) -> None:
     """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
 
-    Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
+    First ``note`` records it in the log, so that nothing is done where the log cannot be written.
 
     Raises `StartupError` where the check is not good for the query that runs there by now, and
     `CheckpointInUseError` where another driver begins at the same moment.
     """
-    committed = seen.compare_at_start()
-    moved = seen.is_something and committed != seen.batch
-    if moved and not _ran_alone(seen, records, families, committed):
-        raise seen.outdated(committed)
-    record = read_record(seen.files)
-    begun = begun_schemas(seen.files, committed)
-    mine = {
-        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), seen)))))
+    committed = observed.compare_at_start()
+    moved = observed.is_something and committed != observed.batch
+    if moved and not _ran_alone(observed, records, families, committed):
+        raise observed.outdated(committed)
+    record = read_record(observed.files)
+    begun = begun_schemas(observed.files, committed)
+    own_records = {
+        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), observed)))))
         for store, each in records.items()
     }
-    leave = seen.begin_epoch(RECORD, record_document({**record, **mine}))
+    leave = observed.begin_epoch(RECORD, record_document({**record, **own_records}))
     if note is not None:
         # Families are dropped by the batch right after the check, and by none later.
-        note = note if committed == seen.batch else replace(note, dropped={})
-        note.start(seen.files, committed + 1, _facts(record, note, committed))
+        note = note if committed == observed.batch else replace(note, dropped={})
+        note.start(observed.files, committed + 1, _facts(record, note, committed))
     leave()
 
 
@@ -388,19 +390,19 @@ def _facts(record: Records, note: Note, committed: int) -> Facts:
     return Facts(found, min(since, committed + 1))
 
 
-def _known(noted: StoreRecord | None, seen: Seen) -> tuple[str, ...]:
+def _known(noted: StoreRecord | None, observed: ObservedCheckpoint) -> tuple[str, ...]:
     """What an earlier start of this very deployment found begun; its check is of before that."""
-    return noted.begun if noted is not None and noted.deployment == seen.deployment else ()
+    return noted.begun if noted is not None and noted.deployment == observed.deployment else ()
 
 
-def is_next_batch(seen: Seen, handle: Any) -> bool:
+def is_next_batch(observed: ObservedCheckpoint, handle: Any) -> bool:
     """Whether this is the batch right after the check, so that drained families may be dropped.
 
     Raises `StartupError` where the check is not good for this task.
     """
     if _plans(handle):
-        return CheckpointDirectory(seen.files).last_commit() == seen.batch
-    return seen.compare_in_task()
+        return CheckpointDirectory(observed.files).last_commit() == observed.batch
+    return observed.compare_in_task()
 
 
 def _plans(handle: Any) -> bool:
@@ -411,23 +413,28 @@ def _plans(handle: Any) -> bool:
     return type(handle) is StatefulProcessorHandle and TaskContext.get() is None
 
 
-def _ran_alone(seen: Seen, records: Records, families: Families, committed: int) -> bool:
+def _ran_alone(
+    observed: ObservedCheckpoint, records: Records, families: Families, committed: int
+) -> bool:
     """Whether all batches since the check were this deployment's own.
 
     Then what it reads is still all there is: it writes to nothing else. Another one would have left
     its own record; code that leaves none declares other variables, or none but those read here.
     """
-    if committed < seen.batch:
+    if committed < observed.batch:
         return False
-    record, listing = read_record(seen.files), read_listing(seen.files, committed)
-    for store, mine in records.items():
+    record, listing = read_record(observed.files), read_listing(observed.files, committed)
+    for store, own_record in records.items():
         noted = record.get(store)
         listed = {name for name in listing.variables if is_family_of(store, name)}
         rerun = any(listing.may_have(name) for name in families(store))
-        if noted is None or noted.deployment != seen.deployment or rerun:
+        if noted is None or noted.deployment != observed.deployment or rerun:
             return False
-        if listing.passed_over(range(seen.batch + 1, committed + 1), noted.begun).keys() & listed:
+        if (
+            listing.passed_over(range(observed.batch + 1, committed + 1), noted.begun).keys()
+            & listed
+        ):
             return False
-        if listed != set(mine.families):
+        if listed != set(own_record.families):
             return False
     return True

@@ -14,7 +14,7 @@ from statemigrate.errors import StartupError, TransformError, shown
 from statemigrate.formats import Value
 from statemigrate.native.control_rows import MARKER, Arrived
 from statemigrate.native.deployed import Undeployable
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.native.envelope import Envelope, EnvelopeFamily
 from statemigrate.processor.intake import python_value
 from statemigrate.processor.rows import RowCodec
@@ -141,9 +141,9 @@ class MigratedFunction:
         if isinstance(self._found, Undeployable):
             raise self._found.error
         if self._opened is None:
-            if self._found.seen is not None:
-                self._found.seen.compare_query()
-                self._found.seen.compare_driver()
+            if self._found.observed is not None:
+                self._found.observed.compare_query()
+                self._found.observed.compare_driver()
             self._opened = _OpenStore(self._found)
         return self._opened
 
@@ -165,10 +165,12 @@ def _results(result: Iterable[Any], opened: _OpenStore, arrived: Arrived | None)
 class StorePlans:
     """What travels with a function: the settings, how its store is accessed, what was seen."""
 
-    def __init__(self, plan: StorePlan, settings: Settings, seen: Seen | None = None) -> None:
+    def __init__(
+        self, plan: StorePlan, settings: Settings, observed: ObservedCheckpoint | None = None
+    ) -> None:
         self.plan = plan
         self.settings = settings
-        self.seen = seen
+        self.observed = observed
 
 
 class _OpenStore:

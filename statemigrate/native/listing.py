@@ -16,7 +16,7 @@ from typing import Any
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 
 _OPERATOR = "transformWithState"
 _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
@@ -144,7 +144,9 @@ class Listing:
         return hidden | self.before[began]
 
 
-def check_listed(checkpoint: Place, batch: int, variable: str, operator: int | None = None) -> None:
+def check_listed(
+    checkpoint: PathOrFiles, batch: int, variable: str, operator: int | None = None
+) -> None:
     """Raise `CheckpointError` if a variable that Spark does not list for ``batch`` may be full.
 
     Spark's reader finds nothing of such a variable, which is not to say that nothing is there.
@@ -165,7 +167,7 @@ def check_listed(checkpoint: Place, batch: int, variable: str, operator: int | N
 
 
 def read_listing(
-    checkpoint: Place, batch: int, operator: int | None = None, *, begun: bool = True
+    checkpoint: PathOrFiles, batch: int, operator: int | None = None, *, begun: bool = True
 ) -> Listing:
     """As of a committed batch, of all operators or of one; empty where none has variables.
 
@@ -175,10 +177,10 @@ def read_listing(
     files = open_files(checkpoint)
     names = names_in(files, "state") if operator is None else [str(operator)]
     found = [_listing(files, f"state/{name}", batch, begun=begun) for name in names]
-    return _together([each for each in found if each is not None])
+    return _merged([each for each in found if each is not None])
 
 
-def _together(listings: list[Listing]) -> Listing:
+def _merged(listings: list[Listing]) -> Listing:
     if len(listings) <= 1:
         return listings[0] if listings else Listing()
     before: dict[int, frozenset[str]] = {}
@@ -204,12 +206,12 @@ def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing
     runs = batches_in(names_in(files, f"{operator}/{_METADATA}"))
     committed = [run for run in runs if run <= batch]
     documents = {run: _document(files, f"{operator}/{_METADATA}/{run}") for run in committed}
-    mine = {run: each for run, each in documents.items() if _is_ours(each)}
-    if not mine:
+    own_documents = {run: each for run, each in documents.items() if _is_ours(each)}
+    if not own_documents:
         return None
-    newest = max(mine)
-    variables = {run: _variables(each) for run, each in mine.items()}
-    schemas = _Schemas(files, f"{operator}/{_SCHEMAS}", mine)
+    newest = max(own_documents)
+    variables = {run: _variables(each) for run, each in own_documents.items()}
+    schemas = _Schemas(files, f"{operator}/{_SCHEMAS}", own_documents)
     last = None if begun else batch
     return Listing(
         variables.pop(newest),
@@ -217,7 +219,7 @@ def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing
         variables,
         schemas.unnamed(newest, last),
         {run: found for run in variables if (found := schemas.unnamed(run, last))},
-        {run: schemas.own(run) for run in mine},
+        {run: schemas.own(run) for run in own_documents},
     )
 
 
@@ -250,7 +252,7 @@ class _Schemas:
         return self._files.get(f"{self._directory}/{name}")
 
 
-def begun_schemas(checkpoint: Place, committed: int) -> set[str]:
+def begun_schemas(checkpoint: PathOrFiles, committed: int) -> set[str]:
     """The schema files of batches that were begun, maybe by several codes, and not committed."""
     files = open_files(checkpoint)
     return {

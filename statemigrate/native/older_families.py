@@ -9,7 +9,7 @@ from statemigrate.deployment import (
     family_name,
     is_family_of,
     live_path,
-    migrates_unasked,
+    migrates_in_background,
     revision_in,
 )
 from statemigrate.errors import StartupError
@@ -120,18 +120,18 @@ def _of_store(
     checkpoint: SparkCheckpoint, lineage: Lineage, target: str, variables: Mapping[str, Variable]
 ) -> Iterator[str]:
     revisions = {family_name(lineage, revision): revision for revision in lineage.revisions}
-    mine = [name for name in variables if is_family_of(lineage.store, name)]
-    for name in mine:
+    own = [name for name in variables if is_family_of(lineage.store, name)]
+    for name in own:
         if name not in revisions:
             raise _unknown(lineage, name)
     batch = checkpoint.last_batch()
     for name in revisions.keys() - variables.keys():
         if batch is not None and revisions[name] != target:
             check_listed(checkpoint.files, batch, name)
-    sources = [name for name in mine if revisions[name] != target]
+    sources = [name for name in own if revisions[name] != target]
     kept = [name for name in sources if _has_a_way(checkpoint, lineage, name, revisions, target)]
     paths = [live_path(lineage, revisions[name], target) for name in kept]
-    if migrates_unasked(paths, expires=any(variables[name].expires for name in kept)):
+    if migrates_in_background(paths, expires=any(variables[name].expires for name in kept)):
         yield from kept
 
 

@@ -3,8 +3,8 @@
 What live rows take and what chunks take, from what the last batches tell: pure.
 
 Single batches vary by more than a chunk takes, and machines become slower and faster within
-minutes. So what a chunk takes is told by its own batch where that is possible: tasks time what they
-do for a backfill beside what they do for live rows, at the same moment of the same machine. What
+minutes. So a chunk's time is measured in its own batch where that is possible: tasks time what they
+do for a backfill and what they do for live rows, at the same time on the same machine. What
 they do not see, such as a file that Spark reads more, is learned slowly: each batch with a chunk is
 held against the batches without one that are nearest to it, and the middle of many such comparisons
 counts, so that no single batch leads. Where tasks tell nothing, that comparison is all there is.
@@ -20,7 +20,7 @@ from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.native.chunks import Pace
 from statemigrate.native.deployed import Work
 
-# What is told of a batch, and the interval of the trigger that starts batches.
+# The figures of a batch, and the interval of the trigger that starts batches.
 
 
 _GRAIN = 100.0
@@ -34,7 +34,7 @@ class Batch:
     """A batch: when it ``began`` (ms since 1970), how long it took, and what was in it.
 
     ``rows`` are the stream's own, ``entries`` what its chunk asked to be migrated: 0 without one.
-    ``work`` is what its tasks told of themselves, None where they told nothing.
+    ``work`` is what its tasks reported, None where they reported nothing.
     """
 
     began: float
@@ -49,8 +49,8 @@ class Batch:
         return self.began + self.milliseconds
 
     @property
-    def told(self) -> float:
-        """What its chunk took beside live rows as tasks tell it; 0 where they tell nothing."""
+    def reported_ms(self) -> float:
+        """Milliseconds of its chunk by the tasks' reports; 0 where they report nothing."""
         return 0.0 if self.work is None or not self.rows else self.work.asked_by_clock
 
     @property
@@ -58,7 +58,7 @@ class Batch:
         """What it took beyond what its tasks tell of its chunk; None where they tell nothing."""
         if self.work is None or not self.rows:
             return None
-        return self.milliseconds - self.told
+        return self.milliseconds - self.reported_ms
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Trigger:
         last = self.last
         if last is None or batch.began <= last.began:
             return replace(self, last=batch, waited=False)
-        apart = batch.began - last.began
-        period = apart if self.period is None else 0.4 * apart + 0.6 * self.period
+        gap = batch.began - last.began
+        period = gap if self.period is None else 0.4 * gap + 0.6 * self.period
         waited = batch.began > last.ended + _GRAIN / 2
         interval = self._interval(last, batch) if waited and self.waited else self.interval
         return Trigger(interval, period, batch, waited)
@@ -92,17 +92,17 @@ class Trigger:
         return self.interval is not None and batch.milliseconds > self.interval
 
     def _interval(self, last: Batch, batch: Batch) -> float | None:
-        apart = round((batch.began - last.began) / _GRAIN) * _GRAIN
-        if apart <= 0 or not all(_on_time(each, apart) for each in (last, batch)):
+        gap = round((batch.began - last.began) / _GRAIN) * _GRAIN
+        if gap <= 0 or not all(_on_time(each, gap) for each in (last, batch)):
             return self.interval
-        return apart if self.interval is None else min(apart, self.interval)
+        return gap if self.interval is None else min(gap, self.interval)
 
 
 def _on_time(batch: Batch, interval: float) -> bool:
     return batch.began % interval <= _LATE * interval
 
 
-_KEPT = 80
+_REMEMBERED_BATCHES = 80
 """Batches that are looked at."""
 _NEAR = 3
 """Batches without a chunk that tell how fast the machine was around another."""
@@ -134,13 +134,13 @@ class Costs:
 
     def after(self, batch: Batch) -> Costs:
         """What is known after one more batch."""
-        seen = Costs((*self.recent, batch)[-_KEPT:])
+        observed = Costs((*self.recent, batch)[-_REMEMBERED_BATCHES:])
         if not batch.entries:
             # The machine or the rows are not what they were; what was seen says nothing any more.
-            return seen._since(self.alone[-1]) if self._are_others(batch) else seen
-        if seen._have_shifted() and not self.is_odd:
-            return seen._without_chunks(_IN_A_ROW)
-        return seen
+            return observed._since(self.alone[-1]) if self._are_others(batch) else observed
+        if observed._have_shifted() and not self.is_odd:
+            return observed._without_chunks(_IN_A_ROW)
+        return observed
 
     def without_chunks(self) -> Costs:
         """What is known of live rows alone."""
@@ -208,7 +208,12 @@ class Costs:
     def _measured(self) -> list[tuple[int, float]]:
         """Of each chunk its entries, and its milliseconds if the pace had been as usual."""
         return [
-            (batch.entries, self._beside(batch, live) if batch.told else self._beyond(at, live))
+            (
+                batch.entries,
+                self._chunk_ms_at_pace_of_batch(batch, live)
+                if batch.reported_ms
+                else self._beyond(at, live),
+            )
             for at, batch in enumerate(self.recent)
             if batch.entries and (live := self.live(batch.rows)) is not None
         ]
@@ -218,16 +223,16 @@ class Costs:
         batch = self.recent[at]
         return batch.milliseconds / (self._pace(at) if batch.rows else 1.0) - live
 
-    def _beside(self, batch: Batch, live: float) -> float:
-        """A chunk's milliseconds, at the pace that the rest of its very batch tells."""
-        took = min(batch.told + self.fixed, _MOST * batch.milliseconds)
-        return batch.told * live / (batch.milliseconds - took)
+    def _chunk_ms_at_pace_of_batch(self, batch: Batch, live: float) -> float:
+        """A chunk's milliseconds, at the pace of the other work in the same batch."""
+        took = min(batch.reported_ms + self.fixed, _MOST * batch.milliseconds)
+        return batch.reported_ms * live / (batch.milliseconds - took)
 
     @cached_property
     def fixed(self) -> float:
         """What a chunk takes of a batch's time that tasks do not tell, however large it is.
 
-        Live rows too take longer beside one, and that is its doing.
+        Live rows too take longer in a batch with a chunk, and the chunk causes that.
         """
         untold = [
             (at, each.entries, each.untold)
@@ -371,7 +376,7 @@ class ChunkTuner:
         if period is None or rate is None:
             return self.tuner.rows
         # What batches without a chunk leave undone is made up for by the others.
-        every = self._apart
+        every = self._batches_between_baselines
         due = rate * period / 1000 * (1 if self.is_idle else every / (every - 1))
         return max(1, min(self.tuner.rows, round(due)))
 
@@ -384,19 +389,19 @@ class ChunkTuner:
             return False
         if len(self.costs.alone) + to_come < _FIRST_ALONE:
             return True
-        return not to_come and self.since_alone >= self._apart - 1
+        return not to_come and self.since_alone >= self._batches_between_baselines - 1
 
     @property
-    def _apart(self) -> int:
-        """One batch of so many has no chunk now."""
+    def _batches_between_baselines(self) -> int:
+        """One batch in this many runs without a chunk, as a baseline."""
         return 2 if len(self.costs.recent) < _LEARNING else _EVERY
 
     def observe(self, batch: Batch) -> ChunkTuner:
         """The tuner after a batch."""
-        seen = replace(self, trigger=self.trigger.after(batch))
+        observed = replace(self, trigger=self.trigger.after(batch))
         if self.trigger.last is None or not (batch.rows or batch.entries):
-            return replace(seen, is_idle=not batch.rows)
-        return seen._with_chunk(batch) if batch.entries else seen._without(batch)
+            return replace(observed, is_idle=not batch.rows)
+        return observed._with_chunk(batch) if batch.entries else observed._without(batch)
 
     def _without(self, batch: Batch) -> ChunkTuner:
         costs = self.costs.after(batch)
@@ -406,15 +411,15 @@ class ChunkTuner:
 
     def _with_chunk(self, batch: Batch) -> ChunkTuner:
         idle = not batch.rows
-        # What a chunk takes by itself is not what it takes beside live rows.
+        # A chunk alone in a batch takes another time than one with live rows.
         known = self.costs if idle == self.is_idle else self.costs.without_chunks()
         costs = known.after(batch)
         doubtful = bool(batch.rows) and costs.is_doubtful
         since = _EVERY if doubtful else self.since_alone + 1
-        seen = replace(self, is_idle=idle, since_alone=since, costs=costs)._sized(batch)
+        observed = replace(self, is_idle=idle, since_alone=since, costs=costs)._sized(batch)
         if self.trigger.missed(batch):
-            seen = replace(seen, tuner=seen.tuner.backed_off(batch.entries))
-        return seen
+            observed = replace(observed, tuner=observed.tuner.backed_off(batch.entries))
+        return observed
 
     def _sized(self, batch: Batch) -> ChunkTuner:
         costs = self.costs
@@ -422,7 +427,7 @@ class ChunkTuner:
         if live is None or chunks is None:
             return self
         time = self.tuner.budget(live).milliseconds
-        # Where little is left beside what a chunk takes at any size, there are to be chunks still.
+        # Chunks go on also where a chunk of any size leaves little of the budget.
         room = max(time - costs.fixed, _PART * time)
         if (interval := self.trigger.interval) is not None:
             room = min(room, max(0.0, _ON_TIME * interval / costs.pace() - live))

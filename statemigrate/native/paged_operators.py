@@ -5,12 +5,12 @@ from __future__ import annotations
 from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native.checkpoint import Which, is_name, is_pages, name_in
 from statemigrate.native.chunks import ChunkFiles, named_in
 
 
-def chunk_files(checkpoint: Place, operator: Which = None) -> ChunkFiles:
+def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:
     """The chunk files of the operator that is meant, found by the checkpoint's files alone.
 
     Raises `CheckpointError` where several could be meant, or none is called so.

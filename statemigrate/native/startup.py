@@ -34,7 +34,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
 from statemigrate.native.deployment_check import (
-    Seen,
+    ObservedCheckpoint,
     StoreRecord,
     directory_of,
     is_planning,
@@ -66,22 +66,24 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
     files = Remembered(open_files(path))
-    seen = Seen.at(path, files)
+    observed = ObservedCheckpoint.at(path, files)
     checkpoint = SparkCheckpoint(
-        seen.checkpoint, operator=settings.operator, paged=False, files=files
+        observed.checkpoint, operator=settings.operator, paged=False, files=files
     )
     checkpoint.check_provider()
     declared = declared_variables(processor, Listening)
     check_targets(settings, declared)
-    checkpoint.check_place()
+    checkpoint.check_not_moved()
     checkpoint.check_operator([each.store for each in declared])
     checkpoint.check_names([each.store for each in declared if each.store in lineages])
     counts = MigrationCounts.of_session()
-    if not seen.is_something:
-        unseen = Deployed(settings, lineages, counts=counts, seen=seen)
-        plans = {each.store: plan for each in declared if (plan := unseen.plan(each)) is not None}
+    if not observed.is_something:
+        unobserved = Deployed(settings, lineages, counts=counts, observed=observed)
+        plans = {
+            each.store: plan for each in declared if (plan := unobserved.plan(each)) is not None
+        }
         note = Note(Stamp.of(processor), {name: _alone(each) for name, each in plans.items()})
-        return replace(unseen, records=_records(plans, {}, {}, seen, settings), note=note)
+        return replace(unobserved, records=_records(plans, {}, {}, observed, settings), note=note)
     record = read_record(files)
     migrating = {each.store: each for each in declared if each.store in lineages}
     for each in migrating.values():
@@ -98,13 +100,13 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     }
     drained = _drained(plans, state)
     live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
-    records = _records(plans, drained, record, seen, settings)
+    records = _records(plans, drained, record, observed, settings)
     note = Note(
         Stamp.of(processor),
         _standings(plans, records),
         dropped=_dropped(drained) if settings.retire_drained else {},
     )
-    return Deployed(settings, lineages, live, drained, counts, seen, records, note)
+    return Deployed(settings, lineages, live, drained, counts, observed, records, note)
 
 
 def _alone(plan: StorePlan) -> StoreRevision:
@@ -138,7 +140,7 @@ def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
         store: tuple(
             family
             for family in plan.sources
-            if family.holds == "nothing" and family.name in state.variables
+            if family.occupancy == "nothing" and family.name in state.variables
         )
         for store, plan in plans.items()
     }
@@ -154,7 +156,7 @@ def _records(
     plans: Mapping[str, StorePlan],
     drained: Drained,
     record: Mapping[str, StoreRecord],
-    seen: Seen,
+    observed: ObservedCheckpoint,
     settings: Settings,
 ) -> dict[str, StoreRecord]:
     """What is to be noted of each store once the query has started."""
@@ -163,9 +165,9 @@ def _records(
     return {
         store: StoreRecord(
             tuple(f.name for f in (plan.target, *plan.sources) if f.name not in retired),
-            seen.batch,
+            observed.batch,
             {**record.get(store, StoreRecord()).applied, **plan.stored().applied},
-            seen.deployment,
+            observed.deployment,
         )
         for store, plan in plans.items()
     }

@@ -28,7 +28,12 @@ from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployed import Deployed, Undeployable
-from statemigrate.native.deployment_check import Seen, StoreRecord, read_record, write_record
+from statemigrate.native.deployment_check import (
+    ObservedCheckpoint,
+    StoreRecord,
+    read_record,
+    write_record,
+)
 from statemigrate.native.envelope import ENVELOPE
 from statemigrate.native.functions import Function, MigratedFunction, StorePlans
 from statemigrate.native.retrying import whole
@@ -44,35 +49,35 @@ def declared_by(lineage: Lineage, settings: Settings) -> Declared:
 
 def compare_with_checkpoint(
     declared: Declared, lineage: Lineage, settings: Settings, function: object
-) -> Seen:
+) -> ObservedCheckpoint:
     """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
-    The checkpoint's log is told of the ``function``, also before there is more of the checkpoint:
+    The checkpoint's log records the ``function``, also before there is more of the checkpoint:
     nothing of it runs on the driver later. The scripts' checksums are left where there is a query,
     for the next one to compare.
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
     files = Remembered(open_files(path))
-    seen = Seen.at(path, files)
-    checkpoint = SparkCheckpoint(seen.checkpoint, operator=settings.operator, files=files)
+    observed = ObservedCheckpoint.at(path, files)
+    checkpoint = SparkCheckpoint(observed.checkpoint, operator=settings.operator, files=files)
     record = read_record(checkpoint.files)
     known = record.get(lineage.store, StoreRecord())
-    revisions = _revisions(checkpoint) if seen.is_something else []
+    revisions = _revisions(checkpoint) if observed.is_something else []
     stored = stored_envelopes(lineage, revisions, known)
     plan = plan_store(declared, lineage, stored, settings)
     applied = {**known.applied, **plan.stored().applied}
-    mine = StoreRecord((), seen.batch, applied, seen.deployment)
+    own_record = StoreRecord((), observed.batch, applied, observed.deployment)
     note = Note(Stamp.of(function), {lineage.store: StoreRevision.of_plan(plan)})
-    note.start(files, seen.batch + 1, Facts())
-    if seen.query is not None:
-        write_record(files, {**record, lineage.store: mine})
-    return seen
+    note.start(files, observed.batch + 1, Facts())
+    if observed.query is not None:
+        write_record(files, {**record, lineage.store: own_record})
+    return observed
 
 
 def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
     """The revisions that any key's envelope has."""
-    state = checkpoint.held_by_function().select("value.*")
+    state = checkpoint.function_state().select("value.*")
     if shape_of(state.schema) != shape_of(Struct(ENVELOPE).struct_type()):
         raise _no_envelope(checkpoint.path, state.schema)
     return sorted(str(row.revision) for row in state.select("revision").distinct().collect())
@@ -156,10 +161,10 @@ def _deployable(
         check_scripts({store: lineage})
     declared = declared_by(lineage, settings)
     check_targets(settings, (declared,))
-    seen = None
+    observed = None
     if compared:
         compare = partial(compare_with_checkpoint, declared, lineage, settings, function)
-        seen = whole(compare, str(settings.checkpoint))
+        observed = whole(compare, str(settings.checkpoint))
     plan = Deployed(settings, {store: lineage}).plan(declared)
     assert plan is not None  # noqa: S101 - the store has a lineage
-    return StorePlans(plan, settings, seen)
+    return StorePlans(plan, settings, observed)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statemigrate.deployment import (
-    Holds,
+    Occupancy,
     StoredFamily,
     StoreFacts,
     applied_scripts,
@@ -63,7 +63,7 @@ def read_stores(
 
     ``record`` is what deployments left there about themselves; ``accepted`` names families whose
     values may be given up. Nothing is compared with any code. Raises `StartupError` where code
-    without statemigrate ran in between: what it left cannot be told.
+    without statemigrate ran in between: what it left is unknown.
     """
     batch = checkpoint.last_batch()
     if batch is None:
@@ -129,8 +129,10 @@ class _Reading:
             scripted = lineage.format_of(revision)
             # Spark stores a struct whatever the script's format is; what counts is what it holds.
             fmt = scripted if shape_of(scripted.struct_type()) == shape_of(schema) else fmt
-        holds: Holds = "nothing" if self._checkpoint.is_empty(variable.name) else "something"
-        return StoredFamily(variable.name, revision, fmt, holds)
+        occupancy: Occupancy = (
+            "nothing" if self._checkpoint.is_empty(variable.name) else "something"
+        )
+        return StoredFamily(variable.name, revision, fmt, occupancy)
 
     def _unlisted(self, lineage: Lineage, record: StoreRecord) -> list[StoredFamily]:
         """Families that the last deployment, or a batch's rerun, may have made; read if so."""
@@ -158,7 +160,7 @@ class _Reading:
         return self._forgotten(lineage, store, record or StoreRecord())
 
     def _check_forgotten(self, lineage: Lineage, store: str, record: StoreRecord) -> None:
-        """Code without statemigrate ran in between: what it wrote and left cannot be told."""
+        """Code without statemigrate ran in between: what it wrote and left is unknown."""
         forgotten = self._forgotten(lineage, store, record)
         if forgotten:
             raise _refused(store, forgotten, self.variables, self._checkpoint.path)

@@ -163,7 +163,7 @@ class NativeHandle(DualAccessHandle):
         check_kind(declared.kind, declared.store)
         access = self._access(declared, plan, target)
         self._accesses.append(access)
-        if plan.migrates_unasked:
+        if plan.migrates_in_background:
             self._migrating.append(access)
         return dual_variable(declared, access, self.key)
 
@@ -211,7 +211,7 @@ class NativeHandle(DualAccessHandle):
             plan,
             self._family(declared, plan.target, target, declared.schema),
             sources,
-            write_on_read=self._deployed.settings.write_on_read and plan.migrates_unasked,
+            write_on_read=self._deployed.settings.write_on_read and plan.migrates_in_background,
             asks_after_hit=False,
             show_key=partial(self._shown, user_keys),
             refuse=partial(self._refuse, plan),
@@ -263,7 +263,7 @@ def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None
         init(processor, handle)
         return
     deployed = _deployed(processor)
-    retires = deployed.seen is None or is_next_batch(deployed.seen, handle)
+    retires = deployed.observed is None or is_next_batch(deployed.observed, handle)
     native = NativeHandle(handle, deployed, retires=retires)
     init(processor, native)
     _surround(processor, native)

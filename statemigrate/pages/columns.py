@@ -27,7 +27,7 @@ MAGIC = b"SMPG"
 VERSION = 1
 _FIXED = struct.Struct("<4sHI")
 """The magic, the format's version, the CRC-32 of everything behind the fixed part."""
-_PLACE = struct.Struct("<II16sH")
+_PAGE_ID = struct.Struct("<II16sH")
 """The number of pages, this page's number, the keys' fingerprint, how many families follow."""
 _FAMILY = struct.Struct("<16sBIIIH")
 """The format's fingerprint, flags, entries, bytes of keys, bytes of values, bytes of the name."""
@@ -35,7 +35,7 @@ _LAYOUT_EXPIRES, _LAYOUT_OUTSIDE = 1, 2
 _LAYOUT_LENGTH, _TIMESTAMP_COLUMN = 4, 8
 
 
-class Place(NamedTuple):
+class PageId(NamedTuple):
     """Which page it is: one of ``pages``, for keys whose columns have the fingerprint ``keys``."""
 
     pages: int
@@ -62,9 +62,9 @@ class Extent(NamedTuple):
         return self.entries * columns + self.key_bytes + self.value_bytes
 
 
-def written(place: Place, sections: Sequence[tuple[Extent, bytes]]) -> bytes:
+def written(place: PageId, sections: Sequence[tuple[Extent, bytes]]) -> bytes:
     """The page of these sections, which are in order of their families' names."""
-    parts = [_PLACE.pack(place.pages, place.number, place.keys, len(sections))]
+    parts = [_PAGE_ID.pack(place.pages, place.number, place.keys, len(sections))]
     for extent, _ in sections:
         name = extent.name.encode()
         flags = _LAYOUT_EXPIRES * extent.expires | _LAYOUT_OUTSIDE * extent.outside
@@ -75,12 +75,12 @@ def written(place: Place, sections: Sequence[tuple[Extent, bytes]]) -> bytes:
     return _FIXED.pack(MAGIC, VERSION, zlib.crc32(body)) + body
 
 
-def read(data: bytes) -> tuple[Place, list[tuple[Extent, bytes]]]:
+def read(data: bytes) -> tuple[PageId, list[tuple[Extent, bytes]]]:
     """Which page it is, and its sections. Raises `PageError` for one that is not a whole page."""
     _check_fixed(data)
     try:
-        pages, number, keys, families = _PLACE.unpack_from(data, _FIXED.size)
-        extents, position = _families(data, _FIXED.size + _PLACE.size, families)
+        pages, number, keys, families = _PAGE_ID.unpack_from(data, _FIXED.size)
+        extents, position = _families(data, _FIXED.size + _PAGE_ID.size, families)
     except (struct.error, UnicodeDecodeError) as error:
         raise damaged(f"a list of families that cannot be read: {error}") from error
     size = sum(extent.size for extent in extents)
@@ -89,7 +89,7 @@ def read(data: bytes) -> tuple[Place, list[tuple[Extent, bytes]]]:
     names = [extent.name for extent in extents]
     if names != sorted(set(names)):
         raise damaged("families that are not in the order of their names")
-    return Place(pages, number, keys), list(_sections(data, position, extents))
+    return PageId(pages, number, keys), list(_sections(data, position, extents))
 
 
 def _check_fixed(data: bytes) -> None:
@@ -249,13 +249,13 @@ _OUTSIDE = 1 << 31
 """Of a value's length: it is the one of a reference, and the value lies outside of the page."""
 
 
-def is_over(moment: int, now: int) -> bool:
-    """Whether what expires at ``moment`` is no longer there, as Spark has it."""
-    return moment != NEVER and moment <= now
+def is_over(expires_at: int, now: int) -> bool:
+    """Whether what expires at ``expires_at`` is no longer there, as Spark has it."""
+    return expires_at != NEVER and expires_at <= now
 
 
 class Columns:
-    """Entries in order of their keys; ``moments`` is when each expires, empty where none does.
+    """Entries in order of their keys; ``expiry_times`` is when each expires, empty where none does.
 
     ``outside`` has the places of those whose values are references to what lies outside.
 
@@ -269,9 +269,9 @@ class Columns:
         "_keys",
         "_name",
         "count",
+        "expiry_times",
         "key_lengths",
         "lengths",
-        "moments",
         "outside",
     )
 
@@ -282,10 +282,10 @@ class Columns:
         view = memoryview(sizes)
         self.key_lengths, self.lengths = view[:count], view[count:]
         self._first = 2 * _LENGTH * count
-        self.moments: tuple[int, ...] = ()
+        self.expiry_times: tuple[int, ...] = ()
         self.outside: frozenset[int] = frozenset()
         if extent.expires:
-            self.moments = struct.unpack_from(f"<{count}q", data, self._first)
+            self.expiry_times = struct.unpack_from(f"<{count}q", data, self._first)
             self._first += 8 * count
         if extent.outside:
             sizes = self._plain_sizes(extent, sizes)
@@ -312,7 +312,7 @@ class Columns:
     def keys(self) -> list[bytes]:
         """All keys. Raises `PageError` where they are not in order."""
         if self._keys is None:
-            # Whoever wants all keys asks for many values.
+            # A caller that wants all keys asks for many values.
             data, self._ends = self._data, list(self._ends)
             bounds = pairwise([self._first, *self._ends[: self.count]])
             keys = [data[start:end] for start, end in bounds]
@@ -331,19 +331,19 @@ class Columns:
         ends, at = self._ends, self.count + at
         return self._data[ends[at - 1] : ends[at]]
 
-    def moment(self, at: int) -> int:
+    def expires_at(self, at: int) -> int:
         """When an entry expires."""
-        return self.moments[at] if self.moments else NEVER
+        return self.expiry_times[at] if self.expiry_times else NEVER
 
-    def place(self, key: bytes, first: int = 0) -> int:
-        """Where ``key`` is or would be, which is not before ``first``."""
+    def index_of(self, key: bytes, first: int = 0) -> int:
+        """The index at which ``key`` is or would be, from ``first`` on."""
         if self._keys is not None:
             return bisect_left(self._keys, key, first)
         return bisect_left(range(self.count), key, first, key=self.key)
 
     def find(self, key: bytes) -> int | None:
         """Where ``key`` is, None where it is not."""
-        at = self.place(key)
+        at = self.index_of(key)
         return at if at < self.count and self.key(at) == key else None
 
     def replaced(self, extent: Extent, values: list[tuple[int, bytes]]) -> tuple[Extent, bytes]:
@@ -381,7 +381,7 @@ class ColumnMerge:
         self._old = old
         self._key_lengths: list[int] = []
         self._lengths: list[int] = []
-        self._moments: list[int] = []
+        self._expiry_times: list[int] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 
@@ -390,33 +390,33 @@ class ColumnMerge:
         old = self._old
         self._key_lengths += old.key_lengths[first:end]
         self._lengths += old.lengths[first:end]
-        self._moments += old.moments[first:end] or (NEVER,) * (end - first)
+        self._expiry_times += old.expiry_times[first:end] or (NEVER,) * (end - first)
         self._keys.append(old.joined_keys(first, end))
         self._values.append(old.joined_values(first, end))
 
-    def add(self, key: bytes, value: bytes, moment: int, *, is_reference: bool = False) -> None:
+    def add(self, key: bytes, value: bytes, expires_at: int, *, is_reference: bool = False) -> None:
         """Put one entry behind what is there."""
         self._key_lengths.append(len(key))
         self._lengths.append(len(value) | (_OUTSIDE if is_reference else 0))
-        self._moments.append(moment)
+        self._expiry_times.append(expires_at)
         self._keys.append(key)
         self._values.append(value)
 
-    def woven(self, extent: Extent) -> tuple[Extent, bytes]:
+    def to_bytes(self, extent: Extent) -> tuple[Extent, bytes]:
         """The section's bytes, which equal content has the same of."""
         count = len(self._lengths)
-        moments = self._moments if any(self._moments) else []
+        expiry_times = self._expiry_times if any(self._expiry_times) else []
         keys, values = b"".join(self._keys), b"".join(self._values)
         data = b"".join(
             (
                 struct.pack(f"<{count}I", *self._key_lengths),
                 struct.pack(f"<{count}I", *self._lengths),
-                struct.pack(f"<{len(moments)}q", *moments),
+                struct.pack(f"<{len(expiry_times)}q", *expiry_times),
                 keys,
                 values,
             )
         )
-        flags = bool(moments), max(self._lengths, default=0) >= _OUTSIDE
+        flags = bool(expiry_times), max(self._lengths, default=0) >= _OUTSIDE
         made = Extent(extent.name, extent.format, count, len(keys), len(values), *flags)
         return made, data
 
@@ -425,7 +425,7 @@ class ColumnMerge:
 
 
 _ELEMENTS_LENGTH = struct.Struct("<I")
-_MOMENT = struct.Struct("<q")
+_TIMESTAMP = struct.Struct("<q")
 _EXPIRES = 1 << 31
 """In an element's length: the time at which it expires stands between length and element."""
 
@@ -436,11 +436,15 @@ Element = tuple[bytes, int]
 def joined(elements: Iterable[Element]) -> bytes:
     """The bytes of a list."""
     parts: list[bytes] = []
-    for data, moment in elements:
-        if moment == NEVER:
+    for data, expires_at in elements:
+        if expires_at == NEVER:
             parts += (_ELEMENTS_LENGTH.pack(len(data)), data)
         else:
-            parts += (_ELEMENTS_LENGTH.pack(len(data) | _EXPIRES), _MOMENT.pack(moment), data)
+            parts += (
+                _ELEMENTS_LENGTH.pack(len(data) | _EXPIRES),
+                _TIMESTAMP.pack(expires_at),
+                data,
+            )
     return b"".join(parts)
 
 
@@ -448,24 +452,24 @@ def elements_of(data: bytes) -> Iterator[Element]:
     """The elements of a list. Raises `PageError` for bytes that are no list."""
     position = 0
     while position < len(data):
-        element, moment, position = _next(data, position)
-        yield element, moment
+        element, expires_at, position = _next(data, position)
+        yield element, expires_at
 
 
 def without_first_expired(data: bytes, now: int) -> bytes:
     """A list without the elements at its beginning that have expired."""
     position = 0
     while position < len(data):
-        _, moment, end = _next(data, position)
-        if not is_over(moment, now):
+        _, expires_at, end = _next(data, position)
+        if not is_over(expires_at, now):
             break
         position = end
     return data[position:]
 
 
-def last_to_expire(moments: Iterable[int]) -> int:
+def last_to_expire(expiry_times: Iterable[int]) -> int:
     """When a list expires: with the last of its elements, if all of them do."""
-    known = list(moments)
+    known = list(expiry_times)
     return NEVER if NEVER in known else max(known, default=NEVER)
 
 
@@ -473,14 +477,14 @@ def _next(data: bytes, position: int) -> tuple[bytes, int, int]:
     try:
         (length,) = _ELEMENTS_LENGTH.unpack_from(data, position)
         position += _ELEMENTS_LENGTH.size
-        moment = NEVER
+        expires_at = NEVER
         if length & _EXPIRES:
             length ^= _EXPIRES
-            (moment,) = _MOMENT.unpack_from(data, position)
-            position += _MOMENT.size
+            (expires_at,) = _TIMESTAMP.unpack_from(data, position)
+            position += _TIMESTAMP.size
     except struct.error as error:
         raise damaged("a list that ends within the length of an element") from error
     end = position + length
     if end > len(data):
         raise damaged("a list that ends within an element")
-    return data[position:end], moment, end
+    return data[position:end], expires_at, end

@@ -13,7 +13,7 @@ from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.families import Span
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import Seen, is_planning
+from statemigrate.native.deployment_check import ObservedCheckpoint, is_planning
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import (
     GUARD,
@@ -37,7 +37,7 @@ FAMILY = "@timers"
 """A name that no store can have."""
 FORMAT = b"timers".ljust(16, b"\x00")
 """In place of the fingerprint of a format."""
-_MOMENT = 8
+_TIMESTAMP = 8
 _OFFSET = 1 << 63
 _LAST = _OFFSET - 1
 
@@ -54,36 +54,36 @@ class PageTimers:
         """Go on with another page."""
         self._page, self._section, self._by_key = page, None, None
 
-    def register(self, key: bytes, moment: int) -> None:
-        """Let a key's timer expire after ``moment``."""
-        self._opened().put(timer_entry(key, moment), b"")
-        self._moments().setdefault(key, set()).add(moment)
+    def register(self, key: bytes, timestamp: int) -> None:
+        """Let a key's timer expire after ``timestamp``."""
+        self._opened().put(timer_entry(key, timestamp), b"")
+        self._timers_by_key().setdefault(key, set()).add(timestamp)
 
-    def delete(self, key: bytes, moment: int) -> None:
+    def delete(self, key: bytes, timestamp: int) -> None:
         """Remove a key's timer, if there is one."""
-        self._opened().delete(timer_entry(key, moment))
-        self._moments().get(key, set()).discard(moment)
+        self._opened().delete(timer_entry(key, timestamp))
+        self._timers_by_key().get(key, set()).discard(timestamp)
 
     def of(self, key: bytes) -> list[int]:
         """A key's timers, earliest first."""
-        return sorted(self._moments().get(key, ()))
+        return sorted(self._timers_by_key().get(key, ()))
 
     def earliest(self) -> int | None:
         """When the first timer of all keys expires."""
-        if not self._holds_any():
+        if not self._has_timers():
             return None
         first = self._opened().first()
         return None if first is None else read_timer(first)[0]
 
     def expired(self, now: int) -> list[tuple[int, bytes]]:
         """The timers up to ``now`` with their keys, earliest first, as Spark takes them."""
-        if not self._holds_any():
+        if not self._has_timers():
             return []
         span = Span(upper=None if now == _LAST else timer_entry(b"", now + 1))
         return [read_timer(entry) for entry, _ in self._opened().scan(span)]
 
-    def _holds_any(self) -> bool:
-        return self._page is not None and self._page.holds(FAMILY)
+    def _has_timers(self) -> bool:
+        return self._page is not None and self._page.contains_family(FAMILY)
 
     def _opened(self) -> Section:
         if self._section is None:
@@ -91,24 +91,24 @@ class PageTimers:
             self._section = self._page.section(FAMILY, FORMAT)
         return self._section
 
-    def _moments(self) -> dict[bytes, set[int]]:
+    def _timers_by_key(self) -> dict[bytes, set[int]]:
         if self._by_key is None:
             self._by_key = {}
             for entry, _ in self._opened().scan(Span()):
-                moment, key = read_timer(entry)
-                self._by_key.setdefault(key, set()).add(moment)
+                timestamp, key = read_timer(entry)
+                self._by_key.setdefault(key, set()).add(timestamp)
         return self._by_key
 
 
-def timer_entry(key: bytes, moment: int) -> bytes:
+def timer_entry(key: bytes, timestamp: int) -> bytes:
     """The key of a timer's entry, from the grouping key's bytes."""
     # So that moments before 1970 sort before the others.
-    return (moment + _OFFSET).to_bytes(_MOMENT, "big") + key
+    return (timestamp + _OFFSET).to_bytes(_TIMESTAMP, "big") + key
 
 
 def read_timer(entry: bytes) -> tuple[int, bytes]:
     """The moment and the grouping key's bytes, of an entry's key."""
-    return int.from_bytes(entry[:_MOMENT], "big") - _OFFSET, entry[_MOMENT:]
+    return int.from_bytes(entry[:_TIMESTAMP], "big") - _OFFSET, entry[_TIMESTAMP:]
 
 
 # The handle of a processor whose state is in pages: what has no place there is refused by name.
@@ -210,7 +210,7 @@ class PagedDeployment:
     """A processor's deployment on pages.
 
     ``key`` is the type of the grouping key, whose columns are at ``key_columns`` in the stream, and
-    ``record`` what is left in the checkpoint when the query starts, ``note`` what the log is told.
+    ``record`` is written to the checkpoint when the query starts, and ``note`` to the log.
     ``before`` names the deployment whose record was there at the check, None where there was none;
     ``operator`` is the name that `paged` was given for it, empty if none.
     """
@@ -220,7 +220,7 @@ class PagedDeployment:
     output: StructType
     plans: Mapping[str, StorePlan]
     settings: Settings
-    seen: Seen
+    observed: ObservedCheckpoint
     record: PagesRecord
     note: Note
     before: str | None = None
@@ -242,40 +242,40 @@ class PagedDeployment:
         Raises `StartupError` where the check is not good for the query that runs there by now, and
         `CheckpointInUseError` where another driver begins at the same moment.
         """
-        committed = self.seen.compare_at_start()
+        committed = self.observed.compare_at_start()
         name = record_name(self.operator)
-        left = read_pages_record(self.seen.files, name)
+        left = read_pages_record(self.observed.files, name)
         # Batches of this very deployment wrote to nothing that it does not read.
-        is_mine = committed > self.seen.batch and left is not None and self._is_mine(left)
-        if committed != self.seen.batch and not is_mine:
-            raise self.seen.outdated(committed)
-        if left is not None and not self._is_mine(left) and left.deployment != self.before:
+        is_own = committed > self.observed.batch and left is not None and self._is_of_this_run(left)
+        if committed != self.observed.batch and not is_own:
+            raise self.observed.outdated(committed)
+        if left is not None and not self._is_of_this_run(left) and left.deployment != self.before:
             raise self._second()
-        leave = self.seen.begin_epoch(name, record_document(self.record))
+        leave = self.observed.begin_epoch(name, record_document(self.record))
         stores = {} if left is None else left.stores
         facts = {store: StoreRevision.of_stored(each) for store, each in stores.items()}
-        self.note.start(self.seen.files, committed + 1, Facts(facts, committed, committed + 1))
-        ChunkFiles(self.seen.files, self.operator).create()
+        self.note.start(self.observed.files, committed + 1, Facts(facts, committed, committed + 1))
+        ChunkFiles(self.observed.files, self.operator).create()
         leave()
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""
-        mine = f"`paged(operator={self.operator!r})`" if self.operator else "`paged`"
+        decorator = f"`paged(operator={self.operator!r})`" if self.operator else "`paged`"
         return StartupError(
             "SM-PAGES-005",
-            f"another {mine} has begun with the checkpoint {self.seen.checkpoint} since this one "
-            "was called",
+            f"another {decorator} has begun with the checkpoint {self.observed.checkpoint} "
+            "since this one was called",
             expected="one `paged` with this operator= in a query, and one without any",
             found="a second of the same query, or a start of other code",
             next_action="give each `paged` of the query a name of its own, operator='...', which "
             "it keeps for good; where there is only one, call it anew right before the query "
             "starts; nothing of this batch was written",
-            path=self.seen.checkpoint,
+            path=self.observed.checkpoint,
             operator=self.operator,
         )
 
-    def _is_mine(self, left: PagesRecord) -> bool:
-        return left.deployment == self.seen.deployment
+    def _is_of_this_run(self, left: PagesRecord) -> bool:
+        return left.deployment == self.observed.deployment
 
 
 def _arrived(*values: Any) -> PagedDeployment:

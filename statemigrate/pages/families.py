@@ -118,11 +118,15 @@ class PageFamily:
         if self._section is not None:
             return not self._section.count
         # Before the first page nothing was seen, and not seen is never empty.
-        return self._page is not None and not self._page.holds(self.name)
+        return self._page is not None and not self._page.contains_family(self.name)
 
     def drop_expired(self) -> None:
         """Remove what has expired, also if nothing was asked of the family."""
-        if self._section is None and self._page is not None and self._page.holds(self.name):
+        if (
+            self._section is None
+            and self._page is not None
+            and self._page.contains_family(self.name)
+        ):
             self._opened()
 
     def _opened(self) -> Section:
@@ -167,10 +171,10 @@ class PageListFamily(PageFamily):
     def adopt(self, key: bytes, values: list[Value], source: PageFamily) -> None:
         """See `PageFamily.adopt`: every element goes on for as long as it had left."""
         assert isinstance(source, PageListFamily), source.name  # noqa: S101
-        moments = [moment for _, moment in source.alive(key)]
+        expiry_times = [expires_at for _, expires_at in source.alive(key)]
         encoded = [self.format.encode(value) for value in values]
-        data = joined(zip(encoded, moments, strict=True))
-        (self._section or self._opened()).put(key, data, last_to_expire(moments))
+        data = joined(zip(encoded, expiry_times, strict=True))
+        (self._section or self._opened()).put(key, data, last_to_expire(expiry_times))
 
     def alive(self, key: bytes) -> list[Element]:
         """The elements under ``key`` that have not expired."""
@@ -250,7 +254,7 @@ class PageStores:
             access.resume()
 
     def migrate(self, *, asked: bool = False) -> None:
-        """Migrate all that the page has in an older family: whoever touches it, moves it whole.
+        """Migrate all that the page has in an older family: a touched page is moved whole.
 
         Where reads are not to migrate, only if it is ``asked`` for by a backfill. An entry that
         does not migrate stays as it was, and its neighbours go on: it fails when it is touched
@@ -298,10 +302,10 @@ class PageStores:
                 if source.family.name == name
             )
         # Of a store that this code does not have, whose entries nobody moves.
-        return self._page.holds(name)
+        return self._page.contains_family(name)
 
     def drop_expired(self) -> None:
-        """Remove what has expired of the page, whoever was asked for anything."""
+        """Remove what has expired of the page, for any key that is asked for."""
         for family in self._expiring:
             family.drop_expired()
 

@@ -13,7 +13,7 @@ from statemigrate.pages.columns import (
     Columns,
     Extent,
     Outside,
-    Place,
+    PageId,
     is_over,
     read,
     written,
@@ -84,7 +84,7 @@ class Section:
             change = self._changes[key]
             return NEVER if change is None else change[1]
         at = self._position(key)
-        return NEVER if at is None else self._columns.moment(at)
+        return NEVER if at is None else self._columns.expires_at(at)
 
     def contains(self, key: bytes) -> bool:
         """Whether there is an entry under ``key``."""
@@ -102,7 +102,7 @@ class Section:
         else:
             if self._changes.get(key, value) is None:
                 self.count += 1
-            if value == self._old(at) and expiry == self._columns.moment(at):
+            if value == self._old(at) and expiry == self._columns.expires_at(at):
                 self._changes.pop(key, None)
                 return
         self._changes[key] = value, expiry
@@ -129,8 +129,8 @@ class Section:
 
     def drop_expired(self, now: int) -> None:
         """Remove the entries that were read and have expired."""
-        for at, moment in enumerate(self._columns.moments):
-            if is_over(moment, now) and (key := self._columns.key(at)) not in self._changes:
+        for at, expires_at in enumerate(self._columns.expiry_times):
+            if is_over(expires_at, now) and (key := self._columns.key(at)) not in self._changes:
                 self.delete(key)
 
     def first(self) -> bytes | None:
@@ -146,18 +146,18 @@ class Section:
         values = self._values_alone()
         if values is not None:
             return self._columns.replaced(self._extent, values)
-        columns, weaving, last = self._columns, ColumnMerge(self._columns), 0
+        columns, merge, last = self._columns, ColumnMerge(self._columns), 0
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.
             change, at = self._changes[key], self._at.get(key)
-            start = columns.place(key, last) if at is None else at
+            start = columns.index_of(key, last) if at is None else at
             if start > last:
-                weaving.take(last, start)
+                merge.take(last, start)
             if change is not None:
-                self._weave(weaving, key, *change)
+                self._add_change(merge, key, *change)
             last = start if at is None else at + 1
-        weaving.take(last, columns.count)
-        return weaving.woven(self._extent)
+        merge.take(last, columns.count)
+        return merge.to_bytes(self._extent)
 
     def _values_alone(self) -> list[tuple[int, bytes]] | None:
         """What was changed, in order, where it is a few values and nothing else, all inside."""
@@ -168,8 +168,8 @@ class Section:
             at = self._at.get(key)
             if at is None or change is None or at in self._columns.outside:
                 return None
-            value, moment = change
-            if self._is_large(value) or moment != self._columns.moment(at):
+            value, expires_at = change
+            if self._is_large(value) or expires_at != self._columns.expires_at(at):
                 return None
             found.append((at, value))
         found.sort()
@@ -190,11 +190,11 @@ class Section:
             elif at in self._columns.outside:
                 self._outside.delete(self._extent.name, key)
 
-    def _weave(self, weaving: ColumnMerge, key: bytes, value: bytes, moment: int) -> None:
+    def _add_change(self, merge: ColumnMerge, key: bytes, value: bytes, expires_at: int) -> None:
         if self._is_large(value):
-            weaving.add(key, outsides.reference(value), moment, is_reference=True)
+            merge.add(key, outsides.reference(value), expires_at, is_reference=True)
         else:
-            weaving.add(key, value, moment)
+            merge.add(key, value, expires_at)
 
     def _is_large(self, value: bytes) -> bool:
         return len(value) > outsides.LARGEST_INSIDE and self._outside is not None
@@ -244,20 +244,20 @@ class Page:
 
     ``data`` is what is stored, None for a page without an entry, and ``outside`` where its large
     values lie. Raises `PageError` for what is damaged, of a newer format, or of another place than
-    ``place``.
+    ``index_of``.
     """
 
     def __init__(
-        self, place: Place, data: bytes | None = None, outside: Outside | None = None
+        self, page_id: PageId, data: bytes | None = None, outside: Outside | None = None
     ) -> None:
-        self._place = place
+        self._page_id = page_id
         self._outside = outside
         self._stored: dict[str, tuple[Extent, bytes]] = {}
         self._open: dict[str, Section] = {}
         if data is not None:
             found, sections = read(data)
-            if found != place:
-                raise _misplaced(place, found)
+            if found != page_id:
+                raise _misplaced(page_id, found)
             self._stored = {extent.name: (extent, section) for extent, section in sections}
 
     def section(self, family: str, format_fingerprint: bytes) -> Section:
@@ -289,7 +289,7 @@ class Page:
         """The families that have an entry in what is stored."""
         return frozenset(self._stored)
 
-    def holds(self, family: str) -> bool:
+    def contains_family(self, family: str) -> bool:
         """Whether there is an entry of a family now; its section is not opened for that."""
         opened = self._open.get(family)
         return family in self._stored if opened is None else bool(opened.count)
@@ -318,13 +318,13 @@ class Page:
         sections = [each for _, each in sorted((self._stored | changed).items()) if each[0].entries]
         if not sections:
             return None
-        data = written(self._place, sections)
+        data = written(self._page_id, sections)
         if len(data) > LARGEST:
-            raise _too_large(self._place, len(data), sum(self.counts.values()))
+            raise _too_large(self._page_id, len(data), sum(self.counts.values()))
         return data
 
 
-def _misplaced(expected: Place, found: Place) -> PageError:
+def _misplaced(expected: PageId, found: PageId) -> PageError:
     if expected.pages != found.pages:
         code = "SM-PAGES-016"
         problem = "a page of state is one of another number of pages"
@@ -355,14 +355,14 @@ def _reformatted(family: str, expected: bytes, found: bytes) -> PageError:
     )
 
 
-def _too_large(place: Place, size: int, entries: int) -> PageError:
+def _too_large(page_id: PageId, size: int, entries: int) -> PageError:
     return PageError(
         "SM-PAGES-020",
-        f"page {place.number} of {place.pages} would be larger than a page may be",
+        f"page {page_id.number} of {page_id.pages} would be larger than a page may be",
         expected=f"at most {LARGEST:,} bytes",
         found=f"{size:,} bytes in {entries:,} entries",
         next_action="stop the query and `statemigrate rewrite CHECKPOINT NEW --pages "
-        f"{argument(2 * place.pages)} --apply`, which makes a checkpoint with more pages, and "
+        f"{argument(2 * page_id.pages)} --apply`, which makes a checkpoint with more pages, and "
         "so smaller ones; nothing of this batch was written",
-        page=place.number,
+        page=page_id.number,
     )

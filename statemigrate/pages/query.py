@@ -71,7 +71,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     A query may have several, each with a name of its own, ``operator``: small letters, digits and
     underscores. It is the operator's for good, and what verbs call it. One of them, or the only
     one, may be without; a second of the same name is refused when the query starts. Other stateful
-    operators may be beside it, a ``transformWithState`` too.
+    operators may be in the query too, also a ``transformWithState``.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
     given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``,

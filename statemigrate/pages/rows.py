@@ -160,10 +160,10 @@ class Arriving:
         names: list[str] = []
         for row in rows:
             names = names or list(row.__fields__[:-1])
-            mine = tuple.__new__(Row, row[:-1])
-            mine.__fields__ = names
-            key = self._keys.encode(tuple([mine[at] for at in self._key_columns]))
-            groups.setdefault(key, []).append(mine)
+            user_row = tuple.__new__(Row, row[:-1])
+            user_row.__fields__ = names
+            key = self._keys.encode(tuple([user_row[at] for at in self._key_columns]))
+            groups.setdefault(key, []).append(user_row)
         return groups.items()
 
 

@@ -34,9 +34,9 @@ from statemigrate.formats.struct.ddl import quoted
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, Which, is_pages, name_in
 from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.native.paged_operators import paged_names
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, TimeMode
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
@@ -68,7 +68,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Held:
+class PagesSummary:
     """What pages hold.
 
     ``families`` has, by family with an entry in any page, the fingerprints of the formats of its
@@ -83,7 +83,7 @@ class Held:
     entries: int = 0
 
 
-def contents_of_pages(pages: DataFrame, number: int, keys: bytes) -> Held:
+def contents_of_pages(pages: DataFrame, number: int, keys: bytes) -> PagesSummary:
     """What committed pages hold, read where they are. Raises `PageError`.
 
     ``pages`` are rows of the state reader, ``number`` is how many there are of them at most.
@@ -96,9 +96,13 @@ def contents_of_pages(pages: DataFrame, number: int, keys: bytes) -> Held:
             raise StatemigrateError.from_json(json.loads(row.error))
         if row.family is not None:
             families.setdefault(row.family, set()).add(bytes(row.format))
-    told = [row for row in rows if row.family is None]
-    count, size, entries = (sum(row[at] for row in told) for at in ("pages", "size", "entries"))
-    return Held(families, count, size, max((row.largest for row in told), default=0), entries)
+    summaries = [row for row in rows if row.family is None]
+    count, size, entries = (
+        sum(row[at] for row in summaries) for at in ("pages", "size", "entries")
+    )
+    return PagesSummary(
+        families, count, size, max((row.largest for row in summaries), default=0), entries
+    )
 
 
 def _surveyed(batches: Iterator[Any], *, pages: int, keys: bytes) -> Iterator[Any]:
@@ -110,7 +114,7 @@ def _surveyed(batches: Iterator[Any], *, pages: int, keys: bytes) -> Iterator[An
     for batch in batches:
         for number, data in zip(*(each.to_pylist() for each in batch.columns), strict=True):
             try:
-                page = Page(Place(pages, number, keys), data)
+                page = Page(PageId(pages, number, keys), data)
             except PageError as error:
                 errors.add(json.dumps(error.to_json()))
             else:
@@ -140,7 +144,7 @@ _SOME = 64
 """Pages from which on there are too many of them, however few entries there are yet."""
 
 
-def warn_of_size(held: Held, number: int, path: str) -> None:
+def warn_of_size(held: PagesSummary, number: int, path: str) -> None:
     """Warn in the log of pages that are too large or too small, with the figures."""
     if not held.pages:
         return
@@ -195,30 +199,30 @@ def checked(  # noqa: PLR0913 - all but one by name
     """
     settings: Settings = getattr(processor, SETTINGS, Settings())
     files = Remembered(open_files(checkpoint, spark))
-    seen = Seen.at(checkpoint, files, of="paged")
+    observed = ObservedCheckpoint.at(checkpoint, files, of="paged")
     which = _which(operator, settings, files)
-    state = SparkCheckpoint(seen.checkpoint, spark, operator=which, files=files)
+    state = SparkCheckpoint(observed.checkpoint, spark, operator=which, files=files)
     state.check_provider()
-    state.check_place()
+    state.check_not_moved()
     declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
     check_targets(settings, declared)
     lineages = _lineages(processor, settings, declared, spark)
-    if seen.is_something:
+    if observed.is_something:
         _check_operator(state, operator, None if operator else settings.operator)
-    left = record_of(state, pages) if seen.is_something else None
+    left = record_of(state, pages) if observed.is_something else None
     number = _number(pages, left, state, operator)
     if left is not None:
         _check_location(left, number, key, state.path)
-    checking = _Checking(state, seen, left, declared, lineages, settings)
+    checking = _Checking(state, observed, left, declared, lineages, settings)
     plans, reading = checking.plans()
-    mine = {store: plan.stored() for store, plan in plans.items()}
+    own = {store: plan.stored() for store, plan in plans.items()}
     expiring = {each.store for each in declared if each.ttl}
     record = PagesRecord(
         number,
         key.jsonValue(),
-        {**({} if left is None else left.stores), **mine},
-        seen.deployment,
-        (frozenset() if left is None else left.expiring).difference(mine) | expiring,
+        {**({} if left is None else left.stores), **own},
+        observed.deployment,
+        (frozenset() if left is None else left.expiring).difference(own) | expiring,
         reading,
     )
     counts = MigrationCounts.of_session()
@@ -226,7 +230,7 @@ def checked(  # noqa: PLR0913 - all but one by name
     note = Note(Stamp.of(processor), standings)
     there = left or read_pages_record(files, record_name(operator))
     before = None if there is None else there.deployment
-    parts = key, key_columns, output, plans, settings, seen, record, note, before
+    parts = key, key_columns, output, plans, settings, observed, record, note, before
     return PagedDeployment(*parts, time_mode, counts, operator)
 
 
@@ -235,7 +239,7 @@ class _Checking:
     """What is compared: code, scripts and what pages have, as was read now or is known."""
 
     state: SparkCheckpoint
-    seen: Seen
+    observed: ObservedCheckpoint
     left: PagesRecord | None
     declared: Sequence[Declared]
     lineages: Mapping[str, Lineage]
@@ -252,8 +256,8 @@ class _Checking:
         held = contents_of_pages(pages_in(self.state), self.left.pages, key_fingerprint(key))
         warn_of_size(held, self.left.pages, self.state.path)
         plans = self._planned(self._stored(held.families))
-        assert self.seen.query is not None, "something is committed"  # noqa: S101
-        reading = LastReading(self.seen.query, self.seen.batch, frozenset(held.families))
+        assert self.observed.query is not None, "something is committed"  # noqa: S101
+        reading = LastReading(self.observed.query, self.observed.batch, frozenset(held.families))
         return plans, _with_targets(reading, plans)
 
     def _known(self) -> tuple[dict[str, StorePlan], LastReading] | None:
@@ -264,7 +268,7 @@ class _Checking:
         """
         assert self.left is not None  # noqa: S101 - the caller asked
         reading = self.left.reading
-        if reading is None or not reading.is_good_for(self.seen.query, self.seen.batch):
+        if reading is None or not reading.is_good_for(self.observed.query, self.observed.batch):
             return None
         recorded = (each for store in self.left.stores.values() for each in store.families)
         known = {each.name: {fingerprint(each.format)} for each in recorded}
@@ -358,9 +362,9 @@ def _lineages(
     from statemigrate.scripts import ScriptFolder
 
     lineages = ScriptFolder(settings.migrations).lineages()
-    mine = {each.store: lineages[each.store] for each in declared if each.store in lineages}
-    check_scripts(mine, spark)
-    return mine
+    own = {each.store: lineages[each.store] for each in declared if each.store in lineages}
+    check_scripts(own, spark)
+    return own
 
 
 def _asked(pages: int | None) -> str:
@@ -458,7 +462,7 @@ def stored_in(
     for name, store in record.stores.items():
         families = [each for each in store.families if each.name in held]
         if families:
-            marked = tuple(replace(each, holds="something") for each in families)
+            marked = tuple(replace(each, occupancy="something") for each in families)
             found[name] = _applied(replace(store, families=marked), lineages.get(name))
     return found
 

@@ -15,7 +15,7 @@ from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.deployment import Declared
 from statemigrate.native.control_rows import Arrived
 from statemigrate.native.deployed import Stopwatch
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
 from statemigrate.pages.families import FINGERPRINT, PageStores
 from statemigrate.pages.page import Page
@@ -56,7 +56,7 @@ class PagedProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Make the user's variables, over whichever page is visited."""
         deployment = self._deployment
-        deployment.seen.compare_in_task()
+        deployment.observed.compare_in_task()
         self._task = ExitStack()
         self._task.enter_context(few_collections())
         self._spark = handle
@@ -66,7 +66,7 @@ class PagedProcessor(StatefulProcessor):
         self._keys = keys = KeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(
-            deployment.plans, deployment.settings, keys, deployment.seen.deployment
+            deployment.plans, deployment.settings, keys, deployment.observed.deployment
         )
         self._incoming = _incoming(deployment, keys)
         self._initial = Unpacking(self._initial_columns, keys)
@@ -80,9 +80,9 @@ class PagedProcessor(StatefulProcessor):
             return dual_variable(declared, self._stores.open(declared), key)
 
         mode = self._deployment.time_mode
-        mine = PagedHandle(variable, mode, None if mode == "none" else self._timers)
-        mine.key = self._key = key
-        self._processor.init(mine)
+        own_handle = PagedHandle(variable, mode, None if mode == "none" else self._timers)
+        own_handle.key = self._key = key
+        self._processor.init(own_handle)
         self._kept = BetweenKeys(self._processor)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
@@ -129,8 +129,8 @@ class PagedProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
         self._stopwatch.begin()
-        place = Place(self._deployment.pages, number, self._fingerprint)
-        page = Page(place, self._value.get(), self._large)
+        page_id = PageId(self._deployment.pages, number, self._fingerprint)
+        page = Page(page_id, self._value.get(), self._large)
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
@@ -174,16 +174,16 @@ class PagedProcessor(StatefulProcessor):
             yield ()
 
     def _expirations(self, times: Any) -> Iterator[Iterable[Any]]:
-        for moment, data in self._timers.expired(self._now(times)):
+        for timestamp, data in self._timers.expired(self._now(times)):
             # One that fired before may have deleted it.
-            if moment in self._timers.of(data):
+            if timestamp in self._timers.of(data):
                 self._key.data = data
                 yield self._processor.handleExpiredTimer(
                     key=self._keys.decode(data),
                     timerValues=times,
-                    expiredTimerInfo=ExpiredTimerInfo(moment),
+                    expiredTimerInfo=ExpiredTimerInfo(timestamp),
                 )
-                self._timers.delete(data, moment)
+                self._timers.delete(data, timestamp)
 
     def _now(self, times: Any) -> int:
         """The time that timers are held against."""
@@ -198,8 +198,8 @@ class PagedProcessor(StatefulProcessor):
             # Spark deletes the one that fires when the visit is over.
             wanted = max(wanted, firing + 1)
         known = set(self._spark.listTimers())
-        for moment in known - {wanted, firing}:
-            self._spark.deleteTimer(moment)
+        for timestamp in known - {wanted, firing}:
+            self._spark.deleteTimer(timestamp)
         if wanted is not None and wanted not in known:
             self._spark.registerTimer(wanted)
 

@@ -134,7 +134,7 @@ def _columns(value: Any, names: list[str], empty_for_absent: bool) -> list[Any] 
 def _array(item: Take) -> Take:
     def take(values: Any) -> Any:
         found = python_value(values)
-        # A named tuple is a struct gone astray, to PySpark too.
+        # A named tuple is a misplaced struct, to PySpark too.
         return [item(each) for each in found] if type(found) in (list, tuple) else found
 
     return take
@@ -175,7 +175,7 @@ def _day(value: Any) -> Any:
     return value.date() if isinstance(value, dt.datetime) else value
 
 
-def _moment(value: Any) -> Any:
+def _plain_datetime(value: Any) -> Any:
     """A plain ``datetime`` of one of another class, which may be finer than microseconds."""
     if not isinstance(value, dt.datetime):
         return value
@@ -183,7 +183,7 @@ def _moment(value: Any) -> Any:
 
 
 def _wall_clock(value: Any) -> Any:
-    return _moment(value).replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+    return _plain_datetime(value).replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
 def _time(value: Any) -> Any:
@@ -200,7 +200,7 @@ _LEAVES: dict[str, Take] = {
     "char": text_of,
     "binary": _bytes,
     "date": _day,
-    "timestamp": _moment,
+    "timestamp": _plain_datetime,
     "timestamp_ntz": _wall_clock,
     "time": _time,
 }

@@ -11,7 +11,7 @@ from statemigrate.errors import ProcessorError
 
 KEPT = "kept_between_keys"
 """The attribute of a processor's class that names what may change from key to key."""
-_SEEN_WHOLE = 1_000
+_COMPARED_WHOLE = 1_000
 """Of a collection with more, only the number of its elements is compared."""
 _PLAIN = (bool, int, float, complex, str, bytes)
 
@@ -42,7 +42,7 @@ class BetweenKeys:
         pairs = zip(self._looks, self._looks[1:], strict=False)
         changed = {name for before, after in pairs for name in _changed(before, after)}
         if changed - allowed:
-            raise _kept(self._processor, sorted(changed - allowed))
+            raise _carried_over_error(self._processor, sorted(changed - allowed))
 
     def _after_first(self, keys: Iterator[_Each]) -> Iterator[_Each]:
         for first in keys:
@@ -59,7 +59,7 @@ def _elements(value: Any) -> list[Any]:
     """What is in a collection that can be changed; a long one's number of elements."""
     if not isinstance(value, dict | list | set | deque | bytearray):
         return []
-    if len(value) > _SEEN_WHOLE:
+    if len(value) > _COMPARED_WHOLE:
         return [len(value)]
     return list(chain.from_iterable(value.items()) if isinstance(value, dict) else value)
 
@@ -68,7 +68,7 @@ def _changed(before: _Look, after: _Look) -> Iterator[str]:
     for name, (value, elements) in before.items():
         now = after.get(name)
         is_same = now is not None and _is_same(value, now[0]) and _are_same(elements, now[1])
-        # Whoever has nothing yet may make it at its first use.
+        # A processor without the attribute yet may make it at its first use.
         if not is_same and value is not None:
             yield name
 
@@ -85,7 +85,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
     return len(some) == len(others) and all(map(_is_same, some, others))
 
 
-def _kept(processor: Any, names: Sequence[str]) -> ProcessorError:
+def _carried_over_error(processor: Any, names: Sequence[str]) -> ProcessorError:
     kind, attributes = type(processor).__qualname__, ", ".join(names)
     return ProcessorError(
         "SM-STATE-032",

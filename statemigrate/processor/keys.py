@@ -47,7 +47,7 @@ def key_type(column: str, data_type: DataType) -> tuple[Encode, Decode]:
     raise UnsupportedError(
         "SM-START-025",
         f"column {column} of type {data_type.simpleString()} cannot be a key here",
-        expected="a type whose values can be told apart by their bytes",
+        expected="a type whose values have distinct bytes",
         found=data_type.simpleString(),
         next_action="take another column as the key, or cast it to a type with values of its own",
         column=column,
@@ -203,7 +203,7 @@ def _mapped(size: int, into: Callable[[Any], int], back: Callable[[int], Any]) -
     return lambda value: encode_number(into(value)), decode
 
 
-def _moment(microseconds: int) -> dt.datetime:
+def _local_datetime(microseconds: int) -> dt.datetime:
     # PySpark hands timestamps to Python as naive local time.
     return local_of(aware_of(microseconds))
 
@@ -234,7 +234,7 @@ _OTHERS: dict[str, tuple[Encode, Decode]] = {
     "binary": (_binary_encode, _binary_decode),
     "date": _mapped(4, lambda day: (day - _EPOCH).days, lambda n: _EPOCH + dt.timedelta(days=n)),
     "time": _mapped(8, _of_day, lambda n: (_EPOCH_TIME + n * MICROSECOND).time()),
-    "timestamp": _mapped(8, microseconds_of, _moment),
+    "timestamp": _mapped(8, microseconds_of, _local_datetime),
     "timestamp_ntz": _mapped(
         8,
         lambda moment: (moment - _EPOCH_TIME) // MICROSECOND,

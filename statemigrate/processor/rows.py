@@ -18,7 +18,7 @@ from pyspark.sql import Row
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.avro.codec import Straight, straight_ways
+from statemigrate.formats.avro.codec import DirectConversion, direct_conversion
 from statemigrate.formats.avro.generated import Source
 from statemigrate.formats.timestamps import local_of, utc_of
 from statemigrate.processor.intake import row_taker
@@ -131,7 +131,7 @@ class RowCodec:
             field="",
         )
 
-    def straight_ways(self, fmt: Format) -> Straight | None:
+    def direct_conversion(self, fmt: Format) -> DirectConversion | None:
         """What writes a tuple in a format, and what reads one, as the two do by plain values.
 
         Either raises any `Exception` for what goes by plain values alone; None where all does.
@@ -140,7 +140,7 @@ class RowCodec:
         read = zip(
             self.names, _converters(self.schema, _row if self._rows else _tuple), strict=True
         )
-        return straight_ways(fmt.schema, list(written), list(read))
+        return direct_conversion(fmt.schema, list(written), list(read))
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""

@@ -19,7 +19,7 @@ from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.families import EncodedFamily, Span
 from statemigrate.formats import Value
-from statemigrate.formats.avro.codec import Read, Straight, Write
+from statemigrate.formats.avro.codec import DirectConversion, Read, Write
 from statemigrate.processor.intake import row_taker
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
@@ -228,7 +228,7 @@ def direct_variable(declared: Declared, access: DualAccess[Any], key: GroupingKe
     """`dual_variable` over an open access, straight where its target and the columns allow it."""
     if declared.kind == "value" and isinstance(access.target, EncodedFamily):
         rows = RowCodec(declared.schema)
-        ways = rows.straight_ways(access.target.format)
+        ways = rows.direct_conversion(access.target.format)
         if ways is not None:
             return DirectValueState(access, rows, key, ways)
     return dual_variable(declared, access, key)
@@ -238,7 +238,7 @@ class DirectValueState(DualValueState):
     """Value state over a target that is an `EncodedFamily`."""
 
     def __init__(
-        self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey, ways: Straight
+        self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey, ways: DirectConversion
     ) -> None:
         super().__init__(access, rows, key)
         self._make_write, self._make_read = ways
@@ -262,7 +262,7 @@ class DirectValueState(DualValueState):
         try:
             return self._read(data)
         except Exception:
-            # Whoever reads it in full says what is wrong, if anything.
+            # Reading it in full reports what is wrong, if anything.
             return super().get()
 
     def update(self, newValue: tuple[Any, ...]) -> None:
@@ -270,7 +270,7 @@ class DirectValueState(DualValueState):
         try:
             data = self._write(newValue)
         except Exception:
-            # Whoever takes it by plain values makes it fit, or says what does not.
+            # The conversion by plain values makes it fit, or reports what does not.
             super().update(newValue)
         else:
             self._put_encoded(self._key.data, data)

@@ -1,6 +1,6 @@
 """Whether the workers can run a query: asked on each executor, said before the query starts.
 
-Transforms travel by value, with the modules that lie beside the scripts. Any other module that they
+Transforms travel by value, with the modules in the scripts' folder. Any other module that they
 need must be importable where the executors run, as for every function that Spark sends there; and
 so must this package, and what Spark's own workers import for the query.
 """
@@ -125,18 +125,18 @@ def check_packages(packages: Packages, session: SparkSession | None = None) -> N
     if session is None:
         return
     here = {_UNCOUNTED} if not has_jvm(session) else _processes(session)
-    unasked = _unasked(session, here, packages)
-    if not unasked:
+    to_ask = _packages_to_ask(session, here, packages)
+    if not to_ask:
         return
     try:
-        found = asked(session, unasked)
+        found = asked(session, to_ask)
     except StartupError as error:
         raise _unable(error, packages) from error
     lacking = [each for each in found.pythons if each.faults]
     if lacking:
         raise _lacking(lacking, packages)
     if found.is_whole or found.executors is None:
-        _remember(session, here, unasked)
+        _remember(session, here, to_ask)
 
 
 def check_scripts(lineages: Mapping[str, Lineage], session: SparkSession | None = None) -> None:
@@ -173,7 +173,9 @@ def asked(
     none.
     """
     imported = {name: _IMPORTED[name] for name in packages}
-    look = partial(_by_value(_told), imported=imported, payload=payload, modules=tuple(modules))
+    look = partial(
+        _by_value(_worker_report), imported=imported, payload=payload, modules=tuple(modules)
+    )
     if not has_jvm(session):
         return Workers(tuple(_answers(partial(_over_connect, session, look))), None)
     context = session.sparkContext
@@ -194,7 +196,9 @@ def asked(
 def this_python(packages: Packages) -> WorkerPython:
     """What `asked` would say of the Python that this runs in."""
     imported = {name: _IMPORTED[name] for name in packages}
-    return WorkerPython(**json.loads(_by_value(_told)(imported=imported, payload=b"", modules=())))
+    return WorkerPython(
+        **json.loads(_by_value(_worker_report)(imported=imported, payload=b"", modules=()))
+    )
 
 
 def use_this_python(session: SparkSession | None = None) -> None:
@@ -241,7 +245,7 @@ def _executors(session: SparkSession) -> int:
     return found if is_local(session.sparkContext.master) else found - 1
 
 
-def _unasked(session: SparkSession, here: set[str], packages: Packages) -> Packages:
+def _packages_to_ask(session: SparkSession, here: set[str], packages: Packages) -> Packages:
     """Those of ``packages`` that not every executor ``here`` has, as far as is known."""
     if has_jvm(session) and not _executors(session):
         return packages
@@ -270,7 +274,7 @@ def _by_value(function: Any) -> FunctionType:
     return made
 
 
-def _told(
+def _worker_report(
     *,
     imported: dict[str, tuple[str, ...]],
     payload: bytes,
@@ -454,7 +458,7 @@ def _pickled(lineages: Mapping[str, Lineage]) -> bytes:
         raise StartupError(
             "SM-WORKERS-004",
             "the migration scripts cannot be sent to the workers",
-            expected="functions, and modules beside them, that cloudpickle takes by value",
+            expected="functions, and modules in their folder, that cloudpickle takes by value",
             found=f"{type(error).__name__}: {error}",
             next_action="keep open files, locks and connections out of the module's globals",
         ) from error
@@ -489,7 +493,7 @@ def _unloaded(
         found=found,
         next_action="install it where the executors run, or send it: spark-submit --py-files, or "
         "spark.sparkContext.addPyFile before this; a module that only scripts need can lie in the "
-        "scripts' folder, beside versions, and travels with them",
+        "scripts' folder, next to versions, and travels with them",
         modules=modules,
         paths=paths,
         host=host,

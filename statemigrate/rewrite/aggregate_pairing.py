@@ -180,7 +180,7 @@ class _Pairing:
     store: str
 
     def pairs(self) -> tuple[FunctionPair, ...]:
-        return tuple(self._said(each) or self._found(each) for each in self.new)
+        return tuple(self._given_pair(each) or self._found(each) for each in self.new)
 
     def gone(self, pairs: Sequence[FunctionPair]) -> Iterator[PlacedFunction]:
         """What no new function goes on with, nor may go on with."""
@@ -199,7 +199,7 @@ class _Pairing:
             fields = (self.fields[at],)
             yield PlacedFunction(AggregateFunction(fields_text(fields), fields), at)
 
-    def _said(self, new: PlacedFunction) -> FunctionPair | None:
+    def _given_pair(self, new: PlacedFunction) -> FunctionPair | None:
         """What the author says of a function."""
         names = self.after[new.at : new.end]
         taken = {name: self.take[name] for name in names if name in self.take}
@@ -328,7 +328,7 @@ def _in_parts(
     return RewriteError(
         "SM-REWRITE-019",
         f"{store}.{other} is a part of {new.function.text}, whose fields stay together",
-        expected=f"--take {store}.{names[0]}=OLD, which is the whole function, or nothing beside",
+        expected=f"--take {store}.{names[0]}=OLD, which is the whole function, or nothing else",
         found=f"--take {store}.{other}={sources.get(other)}",
         next_action=f"name the function by its first field, {store}.{names[0]}",
         store=store,

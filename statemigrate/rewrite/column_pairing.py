@@ -44,24 +44,25 @@ Pair = tuple[OperatorShape | None, OperatorShape | None]
 def match_operators(
     old: Sequence[OperatorShape],
     new: Sequence[OperatorShape],
-    told: Mapping[int, int | None],
+    given: Mapping[int, int | None],
 ) -> tuple[Pair, ...]:
-    """Match operators as ``told`` by their numbers, the others by their kind, in their order.
+    """Match operators by the numbers in ``given``, the others by their kind, in their order.
 
     Raises `RewriteError` where both have operators of a kind, and not as many.
     """
     before, after = {each.number: each for each in old}, {each.number: each for each in new}
-    _check_named(told, before, after)
+    _check_named(given, before, after)
     pairs: list[Pair] = [
-        (before[first], None if second is None else after[second]) for first, second in told.items()
+        (before[first], None if second is None else after[second])
+        for first, second in given.items()
     ]
     taken = {each.number for _, each in pairs if each}
-    left = [each for each in old if each.number not in told]
+    left = [each for each in old if each.number not in given]
     open_ = [each for each in new if each.number not in taken]
     words = dict.fromkeys(_word(each) for each in (*left, *open_))
     for word in words:
         pairs += _in_order(_of_kind(word, left), _of_kind(word, open_))
-    return tuple(sorted(_crossed(pairs), key=_place))
+    return tuple(sorted(_crossed(pairs), key=_order))
 
 
 def operator_name(operator: OperatorShape) -> str:
@@ -87,7 +88,7 @@ def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
     if old and new and len(old) != len(new):
         raise RewriteError(
             "SM-REWRITE-024",
-            f"which {_word(old[0])} of the query is which cannot be told",
+            f"which {_word(old[0])} of the query is which is not clear",
             expected=f"{len(old)} of them, as before: {_listed(old)}",
             found=f"{len(new)}: {_listed(new)}",
             next_action=f"say what each becomes, as in --operator {old[0].number}={new[0].number}, "
@@ -97,16 +98,16 @@ def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
 
 
 def _check_named(
-    told: Mapping[int, int | None],
+    given: Mapping[int, int | None],
     before: Mapping[int, OperatorShape],
     after: Mapping[int, OperatorShape],
 ) -> None:
     wrong = [
         f"{first}={second}"
-        for first, second in told.items()
+        for first, second in given.items()
         if first not in before or (second is not None and second not in after)
     ]
-    targets = [each for each in told.values() if each is not None]
+    targets = [each for each in given.values() if each is not None]
     if wrong or len(targets) != len(set(targets)):
         raise RewriteError(
             "SM-REWRITE-025",
@@ -130,39 +131,39 @@ def _listed(operators: object) -> str:
     return ", ".join(map(operator_name, operators)) or "none"  # type: ignore[call-overload]
 
 
-def _place(pair: Pair) -> tuple[bool, int]:
+def _order(pair: Pair) -> tuple[bool, int]:
     old, new = pair
     return (new is None, (new or old).number)  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
-class Place:
+class FamilyAddress:
     """A family, by the names of its store and of itself, and its shape."""
 
     store: StoreShape
     family: FamilyShape
 
-    def is_at(self, other: Place | None) -> bool:
+    def is_at(self, other: FamilyAddress | None) -> bool:
         """Whether both are the same family of one operator."""
         names = (self.store.name, self.family.name)
         return other is not None and names == (other.store.name, other.family.name)
 
 
-def all_families(operator: OperatorShape) -> Iterator[Place]:
+def all_families(operator: OperatorShape) -> Iterator[FamilyAddress]:
     """Every family, also those that Spark alone looks at."""
     for store in operator.stores:
         for family in store.families:
-            yield Place(store, family)
+            yield FamilyAddress(store, family)
 
 
-def store_families(operator: OperatorShape) -> Iterator[tuple[str, Place]]:
+def store_families(operator: OperatorShape) -> Iterator[tuple[str, FamilyAddress]]:
     """The families of an operator that have rows of their own, each with its name for users."""
     for place in all_families(operator):
         if not is_derived(place.family.name) and not is_unused(operator, place.family):
             yield family_label(operator, place), place
 
 
-def family_label(operator: OperatorShape, place: Place) -> str:
+def family_label(operator: OperatorShape, place: FamilyAddress) -> str:
     """How users call a family."""
     known = user_name(operator, place.store.name, place.family.name)
     return known or f"{operator_name(operator)}.{part_of(operator, place)}"
@@ -173,13 +174,13 @@ def is_unused(operator: OperatorShape, family: FamilyShape) -> bool:
     return kind_of(operator.name) is VARIABLES and family.name == DEFAULT
 
 
-def part_of(operator: OperatorShape, place: Place) -> str:
+def part_of(operator: OperatorShape, place: FamilyAddress) -> str:
     """What stays the same where a join's four stores become families of one."""
     is_join = kind_of(operator.name) is JOIN
     return place.store.name if is_join and place.store.name != DEFAULT else place.family.name
 
 
-def counted_part(operator: OperatorShape, place: Place) -> str | None:
+def counted_part(operator: OperatorShape, place: FamilyAddress) -> str | None:
     """Of a family with the numbers of rows in a join the part that has the rows."""
     part = part_of(operator, place)
     if kind_of(operator.name) is JOIN and part.endswith(NUM_VALUES):
@@ -203,7 +204,7 @@ def taken_names(said: str, known: Collection[str]) -> tuple[str, ...]:
 
 def old_families(
     old: OperatorShape, new: OperatorShape, take: Mapping[str, str]
-) -> Iterator[tuple[Place, tuple[Place, ...]]]:
+) -> Iterator[tuple[FamilyAddress, tuple[FamilyAddress, ...]]]:
     """Each family of the new operator, with the old ones that it goes on with.
 
     ``take`` has the names of old families for a new one. Raises `RewriteError` for a name that none
@@ -216,18 +217,18 @@ def old_families(
     before = {part_of(old, place): place for place in all_families(old)}
     named = dict(store_families(old))
     for place in all_families(new):
-        told = take.get(family_label(new, place))
-        if told is not None:
-            yield place, _told(new, place, told, named)
+        given = take.get(family_label(new, place))
+        if given is not None:
+            yield place, _given_sources(new, place, given, named)
         else:
             found = before.get(part_of(new, place))
             yield place, () if found is None else (found,)
 
 
-def _told(
-    new: OperatorShape, place: Place, told: str, named: Mapping[str, Place]
-) -> tuple[Place, ...]:
-    name, names = family_label(new, place), taken_names(told, named)
+def _given_sources(
+    new: OperatorShape, place: FamilyAddress, given: str, named: Mapping[str, FamilyAddress]
+) -> tuple[FamilyAddress, ...]:
+    name, names = family_label(new, place), taken_names(given, named)
     unknown = next((each for each in names if each not in named), None)
     if unknown is not None:
         raise _unknown(name, unknown, named)
@@ -237,7 +238,7 @@ def _told(
             "SM-REWRITE-026",
             f"{name} cannot go on with all of {', '.join(names)}",
             expected="different variables of transformWithState, which become one",
-            found=told,
+            found=given,
             next_action="name one old state",
             store=name,
         )
@@ -246,7 +247,7 @@ def _told(
 
 def _of_groups(
     old: OperatorShape, new: OperatorShape, take: Mapping[str, str]
-) -> Iterator[tuple[Place, tuple[Place, ...]]]:
+) -> Iterator[tuple[FamilyAddress, tuple[FamilyAddress, ...]]]:
     (name, held) = next(iter(store_families(old)))
     variable = _variable_of(name, new, take)
     for place in all_families(new):
@@ -260,17 +261,17 @@ def _of_groups(
 
 def _variable_of(name: str, new: OperatorShape, take: Mapping[str, str]) -> str:
     """The variable that the state of groups goes into."""
-    told = [variable for variable, source in take.items() if source == name]
+    given = [variable for variable, source in take.items() if source == name]
     variables = [place.family for _, place in store_families(new)]
     known = [each.name for each in variables if not is_internal(each.name)]
     values = [
         each.name for each in variables if each.name in known and not each.is_list | _is_map(each)
     ]
-    found = [each for each in told if each in known] or values
+    found = [each for each in given if each in known] or values
     if len(found) != 1:
         raise RewriteError(
             "SM-REWRITE-027",
-            f"which variable goes on with the state of {name} cannot be told",
+            f"it is not clear which variable goes on with the state of {name}",
             expected=f"one of {', '.join(known) or 'no variable'}",
             found=", ".join(found) or "none that has one value for each key",
             next_action=f"say it, as in --take {(known or ['VARIABLE'])[0]}={name}; or let the "
@@ -284,7 +285,7 @@ def _is_map(family: FamilyShape) -> bool:
     return family.user_key is not None
 
 
-def _as_state(name: str, held: Place) -> Place:
+def _as_state(name: str, held: FamilyAddress) -> FamilyAddress:
     if held.family.value["fields"][0]["name"] != GROUP_STATE:
         raise UnsupportedError(
             "SM-REWRITE-028",
@@ -297,16 +298,16 @@ def _as_state(name: str, held: Place) -> Place:
     return replace(held, family=replace(held.family, wrapping="state"))
 
 
-def _has_timeouts(held: Place) -> bool:
+def _has_timeouts(held: FamilyAddress) -> bool:
     return any(each["name"] == TIMEOUT for each in held.family.value["fields"])
 
 
-def _unknown(name: str, told: str, known: Mapping[str, Place]) -> RewriteError:
+def _unknown(name: str, given: str, known: Mapping[str, FamilyAddress]) -> RewriteError:
     return RewriteError(
         "SM-REWRITE-029",
-        f"{name} cannot go on with {told}, which there is not",
+        f"{name} cannot go on with {given}, which there is not",
         expected=f"one of {', '.join(known)}",
-        found=told,
+        found=given,
         next_action="correct the name of the old state",
         store=name,
     )

@@ -26,7 +26,7 @@ from statemigrate.pages.record import is_large
 from statemigrate.rewrite.arrow_types import row_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
-from statemigrate.rewrite.column_pairing import Place, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.families import FamilyPlan, paged_families
 from statemigrate.rewrite.fields import match_fields
 from statemigrate.rewrite.matching import plan_families
@@ -115,7 +115,7 @@ class Derivation:
     pages: MadePages | None = None
 
     def found(self) -> Iterator[Found]:
-        """What comes out of each family that has old rows, beside what was written of it."""
+        """What comes out of each family that has old rows, and what was written of it."""
         for old, new, families in self._pairs():
             missing = self.scripts.missing
             untried = {
@@ -141,14 +141,14 @@ class Derivation:
                 if each.name in names and each.read is not None and {*each.read_of} <= {*old}
             ]
             if families:
-                # Whose rows are counted with the pages that they lie beside.
+                # Their rows are counted with the pages that they belong to.
                 is_made = self.pages is not None and self.pages.are_of(new)
-                beside = [
+                large_values = [
                     each
                     for each in (self.report.families if is_made else ())
                     if is_large(each.name) and each.name in names
                 ]
-                yield old[next(iter(families[0].read_of))], new, [*families, *beside]
+                yield old[next(iter(families[0].read_of))], new, [*families, *large_values]
 
     def _of_operator(
         self, old: OperatorShape, new: OperatorShape, families: Mapping[str, FamilyReport]
@@ -207,7 +207,7 @@ class Derivation:
         except StatemigrateError as error:
             return self._failed(family.name, error)
         written = {number: each for number, each in family.written.items() if each.count}
-        made_again = f"{_named(family, plan)}: {_said(sum(made.values(), Checksum()))}"
+        made_again = f"{_named(family, plan)}: {_checksum_text(sum(made.values(), Checksum()))}"
         edited = tuple(
             revision
             for name in self._scripted(family)
@@ -217,7 +217,8 @@ class Derivation:
             though = f"; revision {', '.join(edited)} was edited since" if edited else ""
             return Found(f"{made_again}{though}", "fine")
         return Found(
-            f"{made_again}; written were {_said(family.total)}; {_why(plan, edited)}", "problem"
+            f"{made_again}; written were {_checksum_text(family.total)}; {_why(plan, edited)}",
+            "problem",
         )
 
     def _scripted(self, family: FamilyReport) -> set[str]:
@@ -259,7 +260,7 @@ def _named(family: FamilyReport, plan: FamilyPlan) -> str:
     return f"{family.name} made again from the old rows{by}"
 
 
-def _said(total: Checksum) -> str:
+def _checksum_text(total: Checksum) -> str:
     return f"{total.count:,} rows, checksum {total.text}"
 
 
@@ -278,7 +279,7 @@ def join_problems(operator: OperatorShape, reader: StateReader) -> Iterator[tupl
     """For each side of a join a sentence, and whether its counts are right."""
     if kind_of(operator.name) is not JOIN:
         return
-    places = {_part(each): each for each in _places(operator)}
+    places = {_part(each): each for each in _family_addresses(operator)}
     for side in ("left", "right"):
         counts = places.get(f"{side}-{NUM_VALUES}")
         rows = places.get(f"{side}-{INDEX_TO_VALUE}")
@@ -296,13 +297,13 @@ def _described_join(operator: OperatorShape, side: str, wrong: int) -> tuple[str
     return text, wrong == 0
 
 
-def _places(operator: OperatorShape) -> Iterator[Place]:
+def _family_addresses(operator: OperatorShape) -> Iterator[FamilyAddress]:
     for store in operator.stores:
         for family in store.families:
-            yield Place(store, family)
+            yield FamilyAddress(store, family)
 
 
-def _part(place: Place) -> str:
+def _part(place: FamilyAddress) -> str:
     return place.family.name if len(place.store.families) > 1 else place.store.name
 
 

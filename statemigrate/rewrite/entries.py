@@ -39,7 +39,7 @@ from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.questions import plain_start
-from statemigrate.state.protocol import Batches, Telling
+from statemigrate.state.protocol import Batches, CarriesErrors
 from statemigrate.state.spark_operators import arrow_rows
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _entry_size(entry: Entry) -> int:
 class EntryFormats:
     """The formats of keys and values; with ``is_list`` a value is a list of such.
 
-    ``carried`` are columns of whole numbers that entries take along beside both counts.
+    ``carried`` are columns of whole numbers that entries take along with both counts.
     """
 
     key: Format
@@ -84,7 +84,7 @@ class EntryFormats:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The columns beside key and value."""
+        """The columns other than key and value."""
         return (ORIGINS, MERGED, *self.carried)
 
     def plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:
@@ -387,7 +387,7 @@ def with_fields(
     schema = StructType()
     for field in rows.schema.fields:
         schema = schema.add(field.name, types.get(field.name, field.dataType))
-    return rows.mapInArrow(Telling(changes), schema)
+    return rows.mapInArrow(CarriesErrors(changes), schema)
 
 
 # What tasks make of the rows of a family by themselves, a batch at a time as Arrow has them.

@@ -18,7 +18,7 @@ from statemigrate.native.checkpoint import is_pages
 from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (
-    Place,
+    FamilyAddress,
     all_families,
     family_label,
     is_unused,
@@ -53,8 +53,8 @@ class FamilyPlan:
     """
 
     name: str
-    new: Place
-    old: Place | None = None
+    new: FamilyAddress
+    old: FamilyAddress | None = None
     key: StructChange | None = None
     value: StructChange | None = None
     is_derived: bool = False
@@ -67,7 +67,7 @@ class FamilyPlan:
     functions: FunctionPairing | None = None
 
     @property
-    def sources(self) -> tuple[Place, ...]:
+    def sources(self) -> tuple[FamilyAddress, ...]:
         """The old families that rows come from."""
         found = [self.old, *(each.old for each in self.parts)]
         return tuple(each for each in found if each is not None)
@@ -139,7 +139,7 @@ def families_left(old: OperatorShape, plans: list[FamilyPlan]) -> list[str]:
 
 def unclaimed_families(
     old: OperatorShape, plans: list[FamilyPlan] | tuple[FamilyPlan, ...]
-) -> list[tuple[str, Place]]:
+) -> list[tuple[str, FamilyAddress]]:
     """The old families that no new one goes on with, by their names."""
     return [
         (name, place)
@@ -170,7 +170,7 @@ def _changed(key: StructChange | None, value: StructChange | None, expiry: Expir
     return "kept" if value.is_identity and expiry in ("never", "kept") else "values"
 
 
-def state_kind(place: Place | None) -> str:
+def state_kind(place: FamilyAddress | None) -> str:
     """What a family keeps under a key, in words."""
     if place is None:
         return "nothing"
@@ -258,5 +258,5 @@ def _is_in_pages(plan: FamilyPlan) -> bool:
     return not is_timers(name) or name.endswith(_BY_KEY)
 
 
-def _timers(plans: list[FamilyPlan], place: Place) -> Iterator[FamilyPlan]:
+def _timers(plans: list[FamilyPlan], place: FamilyAddress) -> Iterator[FamilyPlan]:
     return (each for each in plans if each.new.family.name == place.family.name)

@@ -1,7 +1,7 @@
 """The rows of an operator in the files of its partitions.
 
 What tasks of Spark are given: it says where the files are, and needs nothing of the driver. A
-snapshot is read a batch at a time; what has changes beside it is held in memory, a store of one
+snapshot is read a batch at a time; what has changes after it is held in memory, a store of one
 partition at a time.
 """
 
@@ -51,18 +51,18 @@ from statemigrate.formats.escaped_text import visible
 from statemigrate.rewrite.arrow_types import list_array, row_json
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes_of
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.partitioning import (
     Blocks,
     Placing,
     Survey,
-    astray,
+    misplaced_error,
     partitions_of,
     rows_in,
     run_steps,
 )
 from statemigrate.rewrite.writing import PartitionTask
-from statemigrate.state.protocol import Batches, Telling, told
+from statemigrate.state.protocol import Batches, CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +97,7 @@ class StoredOperator:
         """How many have files."""
         return len(next(iter(self.stores.values())))
 
-    def rows(self, place: Place, partition: int) -> Iterator[Batch]:
+    def rows(self, place: FamilyAddress, partition: int) -> Iterator[Batch]:
         """The rows of a family in a partition, fields by their labels, a batch at a time.
 
         Raises `CorruptFileError` for files and rows that are not what Spark writes.
@@ -122,11 +122,13 @@ class StoredOperator:
             prefix = b"" if number is None else number.to_bytes(FAMILY, "little", signed=True)
             yield from _tables(files, version, prefix)
         else:
-            for keys, values in _parted(iter([self._together(files, version)])):
-                mine = np.ones(len(keys), bool) if number is None else families_of(keys) == number
-                yield keys.take(mine), values.take(mine)
+            for keys, values in _parted(iter([self._merged_state(files, version)])):
+                of_family = (
+                    np.ones(len(keys), bool) if number is None else families_of(keys) == number
+                )
+                yield keys.take(of_family), values.take(of_family)
 
-    def _together(self, files: LocalFiles, version: StoreVersion) -> tuple[Rows, Rows]:
+    def _merged_state(self, files: LocalFiles, version: StoreVersion) -> tuple[Rows, Rows]:
         if not version.shared:
             return read_changelog_state(files, version, self.conf)
         puts = (
@@ -197,8 +199,8 @@ def _stored(
     ids = shape.commits[shape.batch].state_ids
     unique = None if not ids else ids[operator.number][partition][place]
     version = rocksdb_version(files, folder, shape.batch + 1, unique, codec_of(shape.conf))
-    told = snapshot_of(files, version)
-    return StoredStore(version, {} if told is None else dict(told.families))
+    found_snapshot = snapshot_of(files, version)
+    return StoredStore(version, {} if found_snapshot is None else dict(found_snapshot.families))
 
 
 def _is_readable(store: StoreShape, found: StoredStore) -> bool:
@@ -275,9 +277,9 @@ def _lay_out(files: Files, version: StoreVersion, folder: Path) -> None:
     except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
         raise _unreadable(files, version, error) from error
     archive.unlink()
-    told = snapshot_of(files, version)
-    assert told is not None, "it has one"  # noqa: S101
-    for each in told.shared:
+    found_snapshot = snapshot_of(files, version)
+    assert found_snapshot is not None, "it has one"  # noqa: S101
+    for each in found_snapshot.shared:
         source = f"{version.folder}/{each.name}"
         files.fetch(source, folder / each.local_name, most=each.size, shared=True)
 
@@ -314,8 +316,8 @@ def _unreadable(files: Files, version: StoreVersion, error: Exception) -> Corrup
 # One look at all rows of a family as `rows.surveying` takes it, by tasks that read the files.
 
 
-_SCHEMA = "partition int, rows long, checksum string, astray long, text string, expected int"
-_NAMES = ("partition", "rows", "checksum", "astray", "text", "expected")
+_SCHEMA = "partition int, rows long, checksum string, misplaced long, text string, expected int"
+_NAMES = ("partition", "rows", "checksum", "misplaced", "text", "expected")
 
 
 def partitions_frame(spark: SparkSession, stored: StoredOperator) -> DataFrame:
@@ -324,15 +326,19 @@ def partitions_frame(spark: SparkSession, stored: StoredOperator) -> DataFrame:
 
 
 def survey_stored(
-    spark: SparkSession, stored: StoredOperator, operator: OperatorShape, place: Place, name: str
+    spark: SparkSession,
+    stored: StoredOperator,
+    operator: OperatorShape,
+    place: FamilyAddress,
+    name: str,
 ) -> Survey:
     """Look at the rows of a family. Raises as `rows.surveying.survey`."""
-    task = Telling(_Looking(stored, operator, place))
-    with told():
+    task = CarriesErrors(_Looking(stored, operator, place))
+    with reraising_worker_errors():
         found = partitions_frame(spark, stored).mapInArrow(task, _SCHEMA).collect()
     for each in sorted(found):
-        if each.astray:
-            raise astray(name, each.partition, each.astray, (each.text, each.expected))
+        if each.misplaced:
+            raise misplaced_error(name, each.partition, each.misplaced, (each.text, each.expected))
     sums = {each.partition: Checksum.from_text(each["rows"], each.checksum) for each in found}
     return Survey({partition: each for partition, each in sums.items() if each.count})
 
@@ -341,7 +347,7 @@ def survey_stored(
 class _Looking:
     stored: StoredOperator
     operator: OperatorShape
-    place: Place
+    place: FamilyAddress
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -369,7 +375,7 @@ def _arrow_schema() -> pa.Schema:
         "partition": pa.int32(),
         "expected": pa.int32(),
         "rows": pa.int64(),
-        "astray": pa.int64(),
+        "misplaced": pa.int64(),
     }
     return pa.schema([(name, numbers.get(name, pa.string())) for name in _NAMES])
 
@@ -382,7 +388,7 @@ class StoredFlow:
     """The rows of an old family, what ``change`` makes of them, and where they go then."""
 
     stored: StoredOperator
-    place: Place
+    place: FamilyAddress
     change: Batches
     placing: Placing
 

@@ -35,13 +35,13 @@ from statemigrate.native.deployment_check import RECORD, StoreRecord, read_recor
 from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_json, row_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
-from statemigrate.rewrite.column_pairing import Place, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.file_reading import StoredOperator
 from statemigrate.rewrite.forgotten_sources import (
     FamilySource,
     RestoredFamily,
     Sources,
-    is_kept,
+    is_state_retained,
     restored_data,
 )
 from statemigrate.rewrite.operator import Copies
@@ -54,7 +54,7 @@ from statemigrate.rewrite.reading import (
     frame_of,
     rewriting_session,
 )
-from statemigrate.state.protocol import told
+from statemigrate.state.protocol import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +93,7 @@ def deletions(
     for partition in range(used_partitions(operator)):
         codecs = _codecs(files, shape, operator, families, partition)
         if len(codecs) < len(families):
-            # Whose keys are whose cannot be told.
+            # Nothing shows which keys belong to which.
             unknown.update(batches)
             continue
         for batch in batches:
@@ -146,9 +146,9 @@ def _deleted(
             continue
         found = families_of(keys)
         for number in codecs:
-            mine = np.flatnonzero(found == number)
-            if mine.size:
-                yield number, keys.take(mine)
+            own_number = np.flatnonzero(found == number)
+            if own_number.size:
+                yield number, keys.take(own_number)
 
 
 # The rows of forgotten families: which of them come back, and which give way to newer facts.
@@ -167,7 +167,7 @@ class FamilyRows:
 
     All of its rows are ``found``. ``restored`` are those that come back; ``live`` are those whose
     key a live family has, and ``deleted`` those whose key was deleted since. Of the batches
-    ``untold`` it cannot be told what they have deleted.
+    ``untold`` it is unknown what they have deleted.
     """
 
     source: FamilySource
@@ -229,7 +229,7 @@ class ForgottenRows:
         rows = self._rows(source)
         parts = judged.select(_OUTCOME, *hashes(rows.schema)).groupBy(_OUTCOME).agg(*sums())
         whole = rows.select(*hashes(rows.schema)).agg(*sums())
-        with told(), collected_by_one_task(self.session):
+        with reraising_worker_errors(), collected_by_one_task(self.session):
             by_outcome = {row[_OUTCOME]: summed(row) for row in parts.collect()}
             found = summed(whole.collect()[0])
         total = sum(by_outcome.values(), Checksum())
@@ -248,7 +248,7 @@ class ForgottenRows:
     def _rows(self, source: FamilySource) -> DataFrame:
         """All rows of a family, where it is still to be read."""
         reader = self._reader(source.batch, source.metadata)
-        return reader.rows(self.sources.operator, source.place(self.sources.operator))
+        return reader.rows(self.sources.operator, source.address(self.sources.operator))
 
     def _reader(self, batch: int, metadata: Mapping[str, bytes] | None = None) -> StateReader:
         """What reads the state after a batch that is kept."""
@@ -266,7 +266,7 @@ class ForgottenRows:
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self._rows(source)
-        kind = row_type(source.place(self.sources.operator).family.key)
+        kind = row_type(source.address(self.sources.operator).family.key)
         live = [each.select(F.col("key").cast(kind).alias("key")) for each in self._live(source)]
         deleted = [each.select(F.col("key").cast(kind).alias("key")) for each in self._gone(source)]
         for name, keys in ((_LIVE, live), (_DELETED, deleted)):
@@ -291,7 +291,9 @@ class ForgottenRows:
             table = pa.Table.from_arrays([deleted.keys], ["key"])
             found.append(frame_of(self.session, table))
         for batch in deleted.unknown:
-            if batch < self.shape.batch and is_kept(self.files, self.shape, self._operator, batch):
+            if batch < self.shape.batch and is_state_retained(
+                self.files, self.shape, self._operator, batch
+            ):
                 found += self._at(batch, source)
         return found
 
@@ -300,18 +302,18 @@ class ForgottenRows:
         reader = self._reader(batch)
         then = read_operator(self.files, self._operator.number, batch, self.shape.conf)
         names = {name for name, _ in store_families(then)}
-        live = [each for each in self._live_places(source) if each.family.name in names]
+        live = [each for each in self._live_families(source) if each.family.name in names]
         return [reader.rows(self._operator, each) for each in live]
 
     def _live(self, source: FamilySource) -> list[DataFrame]:
         """The rows of the store's other families, and of those that were forgotten later."""
         reader = StateReader(self.files, self.shape.batch, self.session)
-        found = [reader.rows(self._operator, each) for each in self._live_places(source)]
+        found = [reader.rows(self._operator, each) for each in self._live_families(source)]
         later = self.sources.families[: self.sources.families.index(source)]
         store = source.forgotten.store
         return [*found, *(self._rows(each) for each in later if each.forgotten.store == store)]
 
-    def _live_places(self, source: FamilySource) -> list[Place]:
+    def _live_families(self, source: FamilySource) -> list[FamilyAddress]:
         forgotten = {each.name for each in self.sources.families}
         return [
             place
@@ -342,7 +344,7 @@ class ForgottenRows:
         }
 
     def _families(self, source: FamilySource) -> Sequence[FamilyShape]:
-        return [each.family for each in self._live_places(source)]
+        return [each.family for each in self._live_families(source)]
 
     @cached_property
     def session(self) -> SparkSession:
@@ -357,7 +359,7 @@ class RestoringReader:
     newest: RowReader
     forgotten: ForgottenRows
 
-    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """See `RowReader`."""
         sources = self.forgotten.sources
         if operator.number == sources.operator.number:
@@ -403,15 +405,15 @@ class RestoredCheckpoint(OldCheckpoint):
         """Those of other operators."""
         return self._others(super().stored(plan))
 
-    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
+    def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those of other operators, as they are."""
-        return self._others(super().kept(plan))
+        return self._others(super().unchanged_operators(plan))
 
-    def beside(
+    def extra_files(
         self, plan: RewritePlan, new: Files, spark: SparkSession
     ) -> Iterator[tuple[str, bytes]]:
         """As of a rewrite; the record of stores says that the families are live."""
-        for name, data in super().beside(plan, new, spark):
+        for name, data in super().extra_files(plan, new, spark):
             if name != RECORD:
                 yield name, data
         record = read_record(self.files)
@@ -432,8 +434,8 @@ class RestoredCheckpoint(OldCheckpoint):
 
     def _others(self, found: Mapping[int, Any]) -> dict[int, Any]:
         assert self.forgotten is not None, "given"  # noqa: S101
-        mine = self.forgotten.sources.operator.number
-        return {number: each for number, each in found.items() if number != mine}
+        own_number = self.forgotten.sources.operator.number
+        return {number: each for number, each in found.items() if number != own_number}
 
 
 def with_forgotten(shape: CheckpointShape, forgotten: ForgottenRows) -> CheckpointShape:

@@ -35,7 +35,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.column_families import column_families
 from statemigrate.native.startup_stored import ForgottenFamily
 from statemigrate.rewrite.checksum import Checksum
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.origin import RESTORED
 
 _FORMAT = 1
@@ -177,10 +177,10 @@ class FamilySource:
         """The shape of its own rows."""
         return next(each for each in self.families if each.name == self.name)
 
-    def place(self, operator: OperatorShape) -> Place:
+    def address(self, operator: OperatorShape) -> FamilyAddress:
         """The family in the operator that has it again."""
         store = next(each for each in operator.stores if each.name == DEFAULT)
-        return Place(store, next(each for each in store.families if each.name == self.name))
+        return FamilyAddress(store, next(each for each in store.families if each.name == self.name))
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _at_its_batch(
     files: Files, shape: CheckpointShape, operator: OperatorShape, forgotten: ForgottenFamily
 ) -> FamilySource | None:
     """As of the last batch that had it; None where Spark keeps no state or no metadata of that."""
-    if not forgotten.is_known or not is_kept(files, shape, operator, forgotten.batch):
+    if not forgotten.is_known or not is_state_retained(files, shape, operator, forgotten.batch):
         return None
     try:
         before = read_operator(files, operator.number, forgotten.batch, shape.conf)
@@ -249,7 +249,9 @@ def _at_its_batch(
     return FamilySource(forgotten, forgotten.batch, families, variable)
 
 
-def is_kept(files: Files, shape: CheckpointShape, operator: OperatorShape, batch: int) -> bool:
+def is_state_retained(
+    files: Files, shape: CheckpointShape, operator: OperatorShape, batch: int
+) -> bool:
     """Whether the state after a batch is there, whole."""
     if batch not in batches_in(names_in(files, "commits")):
         return False

@@ -34,7 +34,7 @@ from statemigrate.event_log.events import Event, Stamp, Verb
 from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
 from statemigrate.files import Files, LocalFiles, parse_json
 from statemigrate.files.local import copy_local
-from statemigrate.files.open import Place, open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.files.protocol import done_at_once
 from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.chunks import ADOPTIONS, CONTROL, MADE, ChunkFiles, chunks_of, named_in
@@ -282,7 +282,7 @@ def _schemas(operator: OperatorShape) -> list[str]:
 
 
 def _with_checksums(old: Files, names: Iterable[str]) -> list[str]:
-    """The files, and Spark's own checksum file beside each that has one."""
+    """The files, and Spark's own checksum file of each that has one."""
     wanted = list(dict.fromkeys(names))
     folders = {name.rpartition("/")[0] for name in wanted}
     there = {each.name for folder in folders for each in old.list(folder) if each.kind == "file"}
@@ -421,8 +421,8 @@ class Fork:
 
 
 def fork(
-    old: Place,
-    new: Place,
+    old: PathOrFiles,
+    new: PathOrFiles,
     *,
     at_batch: int | None = None,
     new_id: bool = False,

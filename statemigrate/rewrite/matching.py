@@ -19,7 +19,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.rewrite.aggregate_pairing import function_changes, pair_functions
 from statemigrate.rewrite.aggregates import KnownFunctions
 from statemigrate.rewrite.column_pairing import (
-    Place,
+    FamilyAddress,
     counted_part,
     crosses,
     family_label,
@@ -131,7 +131,7 @@ def _joined(
     old: OperatorShape,
     new: OperatorShape,
     plan: FamilyPlan,
-    sources: Sequence[Place],
+    sources: Sequence[FamilyAddress],
     take: Take,
     scripts: Scripts,
 ) -> FamilyPlan:
@@ -156,7 +156,7 @@ def _joined(
     return found
 
 
-def _form(new: OperatorShape, place: Place, script: Scripted) -> Place:
+def _form(new: OperatorShape, place: FamilyAddress, script: Scripted) -> FamilyAddress:
     """What entries are that a script of several families takes."""
     shown = shown_key(new, place.store, place.family)
     return replace(place, family=script.taken_as(place.family, shown))

@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import Tally, hashes
-from statemigrate.rewrite.column_pairing import Place, is_unused, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
 from statemigrate.rewrite.families import FamilyPlan, unclaimed_families
 from statemigrate.rewrite.file_reading import (
@@ -31,7 +31,7 @@ from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import FamilyReport
 from statemigrate.rewrite.transform import Changes
 from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
-from statemigrate.state.protocol import Telling, told
+from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,11 +69,11 @@ def copied_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
     return {
         each.new.number: Copies(old, _renamed(state_files(old, plan.old, each.old), each))
         for each in plan.operators
-        if each.old is not None and each.new is not None and _is_kept(each)
+        if each.old is not None and each.new is not None and _is_unchanged(each)
     }
 
 
-def _is_kept(operator: OperatorPlan) -> bool:
+def _is_unchanged(operator: OperatorPlan) -> bool:
     old, new = operator.old, operator.new
     assert old is not None, "asked before"  # noqa: S101
     assert new is not None, "asked before"  # noqa: S101
@@ -130,7 +130,7 @@ class OperatorRun:
         return {
             each.name: dict(self._surveyed(each))
             for each in self.operator.families
-            # The rows of large values are those of the pages that they lie beside.
+            # The rows of large values are those of the pages that they belong to.
             if each.sources and each.way != "large values"
         }
 
@@ -141,7 +141,9 @@ class OperatorRun:
         families = [each for each in self.operator.families if not each.is_derived]
         if self.kept is not None:
             self.kept.put(self.target)
-            return tuple(self._kept(each, read.get(each.name, {}), new) for each in families)
+            return tuple(
+                self._copied_report(each, read.get(each.name, {}), new) for each in families
+            )
         task = self._task(new, families)
         found = dict(self._written(families, task))
         for partition in range(used_partitions(new)):
@@ -154,10 +156,10 @@ class OperatorRun:
             for n, each in enumerate(families)
         )
 
-    def _kept(
+    def _copied_report(
         self, family: FamilyPlan, parts: dict[str, Survey], new: OperatorShape
     ) -> FamilyReport:
-        """What is in copied files is what was found in the old ones."""
+        """The report of copied files: what was found in the old ones."""
         there = {n: each for found in parts.values() for n, each in found.partitions.items()}
         tallies = {n: Tally(each, each.count) for n, each in there.items()}
         written = {n: tallies.get(n, Tally()) for n in range(used_partitions(new))}
@@ -180,7 +182,7 @@ class OperatorRun:
             found if len(found) > 1 else {},
         )
 
-    def _source(self, source: Place) -> str:
+    def _source(self, source: FamilyAddress) -> str:
         places = [] if self.operator.old is None else store_families(self.operator.old)
         return next((name for name, place in places if place.is_at(source)), "")
 
@@ -200,7 +202,7 @@ class OperatorRun:
         for source in family.sources:
             yield self._source(source), self._looked_at(old, source, family.name)
 
-    def _looked_at(self, old: OperatorShape, place: Place, name: str) -> Survey:
+    def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> Survey:
         if self.stored is not None:
             return survey_stored(self.spark, self.stored, old, place, name)
         return survey(self.reader.rows(old, place), old, place, name)
@@ -236,7 +238,7 @@ class OperatorRun:
         results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
         # From a local disk only reports come; files come a piece at a time.
         local = task.root is not None
-        with told():
+        with reraising_worker_errors():
             rows_back = results.collect() if local else results.toLocalIterator()
             yield from deliver(rows_back, self.target)
 
@@ -244,7 +246,7 @@ class OperatorRun:
         frames = [self._placed(task.operator, number, each) for number, each in numbered]
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         placed = rows.repartitionById(used_partitions(task.operator), "partition")
-        return placed.mapInArrow(Telling(task), SCHEMA)
+        return placed.mapInArrow(CarriesErrors(task), SCHEMA)
 
     def _by_tasks(
         self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
@@ -263,11 +265,13 @@ class OperatorRun:
             return None
         partitions = partitions_frame(self.spark, stored)
         if all(self._stays(each) for _, each in numbered):
-            return partitions.mapInArrow(Telling(PartitionRewriter(tuple(flows), task)), SCHEMA)
-        blocks = [partitions.mapInArrow(Telling(flow), BLOCKS) for flow in flows]
-        gathered = reduce(lambda one, other: one.unionAll(other), blocks)
-        placed = gathered.repartitionById(used_partitions(task.operator), "partition")
-        return placed.mapInArrow(Telling(BlockWriter(task)), SCHEMA)
+            return partitions.mapInArrow(
+                CarriesErrors(PartitionRewriter(tuple(flows), task)), SCHEMA
+            )
+        blocks = [partitions.mapInArrow(CarriesErrors(flow), BLOCKS) for flow in flows]
+        grouped = reduce(lambda one, other: one.unionAll(other), blocks)
+        placed = grouped.repartitionById(used_partitions(task.operator), "partition")
+        return placed.mapInArrow(CarriesErrors(BlockWriter(task)), SCHEMA)
 
     def _stays(self, family: FamilyPlan) -> bool:
         """Whether every row stays in its partition, where its key stays as it was."""
@@ -275,8 +279,8 @@ class OperatorRun:
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         assert new is not None, "an operator that goes is not written"  # noqa: S101
         assert family.old is not None, "asked before"  # noqa: S101
-        is_kept = family.key is None or family.key.is_identity
-        return is_kept and _laying_out(old, family.old) == _laying_out(new, family.new)
+        is_unchanged = family.key is None or family.key.is_identity
+        return is_unchanged and _laying_out(old, family.old) == _laying_out(new, family.new)
 
     def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
         place = local_path(self.target.location)
@@ -293,7 +297,7 @@ class OperatorRun:
         )
 
 
-def _laying_out(operator: OperatorShape, place: Place) -> tuple[object, int]:
+def _laying_out(operator: OperatorShape, place: FamilyAddress) -> tuple[object, int]:
     """What decides in which partition a row of a family lies."""
     columns = partition_columns(operator, place.store, place.family)
     return columns, used_partitions(operator)

@@ -70,10 +70,10 @@ class Origin(Protocol):
     def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
         """By their numbers the operators whose rows tasks can read from files themselves."""
 
-    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
+    def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """What is copied, by the new numbers of operators whose files stay as they are."""
 
-    def beside(
+    def extra_files(
         self, plan: RewritePlan, new: Files, spark: SparkSession
     ) -> Iterator[tuple[str, bytes]]:
         """The files of the new checkpoint that are neither state nor logs of batches, by name."""
@@ -116,14 +116,14 @@ class OldCheckpoint:
         }
         return {number: each for number, each in found.items() if each is not None}
 
-    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:
+    def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those in which nothing changes."""
         kept = copied_operators(plan, self.files)
         # Of one that was in pages, or is to be, other files are there than the plan's shapes say.
         laid_out = None if plan.layout is None else plan.layout.number
         return {number: each for number, each in kept.items() if number != laid_out}
 
-    def beside(
+    def extra_files(
         self, plan: RewritePlan, new: Files, spark: SparkSession
     ) -> Iterator[tuple[str, bytes]]:
         """The sources' logs, up to the offsets of the plan, and what statemigrate itself keeps.

@@ -30,7 +30,7 @@ from statemigrate.pages.columns import (
     joined,
     last_to_expire,
 )
-from statemigrate.pages.columns import Place as PagePlace
+from statemigrate.pages.columns import PageId as PageIdentity
 from statemigrate.pages.deployed import FAMILY, FORMAT, read_timer, timer_entry
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page, Section
@@ -47,13 +47,13 @@ from statemigrate.rewrite.arrow_types import (
     row_type,
     value_type,
 )
-from statemigrate.rewrite.column_pairing import Place, all_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, all_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.families import FamilyPlan, Paging
-from statemigrate.rewrite.partitioning import astray, partition_of
+from statemigrate.rewrite.partitioning import misplaced_error, partition_of
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.state.pages import LARGE_VALUES, KeyColumns, StoredPages
-from statemigrate.state.protocol import Telling
+from statemigrate.state.protocol import CarriesErrors
 from statemigrate.state.spark_operators import arrow_rows
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ class EntryTask:
         key = self._key(row["key"])
         if self.family.is_list:
             elements = [self._value(each) for each in row["value"]]
-            return key, joined(elements), last_to_expire(moment for _, moment in elements)
+            return key, joined(elements), last_to_expire(timestamp for _, timestamp in elements)
         return key, *self._value(row["value"])
 
     def _timer(self, key: dict[str, Any]) -> Entry:
-        (moment,) = (each for each in key.values() if isinstance(each, int))
+        (timestamp,) = (each for each in key.values() if isinstance(each, int))
         (grouping,) = (each for each in key.values() if isinstance(each, dict))
-        return timer_entry(self._keys.encoded(grouping), moment), b"", NEVER
+        return timer_entry(self._keys.encoded(grouping), timestamp), b"", NEVER
 
     def _key(self, key: dict[str, Any]) -> bytes:
         if self._user_keys is None:
@@ -107,11 +107,11 @@ class EntryTask:
         return self._keys.encoded(grouping) + self._user_keys.encoded(own)
 
     def _value(self, value: dict[str, Any]) -> tuple[bytes, int]:
-        moment: int | None = NEVER
+        timestamp: int | None = NEVER
         if self.family.wrapping == "expiry":
-            value, moment = value.values()
+            value, timestamp = value.values()
         plain = self._values.to_value(tuple(value.values()))
-        return self._stored.format.encode(plain), NEVER if moment is None else moment
+        return self._stored.format.encode(plain), NEVER if timestamp is None else timestamp
 
     @cached_property
     def _named(self) -> tuple[str, bytes]:
@@ -179,7 +179,7 @@ class PagesReader:
     pages: StoredPages
     operator: OperatorShape
 
-    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """See `statemigrate.rewrite.reading.RowReader`.
 
         An error that it tells of is raised where the rows are used: `PageError`,
@@ -197,16 +197,16 @@ class PagesReader:
         family = place.family
         schema = StructType().add("key", row_type(family.key))
         if is_timers(family.name):
-            keys = pages.mapInArrow(Telling(TimersOut(self.pages, family)), schema)
+            keys = pages.mapInArrow(CarriesErrors(TimersOut(self.pages, family)), schema)
             nothing = F.struct(F.lit(None).alias("nothing")).cast(value_type(family))
             rows = keys.withColumn("value", nothing)
         else:
             schema = schema.add("value", value_type(family))
-            rows = pages.mapInArrow(Telling(ValuesOut(self.pages, family)), schema)
+            rows = pages.mapInArrow(CarriesErrors(ValuesOut(self.pages, family)), schema)
         return rows.withColumn("partition", partition_of(operator, place))
 
     def _with_large(self, pages: DataFrame) -> DataFrame:
-        """The pages, each with its large values, which lie beside it."""
+        """The pages, each with its large values, which are stored next to it."""
         from pyspark.sql import functions as F  # noqa: N812
 
         places = (each for each in all_families(self.operator) if is_large(each.family.name))
@@ -234,7 +234,7 @@ class _Out:
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
                 if partition != expected:
-                    raise astray(VARIABLE, partition, 1, (str(number), expected))
+                    raise misplaced_error(VARIABLE, partition, 1, (str(number), expected))
                 yield number, self.pages.opened(number, data, large)
 
     def keys(self, number: int, keys: KeyColumns, data: Sequence[bytes]) -> list[pa.Array]:
@@ -244,7 +244,9 @@ class _Out:
         wrong = np.flatnonzero(found != number)
         if wrong.size:
             example = str(arrays[0][int(wrong[0])].as_py())
-            raise astray(self.family.name, number, wrong.size, (example, int(found[wrong[0]])))
+            raise misplaced_error(
+                self.family.name, number, wrong.size, (example, int(found[wrong[0]]))
+            )
         return arrays
 
 
@@ -255,14 +257,14 @@ class TimersOut(_Out):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The keys of each page."""
         for number, page in self.opened(batches):
-            if page.holds(FAMILY):
+            if page.contains_family(FAMILY):
                 yield self._batch(number, page.section(FAMILY, FORMAT))
 
     def _batch(self, number: int, section: Section) -> pa.RecordBatch:
         timers = [read_timer(entry) for entry, _ in section.scan(Span())]
         kind = arrow_row(self.family.key)
         (keys,) = self.keys(number, KeyColumns(self.pages.key), [key for _, key in timers])
-        times = pa.array([moment for moment, _ in timers], pa.int64())
+        times = pa.array([timestamp for timestamp, _ in timers], pa.int64())
         columns = [
             times if pa.types.is_int64(field.type) else retyped(keys, field.type) for field in kind
         ]
@@ -277,7 +279,7 @@ class ValuesOut(_Out):
         """The rows of each page, of large values not all at once."""
         stored = stored_family(self.pages.record, self.family.name)
         for number, page in self.opened(batches):
-            if page.holds(self.family.name):
+            if page.contains_family(self.family.name):
                 section = page.section(stored.name, fingerprint(stored.format))
                 for entries in in_blocks(iter(section.scan(Span())), _MANY, record_size):
                     yield self._batch(number, section, entries)
@@ -318,15 +320,15 @@ class ValuesOut(_Out):
         values: pa.Array = plain_array(named, content)
         if self.family.wrapping != "expiry":
             return values
-        moments = [None if moment == NEVER else moment for _, moment in elements]
-        return _struct([values, pa.array(moments, pa.int64())], arrow_row(self.family.value))
+        timestamps = [None if timestamp == NEVER else timestamp for _, timestamp in elements]
+        return _struct([values, pa.array(timestamps, pa.int64())], arrow_row(self.family.value))
 
 
 def _struct(columns: Sequence[Any], kind: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns), fields=list(kind))
 
 
-# Rows of variables and timers put into pages; large values beside them, and Spark's timers.
+# Rows of variables and timers put into pages; large values next to them, and Spark's timers.
 
 
 ENTRIES = "page INT, family STRING, format BINARY, key BINARY, value BINARY, expiry BIGINT"
@@ -343,7 +345,7 @@ def pages_of(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
     schema = schema.add(ORIGINS, "long").add(MERGED, "long")
     together = entries.repartition(plan.new.store.partitions, "page")
     ordered = together.sortWithinPartitions("page", "family", "key")
-    return ordered.mapInArrow(Telling(Packing(record, plan)), schema)
+    return ordered.mapInArrow(CarriesErrors(Packing(record, plan)), schema)
 
 
 def large_values(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
@@ -379,8 +381,8 @@ def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame
     ((part, rows),) = parts
     assert part.old is not None, "rows go on"  # noqa: S101
     at = next(each.name for each in row_type(part.old.family.key).fields if _is_time(each))
-    page, moment = _page(old, part.old, record), F.col("key").getField(at)
-    timers = rows.select(page.alias("page"), moment.alias("at")).groupBy("page")
+    page, timestamp = _page(old, part.old, record), F.col("key").getField(at)
+    timers = rows.select(page.alias("page"), timestamp.alias("at")).groupBy("page")
     found = timers.agg(F.min("at").alias("at"), F.count("*").alias("timers"))
     columns = [
         (F.col("at") if _is_time(each) else F.struct("page").cast(each.dataType)).alias(each.name)
@@ -395,7 +397,7 @@ def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame
 
 
 def _record(plan: FamilyPlan) -> PagesRecord:
-    assert plan.record is not None, "pages are told of"  # noqa: S101
+    assert plan.record is not None, "pages have a record"  # noqa: S101
     return plan.record
 
 
@@ -403,7 +405,7 @@ def _is_time(field: Any) -> bool:
     return bool(field.dataType.typeName() == "long")
 
 
-def _page(old: OperatorShape, place: Place, record: PagesRecord) -> Column:
+def _page(old: OperatorShape, place: FamilyAddress, record: PagesRecord) -> Column:
     """The page of a row, by Spark's hash of the columns that say its partition."""
     return partition_of(old, replace(place, store=replace(place.store, partitions=record.pages)))
 
@@ -420,7 +422,7 @@ def _entries(
     columns = ["key"] if is_timers(part.old.family.name) else ["key", "value"]
     task = EntryTask(record, part.old.family)
     paged = rows.withColumn("page", _page(old, part.old, record)).select("page", *columns)
-    return paged.mapInArrow(Telling(task), f"{ENTRIES}, {ORIGINS} BIGINT")
+    return paged.mapInArrow(CarriesErrors(task), f"{ENTRIES}, {ORIGINS} BIGINT")
 
 
 @dataclass(frozen=True)
@@ -434,7 +436,7 @@ class Packing:
         """A page each. Raises `PageError` for a page or a value larger than one may be."""
         fingerprint = key_fingerprint(grouping_key(self.record))
         for number, rows in groupby(_rows(batches), key=lambda row: row[0]):
-            place = PagePlace(self.record.pages, number, fingerprint)
+            place = PageIdentity(self.record.pages, number, fingerprint)
             # What is large is written as rows of its own; nothing of it is asked for here.
             page, origins = Page(place, None, ReadOutside({})), 0
             for _, family, kind, key, value, expiry, count in rows:

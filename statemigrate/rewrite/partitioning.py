@@ -22,10 +22,10 @@ from statemigrate.checkpoint.rows import hashing as partitions
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.reading import collected_by_one_task
-from statemigrate.state.protocol import Batches, told
+from statemigrate.state.protocol import Batches, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # The partition of a row by its key, as a column of Spark's and of keys as Arrow has them.
 
 
-def partition_of(operator: OperatorShape, place: Place, key: str = "key") -> Column:
+def partition_of(operator: OperatorShape, place: FamilyAddress, key: str = "key") -> Column:
     """Spark's own partition of a row, by the hash of the columns of its key that say it."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -46,7 +46,7 @@ def partition_of(operator: OperatorShape, place: Place, key: str = "key") -> Col
 
 
 def partitions_of(
-    operator: OperatorShape, place: Place, keys: pa.StructArray
+    operator: OperatorShape, place: FamilyAddress, keys: pa.StructArray
 ) -> npt.NDArray[np.int32]:
     """The partitions of keys as Arrow has them, fields by their labels."""
     paths = partition_columns(operator, place.store, place.family)
@@ -56,7 +56,7 @@ def partitions_of(
     return partitions.partition_of(columns, place.store.partitions)
 
 
-def _labelled(paths: tuple[tuple[str, ...], ...], place: Place) -> list[tuple[str, ...]]:
+def _labelled(paths: tuple[tuple[str, ...], ...], place: FamilyAddress) -> list[tuple[str, ...]]:
     """The paths by labels of the key's fields; a name that repeats stands for each in turn."""
     fields = [str(each["name"]) for each in place.family.key["fields"]]
     named, found = labels(place.family.key), []
@@ -88,7 +88,7 @@ class Placing:
 
     number: int
     operator: OperatorShape
-    place: Place
+    place: FamilyAddress
     partition: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -179,7 +179,7 @@ class Survey:
         return sum(self.partitions.values(), Checksum())
 
 
-def survey(rows: DataFrame, operator: OperatorShape, place: Place, name: str) -> Survey:
+def survey(rows: DataFrame, operator: OperatorShape, place: FamilyAddress, name: str) -> Survey:
     """Look at rows as `StateReader` gives them.
 
     Raises `RewriteError`, with an example, for a row that is not where Spark's hash puts it.
@@ -187,21 +187,23 @@ def survey(rows: DataFrame, operator: OperatorShape, place: Place, name: str) ->
     from pyspark.sql import functions as F  # noqa: N812
 
     placed = rows.withColumn("expected", partition_of(operator, place))
-    is_astray = F.col("partition") != F.col("expected")
-    hashed = placed.select("partition", is_astray.alias("is_astray"), *hashes(rows.schema))
-    found = hashed.groupBy("partition").agg(*sums(), F.count_if("is_astray").alias("astray"))
-    with told(), collected_by_one_task(rows.sparkSession):
+    is_misplaced = F.col("partition") != F.col("expected")
+    hashed = placed.select("partition", is_misplaced.alias("is_misplaced"), *hashes(rows.schema))
+    found = hashed.groupBy("partition").agg(*sums(), F.count_if("is_misplaced").alias("misplaced"))
+    with reraising_worker_errors(), collected_by_one_task(rows.sparkSession):
         partitions = {each.partition: each for each in found.collect()}
     for number, each in partitions.items():
-        if each.astray:
+        if each.misplaced:
             text = F.to_json("key").alias("text")
-            here = placed.where(is_astray & (F.col("partition") == number))
+            here = placed.where(is_misplaced & (F.col("partition") == number))
             example = here.select(text, "expected").orderBy("text").limit(1).collect()[0]
-            raise astray(name, number, each.astray, example)
+            raise misplaced_error(name, number, each.misplaced, example)
     return Survey({number: summed(each) for number, each in partitions.items()})
 
 
-def astray(name: str, partition: int, count: int, example: tuple[str, int]) -> RewriteError:
+def misplaced_error(
+    name: str, partition: int, count: int, example: tuple[str, int]
+) -> RewriteError:
     """The error for ``count`` rows; ``example`` is a key of one as JSON, and where it belongs."""
     key, expected = example
     return RewriteError(

@@ -267,7 +267,7 @@ def _time_window(pairs: Sequence[tuple[Expression, Expression]]) -> TimeWindow |
 
 
 def _makes(window: TimeWindow, pairs: Sequence[tuple[Expression, Expression]], time: int) -> bool:
-    """Whether the pairs make the windows that an event is in, and else only others beside it."""
+    """Whether the pairs make the windows that an event is in, and otherwise only others."""
     made = {(_computed(start, time), _computed(end, time)) for start, end in pairs}
     around = {(each, each + window.length) for each in window.starts_of(time)}
     rest = made - around

@@ -48,8 +48,8 @@ class Question:
     """Something that only the author knows: ``text`` asks, ``proposal`` is what --accept means.
 
     ``name`` is what it is about, as ``aggregation-0.max``; None as a proposal means that there is
-    none. ``otherwise`` are the answers on the command line beside --accept. ``facts`` are of this
-    very state, as counts are: they help to answer, and are no part of what is asked.
+    none. ``otherwise`` are the other answers on the command line than --accept. ``facts`` are of
+    this very state, as counts are: they help to answer, and are no part of what is asked.
     """
 
     name: str
@@ -310,19 +310,19 @@ class Asked:
         else:
             self._proposed(question)
 
-    def told(self, question: Question) -> None:
-        """Something that only ``--start`` can answer, with what is not a field's value."""
+    def take_start(self, question: Question) -> None:
+        """Take an answer that only ``--start`` can give: it is no field's value."""
         if question.name in self._answers.start:
             self.starts[question.name] = self._answers.start[question.name]
             self._close(question, json.dumps(self.starts[question.name]))
         else:
             self._proposed(question)
 
-    def may_tell(self, question: Question) -> None:
+    def take_optional_start(self, question: Question) -> None:
         """Take an answer that need not be given."""
         self.know(question.name)
         if question.name in self._answers.start:
-            self.told(question)
+            self.take_start(question)
 
     def may_take(self, question: Question) -> None:
         """Take, and note, an old state for a new one that need not be said."""
@@ -533,11 +533,11 @@ def ask_expiry(asked: Asked, families: Sequence[FamilyPlan]) -> None:
         name = f"{each.name}:{EXPIRES}"
         match each.expiry:
             case "told":
-                asked.told(_when(name, each.name, asked.rows))
+                asked.take_start(_when(name, each.name, asked.rows))
             case "ends":
                 asked.confirm(_never(name, each.name))
             case "kept":
-                asked.may_tell(_when(name, each.name, asked.rows))
+                asked.take_optional_start(_when(name, each.name, asked.rows))
 
 
 def _when(name: str, variable: str, rows: str) -> Question:

@@ -26,8 +26,8 @@ from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.files import Files
 from statemigrate.native.checkpoint import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
-from statemigrate.rewrite.column_pairing import Place
-from statemigrate.state.protocol import Telling
+from statemigrate.rewrite.column_pairing import FamilyAddress
+from statemigrate.state.protocol import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Elements of lists, of which a reader gives one a row, put together under their keys.
 
 
-def gathered(rows: DataFrame) -> DataFrame:
+def grouped_by_key(rows: DataFrame) -> DataFrame:
     """The rows ``key``, ``value`` and ``partition`` with a list of values for each key.
 
     Those of one key stand side by side, and stay in their order.
@@ -46,7 +46,7 @@ def gathered(rows: DataFrame) -> DataFrame:
     fields = {each.name: each.dataType for each in rows.schema.fields}
     schema = StructType().add("key", fields["key"])
     schema = schema.add("value", ArrayType(fields["value"])).add("partition", fields["partition"])
-    return rows.mapInArrow(Telling(_lists), schema)
+    return rows.mapInArrow(CarriesErrors(_lists), schema)
 
 
 def _lists(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,7 +86,7 @@ def _grouped(rows: pa.RecordBatch, starts: npt.NDArray[np.int64]) -> pa.RecordBa
 class RowReader(Protocol):
     """Gives the rows of families."""
 
-    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
 
 
@@ -103,7 +103,7 @@ class StateReader:
     spark: SparkSession
     metadata: Mapping[str, bytes] = field(default_factory=dict)
 
-    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``.
 
         The value of a list is the array of its elements. Raises `CheckpointError` for a path that
@@ -121,22 +121,22 @@ class StateReader:
             value.cast(kind).alias("value"),
             F.col("partition_id").alias("partition"),
         )
-        return gathered(found) if apart else found
+        return grouped_by_key(found) if apart else found
 
     @cached_property
-    def _place(self) -> str:
+    def _uri(self) -> str:
         return readable_uri(self.files, self.files.location, self.spark, self.metadata)
 
-    def _place_of(self, operator: OperatorShape) -> str:
+    def _uri_for(self, operator: OperatorShape) -> str:
         """Where Spark's reader finds the operator: keys by their prefix only if metadata say so."""
         encoders = [each.encoder for store in operator.stores for each in store.families]
         by_prefix = any(isinstance(each, PrefixScan) for each in encoders)
         if operator.metadata_version or not by_prefix:
-            return self._place
+            return self._uri
         untold = {FIRST_METADATA.format(operator.number): entry_of(operator).data}
         return readable_uri(self.files, self.files.location, self.spark, untold)
 
-    def _frame(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def _frame(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         # Spark 4.1 looks for an endpoint here that only its query manager makes, when first asked.
         self.spark.streams  # noqa: B018
         reader = self.spark.read.format("statestore").option("operatorId", operator.number)
@@ -149,7 +149,7 @@ class StateReader:
         elif place.store.name != DEFAULT or place.family.name != DEFAULT:
             part = place.store.name if place.store.name != DEFAULT else place.family.name
             reader = reader.option("storeName", part)
-        return reader.load(self._place_of(operator))
+        return reader.load(self._uri_for(operator))
 
 
 def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Column]:

@@ -30,7 +30,7 @@ from statemigrate.errors import RewriteError
 # Rows as RocksDB's own tables, which Spark opens instead of replaying them one by one.
 #
 # Rows are sorted a run at a time, and each run becomes an SST file. RocksDB itself takes the files
-# into a database, whose small files are the snapshot's zip; the tables go beside it.
+# into a database, whose small files are the snapshot's zip; the tables go next to it.
 
 
 _MOST_RUNS = 8
@@ -84,13 +84,13 @@ class SortedTables:
             name = f"SSTs/{path.stem}-{uuid.uuid4()}.sst"
             shared.append(SharedFile(name, path.name, path.stat().st_size))
             paths[name] = path
-        told = Snapshot(tuple(shared), keys, internal_keys, families, frozenset(internal))
+        snapshot = Snapshot(tuple(shared), keys, internal_keys, families, frozenset(internal))
         small = {
             path.name: path.read_bytes()
             for pattern in ("MANIFEST-*", "CURRENT", "OPTIONS-*")
             for path in sorted(self._database.glob(pattern))
         }
-        return Tables(written_snapshot(told, small), paths)
+        return Tables(written_snapshot(snapshot, small), paths)
 
     def _take_in(self) -> None:
         from rocksdict import IngestExternalFileOptions, Rdict

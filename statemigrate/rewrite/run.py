@@ -42,25 +42,25 @@ if TYPE_CHECKING:
 
 
 def publish_shape(
-    shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]
+    shape: CheckpointShape, new: Files, extra: Iterable[tuple[str, bytes]]
 ) -> dict[str, str]:
-    """Write what the new checkpoint's ``shape`` says, and the files ``beside`` it by name.
+    """Write what the new checkpoint's ``shape`` says, and further files (``extra_files``) by name.
 
     Returns the SHA-256 of each by its name.
     """
     hashes: dict[str, str] = {}
-    for name, data in _files(shape, new, beside):
+    for name, data in _files(shape, new, extra):
         new.replace(name, data)
         hashes[name] = hashlib.sha256(data).hexdigest()
     return hashes
 
 
 def _files(
-    shape: CheckpointShape, new: Files, beside: Iterable[tuple[str, bytes]]
+    shape: CheckpointShape, new: Files, extra: Iterable[tuple[str, bytes]]
 ) -> Iterator[tuple[str, bytes]]:
     for operator in shape.operators:
         yield from _operator_files(operator, uri_of(new))
-    yield from beside
+    yield from extra
     for batch, commit in shape.commits.items():
         yield f"commits/{batch}", commit.data
     for batch, offsets in shape.offsets.items():
@@ -74,7 +74,7 @@ def _operator_files(operator: OperatorShape, root: str) -> Iterator[tuple[str, b
             path = f"state/{operator.number}/0/{inner}_metadata/schema"
             yield path, written_v2(_lenient(store.families[0]))
         # Where the old Spark noted none, the new one notes what it finds: what a function on groups
-        # is called cannot be told from its state.
+        # is called is not in its state.
         if operator.metadata_version:
             yield FIRST_METADATA.format(operator.number), entry_of(operator).data
         return
@@ -121,8 +121,8 @@ def check_written(plan: RewritePlan, report: RewriteReport, reader: StateReader)
                 problem = next(_differences(families[family.name], found.partitions), None)
                 if problem is not None:
                     raise problem
-    kept = [each.new for each in plan.operators if each.new is not None]
-    for finding, others in windows_in(kept, reader, plan.windows):
+    unchanged = [each.new for each in plan.operators if each.new is not None]
+    for finding, others in windows_in(unchanged, reader, plan.windows):
         if others != finding.left:
             raise _of_other_windows(finding, others)
 
@@ -156,7 +156,7 @@ def _differences(family: FamilyReport, found: dict[int, Checksum]) -> Iterator[R
             )
 
 
-# What ended attempts have left beside what they made: harmless, and removed all the same.
+# What ended attempts have left over: harmless, and removed all the same.
 #
 # A task that is tried again makes tables of its own under new names, and a process that ends leaves
 # the file that it was writing under a name that nobody reads.
@@ -165,7 +165,7 @@ def _differences(family: FamilyReport, found: dict[int, Checksum]) -> Iterator[R
 _TABLES = "/SSTs/"
 
 
-def remove_leftovers(files: Files) -> None:
+def remove_unreferenced_files(files: Files) -> None:
     """Remove files that nothing refers to from a new checkpoint, before it is one.
 
     There are none on file systems that only the driver reaches: what it is handed is of one
@@ -197,7 +197,7 @@ def _used(files: Files, found: Iterable[Entry]) -> set[str]:
 
 
 Progress = Callable[[int, int | None], None]
-"""Told how many rows are written, of how many."""
+"""Gets how many rows are written, of how many."""
 
 
 def run_plan(
@@ -229,14 +229,14 @@ def run_plan(
                     progress(sum(each.total.count for each in families), rows)
         new.require_own()
         metadata = origin.metadata
-        hashes = publish_shape(plan.new, new.files, origin.beside(plan, new.files, spark))
+        hashes = publish_shape(plan.new, new.files, origin.extra_files(plan, new.files, spark))
         hashes["metadata"] = hashlib.sha256(metadata).hexdigest()
         report = replace(
             _report(plan, origin, families, _gone(runs), time.monotonic() - begun),
             logs=LogRecord.of(plan, new.files, hashes),
         )
         report.write(new.files)
-        remove_leftovers(new.files)
+        remove_unreferenced_files(new.files)
         check_written(plan, report, StateReader(new.files, plan.new.batch, session))
         origin.confirm(plan)
         new.publish(metadata)
@@ -246,7 +246,11 @@ def run_plan(
 def _runs(
     plan: RewritePlan, origin: Origin, target: Target, spark: SparkSession, session: SparkSession
 ) -> list[OperatorRun]:
-    reader, stored, kept = origin.reader(plan, spark), origin.stored(plan), origin.kept(plan)
+    reader, stored, unchanged = (
+        origin.reader(plan, spark),
+        origin.stored(plan),
+        origin.unchanged_operators(plan),
+    )
     return [
         OperatorRun(
             plan,
@@ -255,7 +259,7 @@ def _runs(
             target.files,
             session,
             None if each.old is None else stored.get(each.old.number),
-            None if each.new is None else kept.get(each.new.number),
+            None if each.new is None else unchanged.get(each.new.number),
         )
         for each in plan.operators
     ]
@@ -366,9 +370,9 @@ def check_stopped(old: Files, spark: SparkSession) -> None:
             )
 
 
-def time_since(moment: int) -> str:
-    """How long ago a ``moment``, in milliseconds since 1970, was: in words, rounded down."""
-    seconds = _seconds_since(moment)
+def time_since(timestamp: int) -> str:
+    """How long ago a ``timestamp``, in milliseconds since 1970, was: in words, rounded down."""
+    seconds = _seconds_since(timestamp)
     for length, unit in _UNITS:
         count = int(seconds // length)
         # Of a single one the next smaller unit says more.
@@ -387,5 +391,5 @@ def doubts(begun: int) -> tuple[str, ...]:
     )
 
 
-def _seconds_since(moment: int) -> float:
-    return time.time() - moment / 1000
+def _seconds_since(timestamp: int) -> float:
+    return time.time() - timestamp / 1000

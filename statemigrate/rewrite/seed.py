@@ -27,7 +27,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
-from statemigrate.rewrite.column_pairing import Place, all_families, operator_name
+from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, operator_name
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.scripts import Scripted, scripted_from
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
 
 
 def seed_script(
-    name: str, found: tuple[OperatorShape, Place], lineage: Lineage, revision: str, target: str
+    name: str,
+    found: tuple[OperatorShape, FamilyAddress],
+    lineage: Lineage,
+    revision: str,
+    target: str,
 ) -> Scripted:
     """The scripts from a table's ``revision`` of the store ``name`` to the ``target``.
 
@@ -65,7 +69,7 @@ def seed_script(
 
 
 def in_form(
-    place: Place,
+    place: FamilyAddress,
     script: Scripted,
     key: StructJson,
     value: StructJson,
@@ -80,7 +84,7 @@ def in_form(
     family = FamilyShape(place.family.name, as_key, as_value, NoPrefix())
     plan = FamilyPlan(
         script.store,
-        Place(place.store, family),
+        FamilyAddress(place.store, family),
         key=match_fields(key, family.key, {}, script.store),
         value=match_fields(value, family.value, {}, script.store),
     )
@@ -121,24 +125,24 @@ class Seed:
 
     ``new`` is the place of that state in the new checkpoint; of a list ``elements`` is the column
     of arrays. With a ``form`` rows first take that of an older revision, which scripts change.
-    ``moment`` is the column that says when values expire or timers are due, and its type.
+    ``time_column`` is the column that says when values expire or timers are due, and its type.
     """
 
     store: str
     number: int
-    new: Place
+    new: FamilyAddress
     table: Table
     key: tuple[TakenField, ...]
     value: tuple[TakenField, ...]
     elements: str = ""
     form: FamilyPlan | None = None
-    moment: tuple[str, str] | None = None
+    time_column: tuple[str, str] | None = None
 
     @property
     def frame(self) -> DataFrame:
         """The table's rows, with the types that state has of JSON."""
         types = dict(pair for each in (*self.key, *self.value) for pair in each.columns)
-        return self.table.frame({**types, **dict([self.moment] if self.moment else [])})
+        return self.table.frame({**types, **dict([self.time_column] if self.time_column else [])})
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
@@ -148,7 +152,7 @@ class Seed:
         }
         if self.elements:
             fields[self.store] = (self.elements,)
-        return {**fields, EXPIRES: self.moment[:1]} if self.moment else fields
+        return {**fields, EXPIRES: self.time_column[:1]} if self.time_column else fields
 
     @property
     def rest(self) -> tuple[str, ...]:
@@ -172,9 +176,9 @@ class Seed:
         if self.form is not None or self.is_timers:
             return ()
         family = self.new.family
-        is_told = family.wrapping == "expiry" and self.moment is None
+        is_key_in_value = family.wrapping == "expiry" and self.time_column is None
         # Where values come to expire, of a map the columns of its keys are matched, not its parts.
-        return self.value if is_told and family.user_key else (*self.key, *self.value)
+        return self.value if is_key_in_value and family.user_key else (*self.key, *self.value)
 
     @property
     def is_timers(self) -> bool:
@@ -184,7 +188,7 @@ class Seed:
     def _own(self, shape: FamilyShape) -> FamilyShape:
         shape = replace(shape, wrapping="key" if shape.wrapping == "key" else "none")
         found = self._content(shape)
-        if self.moment is None:
+        if self.time_column is None:
             return found
         return replace(found, value=with_expiry(found.value), wrapping="expiry")
 
@@ -269,12 +273,12 @@ def find_seeds(
 
 def seeded_stores(
     operators: Sequence[OperatorShape],
-) -> dict[str, tuple[OperatorShape, Place]]:
+) -> dict[str, tuple[OperatorShape, FamilyAddress]]:
     """By their names the stores that a table may become."""
     found = {}
     for operator in operators:
         for name, known in user_stores(operator).items():
-            found[name] = operator, Place(*known)
+            found[name] = operator, FamilyAddress(*known)
         for place in all_families(operator):
             if is_timers(place.family.name):
                 # Both of its families have the same, each in its order.
@@ -301,7 +305,7 @@ def _families(store: StoreShape, seeds: Sequence[Seed]) -> Iterator[FamilyShape]
         yield from (each for each in found if each is not None)
 
 
-def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, Place]]) -> str:
+def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, FamilyAddress]]) -> str:
     """The store of this name, or where none is said the only one.
 
     Raises `RewriteError` where that is not clear.
@@ -322,7 +326,9 @@ def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, Place]]) -> 
     return next(iter(stores))
 
 
-def _seed(found: tuple[OperatorShape, Place], taking: Taking, script: Scripted | None) -> Seed:
+def _seed(
+    found: tuple[OperatorShape, FamilyAddress], taking: Taking, script: Scripted | None
+) -> Seed:
     operator, place = found
     name, table, family = taking.store, taking.table, place.family
     is_join = kind_of(operator.name) is JOIN
@@ -337,18 +343,20 @@ def _seed(found: tuple[OperatorShape, Place], taking: Taking, script: Scripted |
     if is_timers(family.name):
         part = next(each for each in family.key["fields"] if each["name"] == TIMER_KEY)
         key = taking.key(part["type"])
-        return Seed(name, operator.number, place, table, key, (), moment=taking.moment(must=True))
+        return Seed(
+            name, operator.number, place, table, key, (), time_column=taking.time_column(must=True)
+        )
     fields = family.key["fields"]
     keys, values = {**family.key, "fields": fields[:-1] if is_join else fields}, family.value
-    moment = None
+    time_column = None
     if family.wrapping == "expiry":
-        values, moment = family.content, taking.moment(must=False)
+        values, time_column = family.content, taking.time_column(must=False)
     if script is not None:
         keys, values = (each.struct_type().jsonValue() for each in (script.key, script.value))
     elements = taking.elements() if family.is_list else ""
     value = () if elements else taking.fields(values)
     key = taking.key(keys)
-    seed = Seed(name, operator.number, place, table, key, value, elements, moment=moment)
+    seed = Seed(name, operator.number, place, table, key, value, elements, time_column=time_column)
     if script is None:
         return seed
     form = in_form(place, script, struct_json(seed.key), seed.value_in_table, table.columns)

@@ -22,7 +22,7 @@ from statemigrate.native.deployment_check import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import FieldChanges, with_fields
 from statemigrate.rewrite.families import FamilyPlan, is_aggregation
 from statemigrate.rewrite.file_reading import StoredOperator
@@ -48,7 +48,7 @@ class TableReader:
 
     seeds: Sequence[Seed]
 
-    def rows(self, operator: OperatorShape, place: Place) -> DataFrame:
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -59,7 +59,7 @@ class TableReader:
             F.col("value").cast(value_type(place.family)).alias("value"),
         ).withColumn("partition", partition_of(operator, place))
 
-    def _seed(self, operator: OperatorShape, place: Place) -> Seed:
+    def _seed(self, operator: OperatorShape, place: FamilyAddress) -> Seed:
         return next(
             each
             for each in self.seeds
@@ -77,7 +77,7 @@ def check_tables(operators: Iterable[OperatorShape], seeds: Sequence[Seed]) -> d
     return {each.store: _checked(each, shapes[each.number]) for each in seeds}
 
 
-def _rows(seed: Seed, place: Place) -> DataFrame:
+def _rows(seed: Seed, place: FamilyAddress) -> DataFrame:
     """Keys and values of a table; of a join's side its numbered rows, or their counts."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -104,11 +104,11 @@ def _entries(seed: Seed) -> DataFrame:
         rows = rows.where(F.size(value) > 0)
     else:
         value = struct_of(seed.value)
-    at = milliseconds_of(*seed.moment) if seed.moment else F.lit(None).cast("long")
+    at = milliseconds_of(*seed.time_column) if seed.time_column else F.lit(None).cast("long")
     found = rows.select(struct_of(seed.key).alias("key"), value.alias("value"), at.alias("at"))
     if seed.form is not None:
         found = _formed(found, seed.form, is_list=bool(seed.elements))
-    if seed.moment is not None and not seed.is_timers:
+    if seed.time_column is not None and not seed.is_timers:
         found = found.withColumn("value", _expiring(is_list=bool(seed.elements)))
     found = found.withColumn("key", normal(F.col("key"), found.schema["key"].dataType))
     return found if seed.is_timers else found.drop("at")
@@ -124,7 +124,7 @@ def _expiring(*, is_list: bool) -> Column:
     return F.transform("value", expiring) if is_list else expiring(F.col("value"))
 
 
-def _timers(seed: Seed, place: Place) -> DataFrame:
+def _timers(seed: Seed, place: FamilyAddress) -> DataFrame:
     """The timers of a table as a family has them: by key, or by when they are due."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -174,7 +174,7 @@ def normal(column: Column, kind: DataType) -> Column:
 def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
     _check_timestamps(seed)
     rows = _timers(seed, seed.new) if seed.is_timers else _entries(seed)
-    is_plain = not (seed.elements or seed.form or seed.moment)
+    is_plain = not (seed.elements or seed.form or seed.time_column)
     never = _never_null(seed, is_aggregation(operator)) if is_plain else []
     found = rows.select("key", *hashes(rows.schema), *_nulls(never)).agg(*sums(), *_examples(never))
     (totals,) = found.collect()
@@ -189,11 +189,11 @@ def _checked(seed: Seed, operator: OperatorShape) -> Checksum:
 def _check_timestamps(seed: Seed) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if seed.moment is not None:
-        unknown = seed.frame.where(milliseconds_of(*seed.moment).isNull())
+    if seed.time_column is not None:
+        unknown = seed.frame.where(milliseconds_of(*seed.time_column).isNull())
         found = unknown.select(F.to_json(struct_of(seed.key)).alias("key")).head(1)
         if found:
-            raise missing_timestamp(seed.store, seed.table, seed.moment[0], found[0].key)
+            raise missing_timestamp(seed.store, seed.table, seed.time_column[0], found[0].key)
 
 
 def _nulls(never: Sequence[str]) -> list[Column]:
@@ -297,11 +297,11 @@ class Tables:
         """None: tables are Spark's to read."""
         return {}
 
-    def kept(self, plan: RewritePlan) -> Mapping[int, Copies]:  # noqa: ARG002 - an Origin's
+    def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:  # noqa: ARG002 - an Origin's
         """None: tables are no files of state."""
         return {}
 
-    def beside(
+    def extra_files(
         self,
         plan: RewritePlan,
         new: Files,  # noqa: ARG002 - an Origin's

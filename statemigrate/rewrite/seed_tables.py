@@ -268,13 +268,13 @@ class Taking:
             )
         return said
 
-    def moment(self, *, must: bool) -> tuple[str, str] | None:
+    def time_column(self, *, must: bool) -> tuple[str, str] | None:
         """The column that says when values expire or timers are due, and its type.
 
         Without ``must`` it is only what is said. Raises `RewriteError` where there is none.
         """
         name = f"{self.store}{'.' if must else ':'}{EXPIRES}"
-        column = self._said(name)
+        column = self._given_column(name)
         if column is None and must and EXPIRES in self.table.columns:
             column = EXPIRES
         if column is None and must:
@@ -300,10 +300,10 @@ class Taking:
         return None
 
     def _column(self, path: str, label: str) -> str | None:
-        said = self._said(f"{self.store}.{path}")
+        said = self._given_column(f"{self.store}.{path}")
         return said or (label if label in self.table.columns else None)
 
-    def _said(self, name: str) -> str | None:
+    def _given_column(self, name: str) -> str | None:
         """The column that the author says; None where nothing is said."""
         said = self.take.get(name)
         if said is None:

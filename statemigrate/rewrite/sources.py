@@ -81,20 +81,20 @@ class SourcesPlan:
             f"{each.name}:{each.line(old)}" if self.named else each.line(old)
             for each in self.sources
         )
-        told = old.source_metadata
-        if told is not None:
-            told = {name: each for name, each in told.items() if name not in self.gone}
-        return replace(old, offsets=Offsets(self.named, lines), source_metadata=told)
+        given = old.source_metadata
+        if given is not None:
+            given = {name: each for name, each in given.items() if name not in self.gone}
+        return replace(old, offsets=Offsets(self.named, lines), source_metadata=given)
 
 
 @dataclass(frozen=True)
 class AskedOfSources:
     """What the author asks for: offsets as JSON, and places whose files are taken, by new source.
 
-    ``told`` has the new source of an old one, None where it goes.
+    ``given`` maps an old source to the new one, to None where it goes.
     """
 
-    told: Mapping[str, str | None] = field(default_factory=dict)
+    given: Mapping[str, str | None] = field(default_factory=dict)
     offsets: Mapping[str, Any] = field(default_factory=dict)
     taken: Mapping[str, str] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class AskedOfSources:
         """The same, where a parameter of the code is named, by the source that it reads."""
         names = {parameter: source for source, parameter in sources.inputs.items()}
         return AskedOfSources(
-            {old: names.get(new, new) if new else None for old, new in self.told.items()},
+            {old: names.get(new, new) if new else None for old, new in self.given.items()},
             {names.get(source, source): each for source, each in self.offsets.items()},
             {names.get(source, source): each for source, each in self.taken.items()},
         )
@@ -114,13 +114,13 @@ def plan_sources(
     """Match the sources of ``old`` with those of the new code, where these are known.
 
     Raises `RewriteError` for a source that there is not, and for an offset that the files which a
-    source has taken do not bear out; what cannot be told is asked.
+    source has taken do not bear out; what remains unclear is asked.
     """
     before = tuple(old.by_source)
     after = new or NewSources(old.named, before)
     wanted = wanted.of(after)
     _check_known(wanted, before, after)
-    pairs = _matched(before, old.named, after, wanted.told, asked)
+    pairs = _matched(before, old.named, after, wanted.given, asked)
     sources = tuple(_source(name, pairs, after, wanted) for name in after.names)
     for each in sources:
         _check_files(each)
@@ -146,15 +146,15 @@ def _matched(
     before: tuple[str, ...],
     named: bool,
     after: NewSources,
-    told: Mapping[str, str | None],
+    given: Mapping[str, str | None],
     asked: Asked,
 ) -> dict[str, str | None]:
-    """The new source of each old one: as told, by name, or where there are as many by place."""
-    pairs: dict[str, str | None] = dict(told)
+    """The new source of each old one: as given, by name, or by position if as many."""
+    pairs: dict[str, str | None] = dict(given)
     is_certain = named == after.named and (named or len(before) == len(after.names))
     for source in before:
-        if source not in told:
-            is_free = source in after.names and source not in told.values()
+        if source not in given:
+            is_free = source in after.names and source not in given.values()
             pairs[source] = source if is_free else None
             if not (is_free and is_certain):
                 asked.confirm(_which(source, after) if is_free else _goes(source, after))
@@ -199,9 +199,9 @@ def _ask_begin(asked: Asked, source: SourcePlan) -> None:
 
 
 def _check_known(wanted: AskedOfSources, before: tuple[str, ...], after: NewSources) -> None:
-    targets = [name for name in wanted.told.values() if name is not None]
+    targets = [name for name in wanted.given.values() if name is not None]
     unknown = [
-        *(f"old {source}" for source in wanted.told if source not in before),
+        *(f"old {source}" for source in wanted.given if source not in before),
         *sorted({*targets, *wanted.offsets, *wanted.taken} - set(after.names)),
         *(name for name in targets if targets.count(name) > 1),
     ]
@@ -217,7 +217,7 @@ def _check_known(wanted: AskedOfSources, before: tuple[str, ...], after: NewSour
 
 
 def _check_files(source: SourcePlan) -> None:
-    """A source of files has its log beside its offset: one without the other misses files."""
+    """A source of files has a log and an offset: one without the other misses files."""
     reached = None if source.offset is None else file_offset(source.offset)
     if source.taken and source.old is not None:
         raise RewriteError(
@@ -255,7 +255,7 @@ PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """What is asked for beside the new code.
+    """What is asked for along with the new code.
 
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
     number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.

@@ -23,7 +23,7 @@ from statemigrate.errors import RewriteError, shown
 from statemigrate.migration.stages import Stage, stages_of
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes
-from statemigrate.rewrite.column_pairing import Place, part_of
+from statemigrate.rewrite.column_pairing import FamilyAddress, part_of
 from statemigrate.rewrite.entries import (
     EXPIRES,
     MERGED,
@@ -39,7 +39,7 @@ from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import owned_fields
 from statemigrate.rewrite.pages import large_values, page_timers, pages_of
 from statemigrate.rewrite.reading import RowReader
-from statemigrate.state.protocol import Telling
+from statemigrate.state.protocol import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -92,7 +92,7 @@ def along(
     for number, stage in enumerate(stages, 1):
         after = replace(formats, key=stage.key or formats.key, value=stage.value)
         task = TableTask(stage, after) if stage.on_tables else EntryTask(stage, formats, after)
-        found = found.mapInArrow(Telling(task), _schema(after))
+        found = found.mapInArrow(CarriesErrors(task), _schema(after))
         may_meet = stage.key is not None or stage.merges or (number == len(stages) and not has_met)
         if may_meet and not family.gathers:
             found, has_met = _met(found, stage, after, new.store.partitions, order), True
@@ -118,7 +118,7 @@ def _met(
     # Which of two values comes first is the same in every run, wherever they were read.
     last = hashes(rows.schema)[0]
     together = rows.repartition(partitions, "key").sortWithinPartitions("key", *order, last)
-    return together.mapInArrow(Telling(MergeTask(stage, formats)), _schema(formats))
+    return together.mapInArrow(CarriesErrors(MergeTask(stage, formats)), _schema(formats))
 
 
 def _schema(formats: EntryFormats) -> StructType:
@@ -217,10 +217,10 @@ def wrapped_again(rows: DataFrame, family: FamilyShape) -> DataFrame:
 
 ORIGIN, POSITION = "origin", "position"
 CARRIED = (EXPIRES, ORIGIN, POSITION)
-"""What entries take along beside their counts."""
+"""What entries take along with their counts."""
 
 
-def entries_of(rows: DataFrame, operator: OperatorShape, place: Place) -> DataFrame:
+def entries_of(rows: DataFrame, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
     """The columns ``key``, ``value``, the counts of `entries`, and `CARRIED`."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -245,7 +245,7 @@ def entries_of(rows: DataFrame, operator: OperatorShape, place: Place) -> DataFr
     return found.where(F.col("value").isNotNull()) if family.wrapping == "state" else found
 
 
-def _shown(operator: OperatorShape, place: Place) -> Column:
+def _shown(operator: OperatorShape, place: FamilyAddress) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     names = row_type(shown_key(operator, place.store, place.family)).fieldNames()

@@ -14,7 +14,7 @@ from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import read_record
 from statemigrate.rewrite.checksum import Checksum
-from statemigrate.rewrite.column_pairing import Place, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families
 from statemigrate.rewrite.partitioning import Survey, survey
@@ -214,7 +214,7 @@ def _join_problems(operator: OperatorShape, reader: StateReader) -> list[tuple[s
     return list(join_problems(operator, reader))
 
 
-def _survey(reader: RowReader, operator: OperatorShape, place: Place, name: str) -> Survey:
+def _survey(reader: RowReader, operator: OperatorShape, place: FamilyAddress, name: str) -> Survey:
     return survey(reader.rows(operator, place), operator, place, name)
 
 

@@ -35,7 +35,7 @@ from statemigrate.rewrite.probe import operator_with
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.report import RewriteReport, ScriptsRun
 from statemigrate.rewrite.scripts import Scripts, StoreScripts
-from statemigrate.state.protocol import told
+from statemigrate.state.protocol import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,7 +213,7 @@ class LoadedState:
         )
 
         try:
-            with told():
+            with reraising_worker_errors():
                 yield
         except JAVA_ERRORS as error:
             damage = next(self.damage(operator.number), None)

@@ -55,7 +55,7 @@ def compared_logs(old: Files | None, new: Files, report: RewriteReport) -> Itera
 
 @dataclass(frozen=True)
 class _Recorded:
-    """The new checkpoint's files beside what the rewrite noted of them."""
+    """The new checkpoint's files, compared with what the rewrite recorded of them."""
 
     new: Files
     record: LogRecord
@@ -136,7 +136,7 @@ class _Recorded:
 
 @dataclass(frozen=True)
 class _Derived:
-    """The new checkpoint's logs beside what the old ones, and what was asked for, make of them."""
+    """The new checkpoint's logs, compared with what the old ones and the request make of them."""
 
     old: Files
     new: Files
@@ -171,10 +171,10 @@ class _Derived:
         metadata = {**before.metadata, "conf": {**last.conf, **self.record.settings}}
         if self.record.watermark is not None:
             metadata["batchWatermarkMs"] = self.record.watermark
-        told = metadata.get("sourceMetadataInfo")
-        if told is not None:
+        recorded = metadata.get("sourceMetadataInfo")
+        if recorded is not None:
             kept = {each.old for each in self.record.sources}
-            metadata["sourceMetadataInfo"] = {n: each for n, each in told.items() if n in kept}
+            metadata["sourceMetadataInfo"] = {n: each for n, each in recorded.items() if n in kept}
         found = {**after.metadata, "conf": after.conf}
         old_lines = before.by_source
         lines = {each.name: _line(each, old_lines) for each in self.record.sources}

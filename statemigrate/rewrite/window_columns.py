@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape, StructJson, labels
-from statemigrate.rewrite.column_pairing import Place, store_families
+from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader, collected_by_one_task
@@ -36,7 +36,7 @@ from statemigrate.rewrite.windows import (
     Window,
     differs,
 )
-from statemigrate.state.protocol import told
+from statemigrate.state.protocol import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _BY_KEY = (AGGREGATION, DEDUPLICATE, DEDUPLICATE_WITHIN_WATERMARK)
 _TIMES = ("timestamp", "timestamp_ntz")
 _MARKS = ("spark.timeWindow", "spark.sessionWindow")
-Observe = Callable[[OperatorShape, Place, tuple[str, str]], ObservedWindows]
+Observe = Callable[[OperatorShape, FamilyAddress, tuple[str, str]], ObservedWindows]
 """The windows in a column of a family, which goes by its part, key or value, and its label."""
 
 
@@ -81,7 +81,7 @@ class NewWindows:
     before: Meanings = field(default_factory=dict)
 
 
-def window_columns(operator: OperatorShape, place: Place) -> list[WindowColumn]:
+def window_columns(operator: OperatorShape, place: FamilyAddress) -> list[WindowColumn]:
     """The columns of an operator's state that are windows, or look like them."""
     kind, key = kind_of(operator.name), place.family.key
     if kind is SESSION_WINDOW:
@@ -220,7 +220,9 @@ def _changed(
             yield ChangedKey(family.name, column.label, before.expression, after.expression)
 
 
-def _meant(meanings: Sequence[KeyMeaning], column: WindowColumn, place: Place) -> Window | None:
+def _meant(
+    meanings: Sequence[KeyMeaning], column: WindowColumn, place: FamilyAddress
+) -> Window | None:
     is_whole = len(meanings) == len(place.family.key["fields"])
     return meanings[column.place].window if is_whole else None
 
@@ -251,7 +253,7 @@ def observe_windows(rows: DataFrame, column: tuple[str, str]) -> ObservedWindows
     window = F.col(part).getField(label)
     bounds = [_micros(rows, window, name).alias(name) for name in ("start", "end")]
     found = rows.select(*bounds).where("start IS NOT NULL AND end IS NOT NULL")
-    with told(), collected_by_one_task(rows.sparkSession):
+    with reraising_worker_errors(), collected_by_one_task(rows.sparkSession):
         table = found.groupBy("start", "end").agg(F.count("*").alias("rows")).toArrow()
     return ObservedWindows(*(table[name].to_numpy() for name in ("start", "end", "rows")))
 

@@ -146,7 +146,9 @@ def compare_observed(
     if old.lengths != new.lengths:
         is_other = ~np.isin(old.ends - old.starts, new.lengths)
         return WindowComparison("other", int(is_other.sum()), int(old.rows[is_other].sum()))
-    return WindowComparison("same" if _places(old) == _places(new) else "unknown")
+    return WindowComparison(
+        "same" if _lengths_and_offsets(old) == _lengths_and_offsets(new) else "unknown"
+    )
 
 
 def lost_parts(found: ObservedWindows, window: TimeWindow, watermark: int) -> int | None:
@@ -163,7 +165,7 @@ def lost_parts(found: ObservedWindows, window: TimeWindow, watermark: int) -> in
     return max(starts) + window.slide if starts else None
 
 
-def _places(found: ObservedWindows) -> set[tuple[int, int]]:
+def _lengths_and_offsets(found: ObservedWindows) -> set[tuple[int, int]]:
     lengths = found.ends - found.starts
     return set(zip(lengths.tolist(), (found.starts % lengths).tolist(), strict=True))
 

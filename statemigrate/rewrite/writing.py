@@ -159,7 +159,7 @@ class StoreFiles:
     """Takes the rows of a store, a batch at a time, and has its files in ``scratch`` at the end."""
 
     def __init__(self, place: StoreAddress, scratch: Path) -> None:
-        self._place = place
+        self._store_address = place
         self._numbers = family_numbers(place.store)
         internal = [name for name in self._numbers if is_internal(name)]
         merges = any(each.is_list for each in place.store.families)
@@ -194,7 +194,7 @@ class StoreFiles:
     def close(self) -> dict[str, Path | bytes]:
         """End it; return what to put under which name below the checkpoint."""
         found = self._out.close()
-        return {f"{self._place.folder}/{name}": content for name, content in found.items()}
+        return {f"{self._store_address.folder}/{name}": content for name, content in found.items()}
 
     def _put(self, family: str, keys: pa.StructArray, values: pa.Array) -> None:
         key_codec, value_codec = self._codecs[family]
@@ -209,7 +209,7 @@ class StoreFiles:
         elements = value_codec.encode(values.flatten(), key_rows)
         assert isinstance(self._out, RocksDBStore), "only RocksDB has lists"  # noqa: S101
         if self._out.is_snapshot:
-            delimiter = RowLayout.of(self._place.conf).delimiter
+            delimiter = RowLayout.of(self._store_address.conf).delimiter
             self._out.put(*merged_values(key_rows, elements, owners, delimiter))
             return
         is_first = np.ones(len(owners), bool)
@@ -218,8 +218,8 @@ class StoreFiles:
         self._out.merge(key_rows.take(~is_first), elements.take(~is_first))
 
     def _codecs_of(self, family: FamilyShape) -> tuple[KeyCodec, ValueCodec]:
-        layout = RowLayout.of(self._place.conf)
-        number = self._numbers.get(family.name) if self._place.store.has_families else None
+        layout = RowLayout.of(self._store_address.conf)
+        number = self._numbers.get(family.name) if self._store_address.store.has_families else None
         return (
             KeyCodec(with_labels(family.key), family.encoder, layout, number),
             ValueCodec(with_labels(family.value), layout, is_list=family.is_list),
@@ -275,7 +275,7 @@ class PartitionTask:
         """Write one partition. Raises `RewriteError` for a row of another one."""
         with tempfile.TemporaryDirectory(prefix="statemigrate-rewrite-") as scratch:
             stores = {
-                store.name: StoreFiles(self._place(partition, store), Path(scratch))
+                store.name: StoreFiles(self._store_address(partition, store), Path(scratch))
                 for store in self.operator.stores
             }
             totals = {each.number: Tally() for each in self.families}
@@ -288,7 +288,7 @@ class PartitionTask:
         report = {str(number): tally.to_json() for number, tally in totals.items()}
         yield _row(partition, report=json.dumps(report))
 
-    def _place(self, partition: int, store: StoreShape) -> StoreAddress:
+    def _store_address(self, partition: int, store: StoreShape) -> StoreAddress:
         stores = [each.name for each in in_order(self.operator.stores)]
         unique_id = self.ids[partition][stores.index(store.name)] if self.ids else None
         number = self.operator.number
@@ -307,14 +307,14 @@ class PartitionTask:
 
 def _put(batch: pa.RecordBatch, each: Written, store: StoreFiles) -> Tally:
     """Write the rows of one family in a batch, and count them."""
-    is_mine = pc.equal(batch["family"], each.number)
-    mine = batch if pc.all(is_mine).as_py() else batch.filter(is_mine)
-    if not mine.num_rows:
+    is_own = pc.equal(batch["family"], each.number)
+    own = batch if pc.all(is_own).as_py() else batch.filter(is_own)
+    if not own.num_rows:
         return Tally()
-    store.put(each.family, mine[f"key_{each.number}"], mine[f"value_{each.number}"])
-    sums = [mine[name].to_numpy(zero_copy_only=False).astype(np.uint64).sum() for name in NAMES]
-    checksum = Checksum.of(mine.num_rows, *sums)
-    return Tally(checksum, pc.sum(mine[ORIGINS]).as_py(), pc.sum(mine[MERGED]).as_py())
+    store.put(each.family, own[f"key_{each.number}"], own[f"value_{each.number}"])
+    sums = [own[name].to_numpy(zero_copy_only=False).astype(np.uint64).sum() for name in NAMES]
+    checksum = Checksum.of(own.num_rows, *sums)
+    return Tally(checksum, pc.sum(own[ORIGINS]).as_py(), pc.sum(own[MERGED]).as_py())
 
 
 def _check_partition(batch: pa.RecordBatch, partition: int) -> None:

@@ -222,34 +222,34 @@ def _of_several_stores(found: Survey, target: str) -> LineageError:
 
 
 def _of_store(found: Survey, store: str, name: str) -> Entry:
-    mine = entries(found, store)
-    if not mine:
+    of_store = entries(found, store)
+    if not of_store:
         raise found.unscripted(store)
     if store not in found.lineages:
-        return _among(store, mine, name)
+        return _among(store, of_store, name)
     lineage = found.lineages[store]
     revision = lineage.resolve(name)
     if revision == BASE:
         raise _before_the_first(lineage, f"{store}@{name}")
-    return next(entry for entry in mine if entry.revision == revision)
+    return next(entry for entry in of_store if entry.revision == revision)
 
 
-def _among(store: str, mine: Sequence[Entry], name: str) -> Entry:
+def _among(store: str, of_store: Sequence[Entry], name: str) -> Entry:
     """The one that is meant, where not every script can be used.
 
     Scripts that follow one another are in order also before they are finished. Where they do not,
     a head or a revision's beginning tells which it is.
     """
-    chain = _follow(mine)
+    chain = _follow(of_store)
     if chain and (found := _counted(chain, name)):
         return found
-    heads = [entry for entry in mine if entry.is_head]
-    exact = [entry for entry in mine if entry.revision == name]
-    beginning = [entry for entry in mine if (entry.revision or "").startswith(name)]
+    heads = [entry for entry in of_store if entry.is_head]
+    exact = [entry for entry in of_store if entry.revision == name]
+    beginning = [entry for entry in of_store if (entry.revision or "").startswith(name)]
     matching = heads if name == "head" else exact or beginning
     if len(matching) == 1:
         return matching[0]
-    revisions = [str(entry.revision) for entry in mine]
+    revisions = [str(entry.revision) for entry in of_store]
     raise LineageError(
         "SM-LINEAGE-025",
         f"Store '{store}' has no script {name!r}."
@@ -265,15 +265,15 @@ def _among(store: str, mine: Sequence[Entry], name: str) -> Entry:
     )
 
 
-def _follow(mine: Sequence[Entry]) -> list[Entry]:
+def _follow(of_store: Sequence[Entry]) -> list[Entry]:
     """The scripts oldest first, each following the one before; nothing where they do not."""
-    followed = {entry.down_revision: entry for entry in mine}
+    followed = {entry.down_revision: entry for entry in of_store}
     chain: list[Entry] = []
     before: str | None = None
-    while before in followed and len(chain) < len(mine):
+    while before in followed and len(chain) < len(of_store):
         chain.append(followed[before])
         before = chain[-1].revision
-    return chain if len(chain) == len(mine) else []
+    return chain if len(chain) == len(of_store) else []
 
 
 def _counted(chain: Sequence[Entry], name: str) -> Entry | None:

@@ -131,13 +131,13 @@ class ScriptFolder:
         found = scripts or self.survey()
         found.require(check_store_name(store))
         lineage = found.lineages.get(store)
-        mine = [script for script in found.scripts if script.get("store") == store]
+        own = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
             old = _continued(lineage, old, baseline)
         transforms = _inferred(store, old, new, keys) if infer else None
         return write_script(
             self.directory,
-            mine,
+            own,
             store,
             message,
             old=old,

@@ -99,7 +99,7 @@ class Functions:
 
 
 def _excused(source: str) -> str:
-    """Return a function with linters told if it has no use for its argument."""
+    """Return a function, marked for linters if it does not use its argument."""
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     if "value" in names:
         return source
@@ -334,7 +334,7 @@ class Converter:
         """Return the new value, None if there is no way to it; append to ``asked``."""
         if NULL in (without_none(old), without_none(new)):
             return source if without_none(old) == without_none(new) else None
-        value = self._held(source, without_none(old), without_none(new), label, asked, depth)
+        value = self._nested(source, without_none(old), without_none(new), label, asked, depth)
         if value is None or not accepts_none(old):
             return value
         if accepts_none(new):
@@ -343,7 +343,7 @@ class Converter:
         asked.append(without_value(label, instead))
         return unless_none(source, self._on_one_line(instead, label), value)
 
-    def _held(
+    def _nested(
         self, source: Doc, old: Node, new: Node, label: str, asked: list[Doc], depth: int
     ) -> Doc | None:
         match old, new:

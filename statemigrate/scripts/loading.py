@@ -24,7 +24,7 @@ from statemigrate.migration import Question
 from statemigrate.migration.migration import imported_inside
 from statemigrate.scripts.checksums import code_checksum
 
-# Modules that lie beside the scripts, in the scripts' folder or in ``versions``.
+# Modules next to the scripts, in the scripts' folder or in ``versions``.
 #
 # A script imports them by their plain names. They travel to the workers by value, as the scripts
 # do: what is in no one's ``sys.modules`` is taken so by cloudpickle. For that, and so that two
@@ -33,7 +33,7 @@ from statemigrate.scripts.checksums import code_checksum
 
 @contextmanager
 def importable_siblings(versions: Path) -> Iterator[frozenset[str]]:
-    """Let a script import what lies beside it; gives the names of those modules."""
+    """Let a script import the modules next to it; yields their names."""
     folders = [versions.parent.resolve(), versions.resolve()]
     names = _names(folders)
     added, kept = [str(each) for each in folders], sys.dont_write_bytecode
@@ -165,28 +165,28 @@ def load(path: Path) -> Script:
     module = module_from_spec(spec)
     try:
         source = decode_source(path.read_bytes())
-        with importable_siblings(path.parent) as beside:
+        with importable_siblings(path.parent) as siblings:
             loader.exec_module(module)
     except FormatError as cause:
         raise _malformed(path, cause) from cause
     except Exception as cause:
         raise _unimportable(path, cause) from cause
-    _check_imports(path, module, beside)
+    _check_imports(path, module, siblings)
     return Script(path, source, module)
 
 
-def _check_imports(path: Path, module: ModuleType, beside: frozenset[str]) -> None:
+def _check_imports(path: Path, module: ModuleType, siblings: frozenset[str]) -> None:
     functions = (each for each in vars(module).values() if isinstance(each, FunctionType))
-    mine = (each for each in functions if each.__module__ == module.__name__)
-    for function in mine:
+    own = (each for each in functions if each.__module__ == module.__name__)
+    for function in own:
         late = sorted(
-            name for name in imported_inside(function) if name.partition(".")[0] in beside
+            name for name in imported_inside(function) if name.partition(".")[0] in siblings
         )
         if late:
             raise ScriptError(
                 "SM-SCRIPT-008",
-                f"{path}: {function.__name__} imports {late[0]}, which lies beside the scripts.",
-                expected=f"`import {late[0]}` at the top of the script: what lies beside scripts "
+                f"{path}: {function.__name__} imports {late[0]}, which is next to the scripts.",
+                expected=f"`import {late[0]}` at the top of the script: what is next to scripts "
                 "is there only while they are loaded, and travels with what they use of it",
                 found=f"an import inside {function.__name__}",
                 next_action="move the import to the top of the script",
@@ -197,7 +197,7 @@ def _check_imports(path: Path, module: ModuleType, beside: frozenset[str]) -> No
 def _malformed(path: Path, cause: FormatError) -> FormatError:
     line = _line(path, cause)
     return cause.but(
-        summary=f"{_place(path, line)}: {cause.summary}",
+        summary=f"{_file_and_line(path, line)}: {cause.summary}",
         next_action=cause.next_action or f"correct the schema in {path}",
         path=str(path),
         line=line,
@@ -209,7 +209,7 @@ def _unimportable(path: Path, cause: Exception) -> ScriptError:
     line = _line(path, cause)
     return ScriptError(
         "SM-SCRIPT-009",
-        f"{_place(path, line)}: the script does not import.",
+        f"{_file_and_line(path, line)}: the script does not import.",
         expected="a Python file",
         found=f"{type(cause).__name__}: {reason}",
         next_action="correct that line; `--debug` shows the traceback",
@@ -218,7 +218,7 @@ def _unimportable(path: Path, cause: Exception) -> ScriptError:
     )
 
 
-def _place(path: Path, line: int | None) -> str:
+def _file_and_line(path: Path, line: int | None) -> str:
     return str(path) if line is None else f"{path}, line {line}"
 
 

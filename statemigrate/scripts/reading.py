@@ -12,7 +12,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.schema.matching import places
+from statemigrate.formats.schema.matching import field_addresses
 from statemigrate.migration import (
     ExampleValue,
     Merge,
@@ -212,7 +212,7 @@ def rekey_in(script: Script) -> Rekey | None:
             "SM-SCRIPT-019",
             script,
             "`downgrade` gives values back, and nothing their keys.",
-            expected="no `downgrade` beside `rekey`: the way back is the old checkpoint",
+            expected="no `downgrade` together with `rekey`: the way back is the old checkpoint",
             found="both",
             next_action="remove `downgrade`",
         )
@@ -419,7 +419,7 @@ def _drops(script: Script) -> tuple[str, ...]:
     if names and is_baseline(script):
         raise _no_fields(script, f"drops = {names!r:.200} in a baseline, which transforms nothing")
     formats = [fmt for fmt in (script.get("old"), script.get("new")) if isinstance(fmt, Format)]
-    known = {place.path for fmt in formats for place in places(fmt.schema)}
+    known = {place.path for fmt in formats for place in field_addresses(fmt.schema)}
     # A format that is not filled in yet may have the field; it is a fault of its own.
     unknown = [name for name in names if name not in known] if len(formats) == 2 else []
     if unknown:

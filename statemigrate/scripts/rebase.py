@@ -16,14 +16,14 @@ from pathlib import Path
 
 from statemigrate.errors import FormatError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.merging import Difference, Fate, merge
+from statemigrate.formats.merging import Difference, MergeOutcome, merge
 from statemigrate.migration import Migration
 from statemigrate.scripts.generated_script import prove_formats
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.source import assignment, comment, quoted
 
 _ONLY_REWRITING = "new_key", "rekey", "merge", "upgrade_table"
-_QUESTIONS: dict[Fate, str] = {
+_QUESTIONS: dict[MergeOutcome, str] = {
     "added": "{name} is of {others} alone: is it kept as it is?",
     "kept": "{others} changed {name}, which this script removed: is it kept?",
     "removed": "{others} removed {name}, which this script still had: is it gone, or renamed?",
@@ -115,7 +115,7 @@ class _Rebasing:
         return RebasedScript(was.revision, path, source, text, old, merged.format, asked)
 
     def _question(self, each: Difference) -> str:
-        return _QUESTIONS[each.fate].format(name=f"`{each.name}`", others=self._others)
+        return _QUESTIONS[each.outcome].format(name=f"`{each.name}`", others=self._others)
 
     def _assignments(
         self, formats: dict[str, Format], questions: Sequence[str]
@@ -165,9 +165,9 @@ class _Rebasing:
         """Whether a script has a plain function of that name, which nothing in it calls."""
         if getattr(self._migration, name) is None:
             return False
-        mine = [each for each in self._tree.body if getattr(each, "name", None) == name]
+        same_name = [each for each in self._tree.body if getattr(each, "name", None) == name]
         calls = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.id == name]
-        match mine:
+        match same_name:
             case [ast.FunctionDef(decorator_list=[]) as function] if not calls:
                 arguments = function.args
                 plain = not (
@@ -246,7 +246,7 @@ class _Rebasing:
         changed = {*formats, "down_revision", "branch_labels"}
         is_same = _outline(rest, changed) == _outline(self._tree.body, changed)
         values = [_value(each) for each in rest if _assigns(each, "down_revision")]
-        kept = [_kept(each) for each in added]
+        kept = [_carried_fields(each) for each in added]
         if not is_same or values != [self._down] or kept != [list(carried)] * len(wrapped):
             raise ScriptError(
                 "SM-SCRIPT-027",
@@ -279,7 +279,7 @@ def _value(statement: ast.stmt) -> object:
     return value.value if isinstance(value, ast.Constant) else None
 
 
-def _kept(function: ast.stmt) -> list[object]:
+def _carried_fields(function: ast.stmt) -> list[object]:
     """The fields that a wrapper carries past its function."""
     assigned = next(each for each in ast.walk(function) if isinstance(each, ast.Assign))
     match assigned.value:

@@ -68,7 +68,7 @@ def _another_store(parent: Script, script: Script) -> LineageError:
     )
 
 
-Place = tuple[str | None, str | None]
+StoreAndRevision = tuple[str | None, str | None]
 """The store and the revision that a script names, None where it names none."""
 
 
@@ -86,7 +86,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder holds, read once: a value that whoever needs scripts is given.
+    """What a folder holds, read once: a value for every function that needs scripts.
 
     ``versions`` is where the scripts lie. ``places`` has, by path, what each script says of its
     store and revision, ``follows`` which revision it says it follows. ``scripts`` are those that
@@ -95,7 +95,7 @@ class Survey:
     """
 
     versions: Path
-    places: Mapping[str, Place]
+    places: Mapping[str, StoreAndRevision]
     follows: Mapping[str, str | None]
     scripts: tuple[Script, ...]
     migrations: tuple[Migration, ...]
@@ -178,7 +178,7 @@ def survey(versions: Path) -> Survey:
 
 @dataclass
 class _Reading:
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, StoreAndRevision] = field(default_factory=dict)
     follows: dict[str, str | None] = field(default_factory=dict)
     scripts: list[Script] = field(default_factory=list)
     complete: list[Script] = field(default_factory=list)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # Entries of embedded partitions as blocks of bytes, a process a partition, in partitions' order.
 #
-# Each process writes a file of its own beside its working copy. The command takes them as they are
+# Each process writes a file of its own next to its working copy. The command takes them as they are
 # completed, in order, so that what it gets is that of one process; nobody holds more than a block.
 
 
@@ -61,7 +61,7 @@ class PartitionBlocks:
     ``shown`` turns bytes into a key's columns.
     """
 
-    held: CommittedState
+    committed: CommittedState
     plan: StorePlan
     shown: Shown
 
@@ -69,25 +69,25 @@ class PartitionBlocks:
     def is_small(self) -> bool:
         """Whether one process is as good as several."""
         names = [family.name for family in (self.plan.target, *self.plan.sources)]
-        states = self.held.manifest.partitions
+        states = self.committed.manifest.partitions
         return sum(state.about(name) for state in states for name in names) < _FEW
 
     def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
         """What ``block`` makes of all entries, in the order of `State.entries`, as open files.
 
-        ``tick`` is told how many entries there were so far. Raises what reading raises, and
+        ``tick`` gets the number of entries so far. Raises what reading raises, and
         `CheckpointError` for a process that ended by itself.
         """
-        numbers = range(len(self.held.manifest.partitions))
+        numbers = range(len(self.committed.manifest.partitions))
         counts, complete, joined = dict.fromkeys(numbers, 0), set(), 0
-        with closing(shared_out(partial(_written, self, block), numbers, cores())) as told:
-            for number, document in told:
+        with closing(shared_out(partial(_written, self, block), numbers, cores())) as reports:
+            for number, document in reports:
                 counts[number] = document["entries"]
                 tick(sum(counts.values()))
                 if document["is_complete"]:
                     complete.add(number)
                 while joined in complete:
-                    part = _part(self.held, joined)
+                    part = _part(self.committed, joined)
                     with part.open("rb") as stream:
                         yield stream
                     part.unlink()
@@ -112,8 +112,8 @@ def entries_in(
 
 
 def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dict[str, Any]]:
-    held, done = blocks.held, 0
-    with held.partition(number) as partition, _part(held, number).open("xb") as part:
+    committed, done = blocks.committed, 0
+    with committed.partition(number) as partition, _part(committed, number).open("xb") as part:
         entries = entries_in(partition, blocks.plan, blocks.shown, Span())
         for count, data in blocks_of(entries, block):
             part.write(data)
@@ -122,8 +122,8 @@ def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dic
     yield {"entries": done, "is_complete": True}
 
 
-def _part(held: CommittedState, number: int) -> Path:
-    return held.working / f"blocks-{number}"
+def _part(committed: CommittedState, number: int) -> Path:
+    return committed.working / f"blocks-{number}"
 
 
 # Values of embedded partitions, read by several processes, each with a copy of its own.
@@ -136,13 +136,13 @@ _AT_ONCE = 256
 class Partitions:
     """The families of one store in all partitions; ``shown`` turns bytes into a key's columns."""
 
-    held: CommittedState
+    committed: CommittedState
     families: tuple[StoredFamily, ...]
     shown: Callable[[bytes], tuple[Any, ...]]
 
     def work(self, number: int, task: Task, shares: Shares, ticks: Ticks) -> dict[str, Document]:
         """What the task says of each family in one partition, which is restored for it."""
-        with few_collections(), self.held.partition(number) as partition:
+        with few_collections(), self.committed.partition(number) as partition:
             return {
                 family.name: task(
                     self._part(partition, number, family, shares.get(family.name, {}), ticks)
@@ -178,15 +178,15 @@ class PartitionValues:
             work = partial(
                 _worked, partitions=self.partitions, task=task, shares=shares or {}, ticks=ticks
             )
-            numbers = range(len(self.partitions.held.manifest.partitions))
-            told = shared_out(work, numbers, 1 if self._is_small else cores())
-            with closing(told):
-                for _, documents in told:
+            numbers = range(len(self.partitions.committed.manifest.partitions))
+            reports = shared_out(work, numbers, 1 if self._is_small else cores())
+            with closing(reports):
+                for _, documents in reports:
                     yield from documents.items()
 
     @property
     def _is_small(self) -> bool:
-        states = self.partitions.held.manifest.partitions
+        states = self.partitions.committed.manifest.partitions
         names = [family.name for family in self.partitions.families]
         return sum(state.about(name) for state in states for name in names) < _FEW
 
@@ -232,17 +232,17 @@ class EmbeddedState:
     def __init__(self, checkpoint: str) -> None:
         layout = Layout.of(checkpoint)
         self.checkpoint = layout.files.location
-        self.held = hold(layout)
+        self.committed = hold(layout)
         self._open = ExitStack()
         self._partitions: dict[int, CommittedPartition] = {}
-        self.batch = self.held.manifest.version
+        self.batch = self.committed.manifest.version
 
     @property
     def key(self) -> StructType:
         """The type of the grouping key."""
         from pyspark.sql.types import StructType
 
-        return StructType.fromJson(self.held.manifest.key_schema)
+        return StructType.fromJson(self.committed.manifest.key_schema)
 
     def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
         """See `State`."""
@@ -251,7 +251,7 @@ class EmbeddedState:
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `State`."""
-        return self.held.manifest.stored_stores()
+        return self.committed.manifest.stored_stores()
 
     @property
     def operator_stores(self) -> frozenset[str]:
@@ -261,7 +261,9 @@ class EmbeddedState:
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
         families = self.stores[store].families
-        return {each.name: self.held.counts(each.name) for each in families if each.name != but}
+        return {
+            each.name: self.committed.counts(each.name) for each in families if each.name != but
+        }
 
     def pages_with(self, families: Sequence[str]) -> int | None:  # noqa: ARG002
         """See `State`: there are none."""
@@ -269,7 +271,7 @@ class EmbeddedState:
 
     def quarantined(self, store: str) -> Mapping[str, int]:
         """See `State`."""
-        partitions = self.held.manifest.partitions
+        partitions = self.committed.manifest.partitions
         return {
             each.name: sum(state.quarantined.get(each.name, 0) for state in partitions)
             for each in self.stores[store].families
@@ -277,7 +279,7 @@ class EmbeddedState:
 
     def earlier(self, families: Sequence[str]) -> tuple[float, int] | None:
         """See `State`."""
-        found = self.held.earlier(_BATCHES)
+        found = self.committed.earlier(_BATCHES)
         if found is None:
             return None
         counts = [found[1].left(name) for name in families]
@@ -288,12 +290,12 @@ class EmbeddedState:
         """See `State`; in key order within a partition."""
         shown = _shown(self.key, plan)
         span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
-        for number in range(len(self.held.manifest.partitions)):
+        for number in range(len(self.committed.manifest.partitions)):
             yield from entries_in(self._partition(number), plan, shown, span)
 
     def blocks(self, plan: StorePlan) -> PartitionBlocks:
         """`entries`, to be made into blocks by several processes."""
-        return PartitionBlocks(self.held, plan, _shown(self.key, plan))
+        return PartitionBlocks(self.committed, plan, _shown(self.key, plan))
 
     def values(self, plan: StorePlan, families: Sequence[StoredFamily]) -> PartitionValues:
         """See `State`."""
@@ -302,7 +304,7 @@ class EmbeddedState:
     def partitions(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Partitions:
         """The partitions with these families, which can travel to workers."""
         shown = _shown(self.key, plan, element=plan.declared.kind == "list")
-        return Partitions(self.held, tuple(families), shown)
+        return Partitions(self.committed, tuple(families), shown)
 
     def keys_after(
         self,
@@ -323,7 +325,7 @@ class EmbeddedState:
     def suspects(self, plan: StorePlan) -> Iterator[Suspect]:
         """See `State`: those that the backfill has marked."""
         shown = _shown(self.key, plan)
-        for number in range(len(self.held.manifest.partitions)):
+        for number in range(len(self.committed.manifest.partitions)):
             partition = self._partition(number)
             for source in plan.sources:
                 family = partition.family(source, plan.declared.kind)
@@ -334,12 +336,12 @@ class EmbeddedState:
         """See `State`."""
         self._open.close()
         self._partitions.clear()
-        self.held.close()
+        self.committed.close()
 
     def _partition(self, number: int) -> CommittedPartition:
         """One partition, restored when it is first read."""
         if number not in self._partitions:
-            self._partitions[number] = self._open.enter_context(self.held.partition(number))
+            self._partitions[number] = self._open.enter_context(self.committed.partition(number))
         return self._partitions[number]
 
 

@@ -186,8 +186,8 @@ class Scripts:
         """The stores that any script names."""
         return self.survey.stores if self.survey else []
 
-    def told(self, state: State) -> Mapping[str, StoredStore]:
-        """The stores of a state that are told of, by name."""
+    def reported_stores(self, state: State) -> Mapping[str, StoredStore]:
+        """The stores of a state that are reported, by name."""
         return reported_stores(state, self.stores)
 
     def is_broken(self, store: str) -> bool:

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment import store_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, several
-from statemigrate.state.spark import Kept, SparkState, Together
+from statemigrate.state.spark import CombinedState, OperatorState, SparkState
 from statemigrate.state.spark_operators import OperatorRows
 from statemigrate.state.spark_variables import Envelopes, Variables
 
@@ -38,10 +38,12 @@ def open_spark_state(
         from statemigrate.state.pages import PagedState, Pages
 
         pages = Pages(reader, batch, lineages)
-        return PagedState(checkpoint, batch, pages, Together(pages, operators), found)
+        return PagedState(checkpoint, batch, pages, CombinedState(pages, operators), found)
     main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
-    kept: Kept = operators if main is None else Together(main, operators) if found else main
-    return SparkState(checkpoint, batch, kept, found)
+    operator_state: OperatorState = (
+        operators if main is None else CombinedState(main, operators) if found else main
+    )
+    return SparkState(checkpoint, batch, operator_state, found)
 
 
 def _check_alone(
@@ -77,7 +79,7 @@ def _main(
     operator: int | str | None,
     *,
     is_needed: bool,
-) -> Kept | None:
+) -> OperatorState | None:
     """State variables, or envelopes; what is wrong with them where the query has neither."""
     envelopes = reader.envelopes()
     if envelopes is not None:

@@ -14,7 +14,7 @@ from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, applie
 from statemigrate.families import Span
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, name_in
-from statemigrate.pages.columns import Place, ReadOutside, elements_of, is_over
+from statemigrate.pages.columns import PageId, ReadOutside, elements_of, is_over
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
 from statemigrate.pages.record import PagesRecord, large_of
@@ -23,8 +23,8 @@ from statemigrate.pages.startup import check_recorded, pages_in, record_of
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
-from statemigrate.state.protocol import Entry, Telling, told
-from statemigrate.state.spark import Kept, Reading, SparkState, arranged, in_target
+from statemigrate.state.protocol import CarriesErrors, Entry, reraising_worker_errors
+from statemigrate.state.spark import OperatorState, Reading, SparkState, arranged, in_target
 from statemigrate.state.spark_operators import EnvelopeValues, KeyRows
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class StoredPages:
         Raises `PageError` for what is no page of this checkpoint, and `CorruptFileError` for one
         with what the record does not know.
         """
-        place = Place(self.record.pages, number, self._fingerprint)
+        place = PageId(self.record.pages, number, self._fingerprint)
         values = {(each["family"], each["key"]): each["value"] for each in large or ()}
         page = Page(place, data, ReadOutside(values))
         check_recorded(self.record, {n: {each} for n, each in page.formats.items()}, self.path)
@@ -132,7 +132,7 @@ class StoredPages:
         self, page: Page, family: StoredFamily, span: Span, *, is_list: bool
     ) -> list[Element]:
         """A family's entries in the order of their keys, of lists an element each."""
-        if not page.holds(family.name):
+        if not page.contains_family(family.name):
             return []
         section = page.section(family.name, fingerprint(family.format))
         found = section.scan(span)
@@ -235,7 +235,7 @@ def _rows(batch: Any) -> Iterator[tuple[Any, ...]]:
 
 
 class Pages:
-    """See `statemigrate.state.spark.Kept`: what the pages of a checkpoint hold.
+    """See `statemigrate.state.spark.OperatorState`: what the pages of a checkpoint hold.
 
     ``reader`` reads the last committed ``batch``. Raises as `record_of`.
     """
@@ -252,21 +252,21 @@ class Pages:
         self._stored = StoredPages(record_of(reader), reader.path, begun)
 
     def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
-        """See `Kept`."""
+        """See `OperatorState`."""
         return self._stored.key
 
     @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
-        """See `Kept`: every family that the last deployment read or wrote."""
+        """See `OperatorState`: every family that the last deployment read or wrote."""
         stores = self._stored.record.stores.items()
         return {name: self._as_applied(each, self._lineages.get(name)) for name, each in stores}
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
-        """See `Kept`: None for one that no deployment has had."""
+        """See `OperatorState`: None for one that no deployment has had."""
         return self.beginning_with((), family)
 
     def value_of(self, family: StoredFamily) -> EnvelopeValues:
-        """See `Kept`."""
+        """See `OperatorState`."""
         return EnvelopeValues(family.format)
 
     def beginning_with(self, key: tuple[Any, ...], family: StoredFamily) -> DataFrame | None:
@@ -280,7 +280,7 @@ class Pages:
             pages = pages.where(pages["number"] == self._page_of(key))
         is_list = store.kind == "list"
         task = Entries(self._stored, family, keys, is_list=is_list, prefix=keys.encoded(key))
-        return pages.mapInArrow(Telling(task), task.schema)
+        return pages.mapInArrow(CarriesErrors(task), task.schema)
 
     def _as_applied(self, store: StoredStore, lineage: Lineage | None) -> StoredStore:
         """The store, whose scripts were applied where values came of them.
@@ -319,11 +319,11 @@ class Pages:
         """Family, partition, values and pages."""
         from pyspark.sql import functions
 
-        counted = self._pages.mapInArrow(Telling(Counting(self._stored)), COUNTS)
+        counted = self._pages.mapInArrow(CarriesErrors(Counting(self._stored)), COUNTS)
         rows = counted.groupBy("family", "partition_id").agg(
             functions.sum("entries"), functions.count("*")
         )
-        with told():
+        with reraising_worker_errors():
             return sorted((*row,) for row in rows.collect())
 
     @property
@@ -366,7 +366,7 @@ def _struct(columns: dict[str, Any] | None) -> StructType | None:
 class PagedState(SparkState):
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one.
 
-    ``kept`` has beside the ``pages`` what other operators of the query keep.
+    ``operator_state`` has, besides the ``pages``, the state of other operators of the query.
     """
 
     engine = "paged"
@@ -376,10 +376,10 @@ class PagedState(SparkState):
         checkpoint: str,
         batch: int,
         pages: Pages,
-        kept: Kept,
+        operator_state: OperatorState,
         operator_stores: Iterable[str] = (),
     ) -> None:
-        super().__init__(checkpoint, batch, kept, operator_stores)
+        super().__init__(checkpoint, batch, operator_state, operator_stores)
         self._pages = pages
         self.operator = pages.operator
 

@@ -1,4 +1,4 @@
-"""The committed state of Spark's own store, whatever kept it there."""
+"""The committed state in Spark's own store, of any kind of operator."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from statemigrate.migration import Path
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import (
     ALL,
+    CarriesErrors,
     Collisions,
     Document,
     Entry,
@@ -25,14 +26,13 @@ from statemigrate.state.protocol import (
     Shares,
     Suspect,
     Task,
-    Telling,
     Tick,
     Ticks,
     no_tick,
+    reraising_worker_errors,
     ticking,
-    told,
 )
-from statemigrate.state.spark_operators import KeyRows, arrow_rows, shown_rows, together
+from statemigrate.state.spark_operators import KeyRows, arrow_rows, combined_stores, shown_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -58,13 +58,13 @@ class Reading:
     def entries(self, key: Sequence[Any] | None = None) -> Iterator[Entry]:
         """Keys and values, of list state an element each; only keys that begin with ``key``."""
         rows = self.frame if key is None else self.frame.where(self.key_of.begins_with(key))
-        with told():
+        with reraising_worker_errors():
             for row in shown_rows(rows):
                 yield self.key_of(row), self.value_of(row["value"])[1]
 
     def map(self, task: Task, shares: Mapping[int, Share], tick: Tick) -> Iterator[Document]:
         """Run a task in the tasks that read the rows; see `Values.map`."""
-        with told(), ticking(tick) as ticks:
+        with reraising_worker_errors(), ticking(tick) as ticks:
             run = partial(
                 _run,
                 task=task,
@@ -74,7 +74,7 @@ class Reading:
                 shares=shares,
                 ticks=ticks,
             )
-            rows = self.frame.mapInArrow(Telling(run), "document string").collect()
+            rows = self.frame.mapInArrow(CarriesErrors(run), "document string").collect()
         return (json.loads(row.document) for row in rows)
 
 
@@ -89,8 +89,8 @@ class Readings:
     ) -> Iterator[tuple[str, Document]]:
         """See `Values`."""
         for each in self.readings:
-            mine = (shares or {}).get(each.family, {})
-            for document in each.map(task, mine, tick):
+            share = (shares or {}).get(each.family, {})
+            for document in each.map(task, share, tick):
                 yield each.family, document
 
 
@@ -139,7 +139,7 @@ _BYTES = 16
 _EXAMPLES = 3
 
 
-@told()
+@reraising_worker_errors()
 def collisions(reading: Reading, keys: Keys) -> Collisions:
     """Of what ``keys`` gives for the rows and plain values of a family; see `State.keys_after`."""
     from pyspark.sql import functions
@@ -244,7 +244,7 @@ def _migrated(plan: StorePlan, path: Path, entries: Iterator[Entry]) -> Iterator
         yield key, conform(migrated)
 
 
-class Kept(Protocol):
+class OperatorState(Protocol):
     """What an operator keeps: state variables, or one envelope a key."""
 
     def key_of(self, store: str) -> StructType:
@@ -261,31 +261,31 @@ class Kept(Protocol):
         """How its values are read."""
 
 
-class Together:
-    """See `Kept`: state variables or envelopes, and the state of other operators of the query."""
+class CombinedState:
+    """State variables or envelopes, and the state of other operators of the query."""
 
-    def __init__(self, main: Kept, operators: Kept) -> None:
+    def __init__(self, main: OperatorState, operators: OperatorState) -> None:
         self._main = main
         self._operators = operators
 
     def key_of(self, store: str) -> StructType:
-        """See `Kept`."""
+        """See `OperatorState`."""
         return self._of(store).key_of(store)
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
-        """See `Kept`."""
-        return together(self._main.stores, self._operators.stores)
+        """See `OperatorState`."""
+        return combined_stores(self._main.stores, self._operators.stores)
 
     def rows(self, family: StoredFamily) -> DataFrame | None:
-        """See `Kept`."""
+        """See `OperatorState`."""
         return self._of(family.name).rows(family)
 
     def value_of(self, family: StoredFamily) -> Read:
-        """See `Kept`."""
+        """See `OperatorState`."""
         return self._of(family.name).value_of(family)
 
-    def _of(self, name: str) -> Kept:
+    def _of(self, name: str) -> OperatorState:
         return self._operators if store_of(name) in self._operators.stores else self._main
 
 
@@ -296,26 +296,30 @@ class SparkState:
     operator = ""
 
     def __init__(
-        self, checkpoint: str, batch: int, kept: Kept, operator_stores: Iterable[str] = ()
+        self,
+        checkpoint: str,
+        batch: int,
+        operator_state: OperatorState,
+        operator_stores: Iterable[str] = (),
     ) -> None:
         self.checkpoint = checkpoint
         self.batch = batch
         self.operator_stores = frozenset(operator_stores)
-        self._kept = kept
+        self._operator_state = operator_state
 
     def key_of(self, store: str) -> StructType:
         """See `State`."""
-        return self._kept.key_of(store)
+        return self._operator_state.key_of(store)
 
     @property
     def stores(self) -> Mapping[str, StoredStore]:
         """See `State`."""
-        return self._kept.stores
+        return self._operator_state.stores
 
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
         wanted = [each for each in self.stores[store].families if each.name != but]
-        frames = {each.name: self._kept.rows(each) for each in wanted}
+        frames = {each.name: self._operator_state.rows(each) for each in wanted}
         return {name: _counted(rows) for name, rows in frames.items() if rows is not None}
 
     def pages_with(self, families: Sequence[str]) -> int | None:  # noqa: ARG002
@@ -362,11 +366,11 @@ class SparkState:
         """See `State`."""
 
     def _reading(self, plan: StorePlan, family: StoredFamily) -> Reading | None:
-        rows = self._kept.rows(family)
+        rows = self._operator_state.rows(family)
         if rows is None:
             return None
         keys = KeyRows(self.key_of(plan.declared.store), plan.declared.user_key)
-        return Reading(family.name, rows, keys, self._kept.value_of(family))
+        return Reading(family.name, rows, keys, self._operator_state.value_of(family))
 
 
 def _counted(rows: DataFrame) -> dict[int, int]:

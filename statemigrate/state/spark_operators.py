@@ -284,8 +284,8 @@ class OperatorRows:
         """See `Kept`: they are of one revision, whose family may have a name of its own."""
         name = store_of(family.name)
         (held,) = self.stores[name].families
-        is_held = held.revision == family.revision
-        return _shown(self._reader, self._found[name]) if is_held else None
+        is_of_revision = held.revision == family.revision
+        return _shown(self._reader, self._found[name]) if is_of_revision else None
 
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""
@@ -326,7 +326,7 @@ class _Stores(Mapping[str, StoredStore]):
         return len(self._names)
 
 
-def together(
+def combined_stores(
     one: Mapping[str, StoredStore], other: Mapping[str, StoredStore]
 ) -> Mapping[str, StoredStore]:
     """The stores of both."""

@@ -14,7 +14,7 @@ from statemigrate.embedded.replaced_values import records
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
 from statemigrate.pages.page import Page
 
@@ -78,7 +78,7 @@ class Rereading:
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            page = Page(Place(1, 0, b"k" * 16), self.data)
+            page = Page(PageId(1, 0, b"k" * 16), self.data)
             self.family.turn(page)
             try:
                 return getattr(self.family, name)(*arguments)
@@ -91,7 +91,7 @@ class Rereading:
 def in_a_page(make: Any) -> Any:
     """A family in a page with nothing in it."""
     family = make(StoredFamily("notes", "base", FORMAT))
-    family.turn(Page(Place(1, 0, b"k" * 16)))
+    family.turn(Page(PageId(1, 0, b"k" * 16)))
     return family
 
 
@@ -167,7 +167,7 @@ def test_a_scan_does_not_see_later_writes(
     for key, value in later.items():
         family.delete(key) if value is None else family.put(key, value)
     expected = sorted(
-        ((key, value) for key, value in before.items() if span.holds(key)),
+        ((key, value) for key, value in before.items() if span.contains(key)),
         key=lambda entry: entry[0],
         reverse=span.reverse,
     )
@@ -194,7 +194,7 @@ def test_a_range_behind_a_key_leaves_out_its_list_and_nothing_else(
 @options
 @given(prefix=raw_keys, key=raw_keys)
 def test_a_prefix_span_holds_exactly_the_keys_that_begin_with_it(prefix: bytes, key: bytes) -> None:
-    assert Span.prefix(prefix).holds(key) is key.startswith(prefix)
+    assert Span.prefix(prefix).contains(key) is key.startswith(prefix)
 
 
 @options
@@ -250,7 +250,7 @@ def test_what_is_read_is_the_callers_own(database: Database, make: Any) -> None:
 
 @pytest.mark.parametrize("data", [b"\x05", b"\x05\x00\x00\x00ab"], ids=["length", "element"])
 def test_a_list_that_is_cut_off_in_a_page_is_damaged(data: bytes) -> None:
-    page = Page(Place(1, 0, b"k" * 16))
+    page = Page(PageId(1, 0, b"k" * 16))
     page.section("notes", fingerprint(FORMAT)).put(b"k", data)
     family = PageListFamily(StoredFamily("notes", "base", FORMAT))
     family.turn(page)

@@ -128,7 +128,7 @@ class Histories(RuleBasedStateMachine):
                 writes_between = False
                 old.put(key, value(7))
                 self.now[OLD.name][key] = 7
-            if not new.holds_any(moved):
+            if not new.contains_any(moved):
                 new.put_many(moved, [each for _, each in block])
                 self.now[NEW.name].update((each, found["n"]) for each, found in block)
                 old.delete_many(moved)
@@ -264,7 +264,7 @@ def deleted_twice(family):
 
 def absent_once(family):
     many = [b"x", b"y"]
-    assert not family.holds_any(many)
+    assert not family.contains_any(many)
     family.put_many(many, [value(1), value(2)])
     family.put_many(many, [value(3), value(4)])
 

@@ -10,7 +10,7 @@ from statemigrate.embedded.database import Database
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths, opened
-from statemigrate.embedded.restore import PROOF, saved_copy
+from statemigrate.embedded.restore import INTEGRITY_MARKER, saved_copy
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.families import Span
@@ -128,7 +128,7 @@ def test_what_is_kept_of_a_copy_counts_only_with_its_proof(place):
     state.changelogs[0].file.within(place.directory).unlink()
     with pytest.raises(ZeroDivisionError), opened(place, state, 1):
         raise ZeroDivisionError
-    flip(saved_copy(place.working) / PROOF)
+    flip(saved_copy(place.working) / INTEGRITY_MARKER)
     with pytest.raises(CorruptFileError) as raised:
         Partition(place, state, 1)
     assert raised.value.data["path"] == str(state.changelogs[0].file.within(place.directory))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statemigrate import BackfillOptions, EmbeddedOptions
-from statemigrate.embedded.batches import Drain, Held, drains
+from statemigrate.embedded.batches import Drain, LastBatchState, drains
 from statemigrate.embedded.offline import release_ended
 from statemigrate.embedded.query import RunningQuery
 
@@ -77,7 +77,7 @@ def options(**given: Any) -> EmbeddedOptions:
 
 def held(stopped: Stopped, *, left: int = 3, plan: Any = PLAN) -> Any:
     manifest = SimpleNamespace(is_counted=True, is_empty=lambda _name: left == 0)
-    return Held(stopped, manifest, {"store": plan})  # type: ignore[arg-type]
+    return LastBatchState(stopped, manifest, {"store": plan})  # type: ignore[arg-type]
 
 
 def started(stopped: Stopped, lock: Lock, **given: Any) -> RunningQuery:

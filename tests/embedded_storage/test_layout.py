@@ -36,7 +36,7 @@ def test_a_remote_checkpoint_has_a_mirror_of_its_own_on_each_machine(tmp_path):
     layout = Layout.over(one)
     assert layout.files is one
     assert layout.location == "memory://one"
-    assert layout.place("statemigrate/versions/1-1.json").startswith("memory://one/")
+    assert layout.location_of("statemigrate/versions/1-1.json").startswith("memory://one/")
     assert layout.checkpoint == layout.default_working_directory() / "mirror"
     assert layout.checkpoint != Layout.over(other).checkpoint
     within = layout.within(tmp_path)

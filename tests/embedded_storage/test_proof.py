@@ -13,7 +13,7 @@ from support.partitions import COUNTS, batch, batches, contents
 from statemigrate.embedded.database import META, Database
 from statemigrate.embedded.manifest import CountedBase, PartitionState
 from statemigrate.embedded.partition import Partition, opened
-from statemigrate.embedded.restore import PROOF, STATE, proven_state
+from statemigrate.embedded.restore import INTEGRITY_MARKER, STATE, proven_state
 from statemigrate.errors import CheckpointError, CorruptFileError
 
 STORES = [replace(COUNTS, name=name) for name in ("a", "b", "c")]
@@ -73,7 +73,7 @@ def test_a_copy_is_unproven_from_before_the_first_write_until_the_last(place):
     state = batches(place, [{b"a": 1}])[0]
     assert proven_state(place.working) == state.state
     with opened(place, state, 1) as partition:
-        assert not (place.working / PROOF).exists()
+        assert not (place.working / INTEGRITY_MARKER).exists()
         partition.target(COUNTS, "value").put(b"a", {"n": 2})
         after = partition.commit(snapshot=True)
     assert proven_state(place.working) == after.state
@@ -82,11 +82,11 @@ def test_a_copy_is_unproven_from_before_the_first_write_until_the_last(place):
 def test_a_proof_is_nothing_beside_other_files(place):
     """As after a loss of power that brought a removed proof back."""
     state = batches(place, [{b"a": 1}])[0]
-    proof = (place.working / PROOF).read_bytes()
+    proof = (place.working / INTEGRITY_MARKER).read_bytes()
     database = Database(place.working)
     database.column(COUNTS.name).put(b"a", COUNTS.format.encode({"n": 99}))
     database.close()
-    (place.working / PROOF).write_bytes(proof)
+    (place.working / INTEGRITY_MARKER).write_bytes(proof)
     assert proven_state(place.working) is None
     assert contents(place, state) == {b"a": 1}
 
@@ -94,7 +94,7 @@ def test_a_proof_is_nothing_beside_other_files(place):
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"sha256":"","body":{}}'])
 def test_a_damaged_proof_is_none(place, damage):
     state = batches(place, [{b"a": 1}])[0]
-    (place.working / PROOF).write_bytes(damage)
+    (place.working / INTEGRITY_MARKER).write_bytes(damage)
     assert proven_state(place.working) is None
     assert contents(place, state) == {b"a": 1}
 
@@ -115,7 +115,7 @@ def test_a_process_killed_while_it_removes_a_copy_leaves_nothing_that_counts(pla
     first, second = batches(place, [{b"a": 1}, {b"a": 2}])
 
     def killed(path):
-        assert not (path / PROOF).exists()
+        assert not (path / INTEGRITY_MARKER).exists()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

@@ -114,7 +114,7 @@ def test_what_was_written_of_late_is_seen_by_every_way_of_reading(place):
         family = partition.source(COUNTS, "value")
         family.put(KEYS[0], {"n": 10})
         family.delete(KEYS[1])
-        assert family.holds_any([KEYS[1]]) is False
+        assert family.contains_any([KEYS[1]]) is False
         family.delete(KEYS[2])
         assert (family.contains(KEYS[0]), family.contains(KEYS[2])) == (True, False)
         assert list(family.scan(Span())) == [(KEYS[0], {"n": 10}), (KEYS[3], {"n": 3})]

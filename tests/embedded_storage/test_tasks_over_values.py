@@ -32,7 +32,7 @@ def numbers(part):
 
 
 def work(partitions, tmp_path, shares):
-    number = len(partitions.held.manifest.partitions)
+    number = len(partitions.committed.manifest.partitions)
     done = [partitions.work(each, numbers, shares, Ticks(tmp_path)) for each in range(number)]
     return [each["items"] for each in done]
 

@@ -16,7 +16,7 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.working_directory import (
     given_directory,
     private_directory,
-    remove_leftovers,
+    remove_stale_copies,
 )
 from statemigrate.errors import CheckpointError
 
@@ -55,7 +55,7 @@ def test_what_killed_tasks_left_is_removed_and_nothing_else(tmp_path):
     for name in [*kept, *left]:
         (tmp_path / name).mkdir()
         (tmp_path / name / "CURRENT").write_text("x")
-    remove_leftovers(tmp_path)
+    remove_stale_copies(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 
-PLACE = Place(8, 3, b"k" * 16)
+PLACE = PageId(8, 3, b"k" * 16)
 FORMAT = b"n" * 16
 
 

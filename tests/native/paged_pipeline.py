@@ -13,7 +13,7 @@ from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES, NESTED, NEST
 import statemigrate
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.pages.columns import Place, elements_of
+from statemigrate.pages.columns import PageId, elements_of
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
 from statemigrate.pages.record import SCHEMA, VARIABLE
@@ -81,9 +81,9 @@ class PagedPipeline(NativePipeline):
         key = StructType([StructType.fromDDL(self.rows)[self.by]])
         codec = KeyCodec(key)
         for number, data in self.stored_pages().items():
-            page = Page(Place(self.pages, number, key_fingerprint(key)), data)
+            page = Page(PageId(self.pages, number, key_fingerprint(key)), data)
             for family, ddl in formats.items():
-                if page.holds(family):
+                if page.contains_family(family):
                     section = page.section(family, fingerprint(Struct(ddl)))
                     for each, value in section.scan(Span()):
                         yield number, family, codec.decode(each)[0], value, section.expiry(each)

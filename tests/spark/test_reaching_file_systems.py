@@ -71,7 +71,7 @@ def test_a_place_where_nobody_listens_or_that_has_no_name() -> None:
 def test_a_server_that_never_answers_is_not_waited_for(
     silent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaching, "PATIENCE", 1.0)
+    monkeypatch.setattr(reaching, "ANSWER_TIMEOUT", 1.0)
     error = refused(f"hdfs://user:secret@127.0.0.1:{silent}/checkpoint")
     assert "still tries" in str(error.found)
     assert "secret" not in str(error)

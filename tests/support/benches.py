@@ -18,7 +18,7 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import MemoryFamily, MemoryListFamily, Source, Span
 from statemigrate.formats import Value
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.families import family_class
 from statemigrate.pages.page import Page
 from support.notes import REVISIONS, family, lineage
@@ -248,7 +248,7 @@ class PageBench(Bench):
 
     def __init__(self, directory: Path, kinds: Mapping[str, Kind]) -> None:
         super().__init__(directory, kinds)
-        self._place = Place(1, 0, b"k" * 16)
+        self._place = PageId(1, 0, b"k" * 16)
         self._committed: bytes | None = None
         self._marks = MemoryLedger()
         self._turned: dict[tuple[str, str], Any] = {}
@@ -263,7 +263,7 @@ class PageBench(Bench):
 
     def drop(self, name: str) -> bool:
         """A family that is empty is in no page."""
-        return not self._page.holds(name)
+        return not self._page.contains_family(name)
 
     def entries(self) -> dict[str, int]:
         """The number of entries of each committed family that has one."""

@@ -116,13 +116,15 @@ class Model:
 
     def scan(self, store: str, span: Span) -> list[tuple[bytes, Any]]:
         """Rule 5."""
-        keys = {key for each in REVISIONS for key in self.entries(store, each) if span.holds(key)}
+        keys = {
+            key for each in REVISIONS for key in self.entries(store, each) if span.contains(key)
+        }
         return [(key, self.peek(store, key)) for key in sorted(keys, reverse=span.reverse)]
 
     def clear(self, store: str, span: Span) -> None:
         """Remove all keys of a span."""
         for revision in REVISIONS:
-            for key in [key for key in self.entries(store, revision) if span.holds(key)]:
+            for key in [key for key in self.entries(store, revision) if span.contains(key)]:
                 del self.entries(store, revision)[key]
 
     def append(self, store: str, key: bytes, values: list[Any]) -> None:

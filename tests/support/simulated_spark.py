@@ -113,7 +113,7 @@ class Reader(SparkCheckpoint):
     def check_provider(self) -> None:
         pass
 
-    def check_place(self) -> None:
+    def check_not_moved(self) -> None:
         pass
 
 

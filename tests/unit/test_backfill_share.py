@@ -26,7 +26,7 @@ def plan(batch_ms: float, after_rows: bool = False, tuner: Tuner | None = None) 
 )
 def test_the_share_is_one_of_the_whole_batch(rows, live_ms, batch_ms, expected) -> None:
     tuner = Tuner.start(BackfillOptions(share=0.25, idle_milliseconds=1000.0))
-    assert tuner.budget(plan(batch_ms).beside(rows, live_ms)).milliseconds == expected
+    assert tuner.budget(plan(batch_ms).shared_batch_ms(rows, live_ms)).milliseconds == expected
 
 
 @pytest.mark.parametrize(("after_rows", "expected"), [(True, 1000.0), (False, 5.0)])
@@ -34,7 +34,7 @@ def test_a_partition_without_rows_is_idle_only_where_the_others_are_too(
     after_rows, expected
 ) -> None:
     tuner = Tuner.start(BackfillOptions(share=0.25, idle_milliseconds=5.0))
-    assert tuner.budget(plan(3000.0, after_rows).beside(0, 0.0)).milliseconds == expected
+    assert tuner.budget(plan(3000.0, after_rows).shared_batch_ms(0, 0.0)).milliseconds == expected
 
 
 def test_the_backfill_is_charged_with_its_part_of_the_commit() -> None:

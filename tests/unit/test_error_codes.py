@@ -17,7 +17,7 @@ from statemigrate.commands.examination import Examined
 from statemigrate.commands.explain import errors_of_spark
 from statemigrate.error_codes import CODE, error_codes
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, TransformError
-from statemigrate.state.protocol import Telling, told
+from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors
 
 PACKAGE = Path(statemigrate.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -199,10 +199,10 @@ def test_the_code_of_a_worker_s_error_is_in_the_text_that_spark_hands_over():
         raise ERROR
 
     with pytest.raises(RuntimeError) as raised:
-        list(Telling(fails)([]))
+        list(CarriesErrors(fails)([]))
     text = f"org.apache.spark.SparkException: {raised.value}"
     assert CODE.findall(text) == ["SM-CHECKPOINT-003"]
-    with pytest.raises(CheckpointError) as again, told():
+    with pytest.raises(CheckpointError) as again, reraising_worker_errors():
         raise RuntimeError(text)
     assert again.value.code == "SM-CHECKPOINT-003"
 

@@ -16,8 +16,8 @@ def plan(found: StoredStore, scripts: Lineage, target: str = NEW) -> StorePlan:
     return plan_store(code, scripts, found, Settings(targets={"notes": target}))
 
 
-def stored(revision, holds="something"):
-    return StoredStore("value", (replace(family("notes", revision), holds=holds),))
+def stored(revision, occupancy="something"):
+    return StoredStore("value", (replace(family("notes", revision), occupancy=occupancy),))
 
 
 ONLY_BY_REWRITING = {
@@ -46,6 +46,6 @@ def test_a_script_that_only_a_rewrite_can_run_is_refused_by_name(names):
 def test_what_is_before_the_target_of_a_rewrite_needs_none():
     first, last = lineage().migrations
     scripts = Lineage.build("notes", [first, replace(last, merge=lambda one, other: one)])
-    assert plan(stored(OLD), scripts, MIDDLE).migrates_unasked
+    assert plan(stored(OLD), scripts, MIDDLE).migrates_in_background
     assert plan(stored(MIDDLE, "nothing"), scripts).paths == (None,)
     assert plan(stored(NEW), scripts).paths == ()

@@ -14,7 +14,7 @@ from statemigrate import blocks
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, block_of, in_blocks, size_of
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.task_io import OutputRows
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
 from statemigrate.pages.record import PagesRecord
@@ -140,7 +140,7 @@ class Aside:
 
 def test_the_large_values_of_a_page_are_read_in_blocks_of_bytes():
     notes, keys, aside = family("notes", "base"), KeyCodec(KEY), Aside()
-    place = Place(1, 0, key_fingerprint(KEY))
+    place = PageId(1, 0, key_fingerprint(KEY))
     page = Page(place, None, aside)
     section = page.section(notes.name, fingerprint(notes.format))
     for n in range(NUMBER):

@@ -27,9 +27,9 @@ def declared(revision=NEW, **changes):
     return replace(Declared("notes", "value", FORMATS[revision].struct_type()), **changes)
 
 
-def stored(*revisions, applied=None, holds=None, kind="value", user_key=None):
-    found = dict.fromkeys(revisions, "something") | (holds or {})
-    families = tuple(replace(family("notes", r), holds=found[r]) for r in revisions)
+def stored(*revisions, applied=None, occupancy=None, kind="value", user_key=None):
+    found = dict.fromkeys(revisions, "something") | (occupancy or {})
+    families = tuple(replace(family("notes", r), occupancy=found[r]) for r in revisions)
     return StoredStore(kind, families, CHECKSUMS if applied is None else applied, user_key)
 
 
@@ -97,10 +97,10 @@ def test_there_is_no_way_back_without_a_downgrade_while_the_newer_family_holds_v
     assert error.data["revision"] == NEW
 
 
-@pytest.mark.parametrize("holds", ["nothing", "unknown"])
-def test_a_newer_family_that_was_not_seen_to_hold_values_does_not_stand_in_the_way(holds):
+@pytest.mark.parametrize("occupancy", ["nothing", "unknown"])
+def test_a_newer_family_that_was_not_seen_to_hold_values_does_not_stand_in_the_way(occupancy):
     made = plan(
-        stored(NEW, OLD, holds={NEW: holds}),
+        stored(NEW, OLD, occupancy={NEW: occupancy}),
         code=declared(MIDDLE),
         scripts=one_way(),
         targets={"notes": MIDDLE},
@@ -112,7 +112,7 @@ def test_a_newer_family_that_was_not_seen_to_hold_values_does_not_stand_in_the_w
 
 def test_a_value_in_a_family_that_no_way_leads_from_is_neither_passed_over_nor_touched():
     made = plan(
-        stored(NEW, OLD, holds={NEW: "unknown"}),
+        stored(NEW, OLD, occupancy={NEW: "unknown"}),
         code=declared(MIDDLE),
         scripts=one_way(),
         targets={"notes": MIDDLE},
@@ -152,7 +152,7 @@ def test_a_stored_family_of_an_unknown_revision():
 
 
 def test_an_unknown_revision_is_an_error_even_when_its_family_is_empty():
-    unknown = replace(family("notes", NEW), revision="beef", holds="nothing")
+    unknown = replace(family("notes", NEW), revision="beef", occupancy="nothing")
     assert "unknown revision beef" in refused(StoredStore("value", (unknown,), {})).summary
 
 
@@ -273,7 +273,7 @@ def test_state_from_before_the_first_script_is_at_the_baselines_revision():
 
 
 def test_what_a_plan_stores_is_what_the_next_start_reads():
-    made = plan(stored(OLD, MIDDLE, holds={OLD: "unknown", MIDDLE: "unknown"}))
+    made = plan(stored(OLD, MIDDLE, occupancy={OLD: "unknown", MIDDLE: "unknown"}))
     kept = StoredStore.from_json(made.stored().to_json())
     assert kept == made.stored()
     assert [each.revision for each in kept.families] == [NEW, MIDDLE, OLD]
@@ -299,8 +299,8 @@ def test_a_plan_without_its_retired_families():
 
 def test_what_a_family_holds_is_unknown_until_it_was_read():
     kept = StoredStore.from_json(stored(OLD, NEW).to_json())
-    assert [each.holds for each in kept.families] == ["unknown", "unknown"]
+    assert [each.occupancy for each in kept.families] == ["unknown", "unknown"]
     read = kept.marked({"notes": "nothing", "notes@r2": "something"}.__getitem__)
-    assert [(each.name, each.holds) for each in read.families] == [
+    assert [(each.name, each.occupancy) for each in read.families] == [
         ("notes", "nothing"), ("notes@r2", "something"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from statemigrate.checkpoint.codecs.reading import exactly, gathered, up_to
+from statemigrate.checkpoint.codecs.reading import exactly, joined_in_pieces, up_to
 
 MOST = 128
 """Bytes of content that a byte in the file may make; LZF makes 88 at best."""
@@ -21,7 +21,7 @@ _CHUNK = 0xFFFF
 
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The content of all chunks. Raises ValueError for what is damaged or ends too early."""
-    yield from gathered(_contents(source))
+    yield from joined_in_pieces(_contents(source))
 
 
 def _contents(source: BinaryIO) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ def up_to(source: BinaryIO, size: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def gathered(contents: Iterable[bytes]) -> Iterator[bytes]:
+def joined_in_pieces(contents: Iterable[bytes]) -> Iterator[bytes]:
     """What many small blocks hold, in pieces; blocks of nothing cost nothing."""
     found = bytearray()
     for content in contents:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.codecs.reading import exactly, gathered, up_to
+from statemigrate.checkpoint.codecs.reading import exactly, joined_in_pieces, up_to
 
 MOST = 64
 """Bytes of content that a byte in the file may make; Snappy makes 21 at best."""
@@ -26,7 +26,7 @@ _LARGEST = 1 << 29
 def decompressed(source: BinaryIO) -> Iterator[bytes]:
     """The content of all blocks. Raises ValueError for what is damaged or ends too early."""
     _check_header(exactly(source, 8), source)
-    yield from gathered(_contents(source))
+    yield from joined_in_pieces(_contents(source))
 
 
 def _contents(source: BinaryIO) -> Iterator[bytes]:

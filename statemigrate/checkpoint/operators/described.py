@@ -47,9 +47,9 @@ from statemigrate.files import Files
 
 # Which operator a state is of, where Spark has not noted it: before 4.0.
 #
-# Spark 3.5 and older note the schemas of a store, and have no operator but those told apart here,
-# by names that Spark itself gives to columns and stores. What two of them could have written is
-# told apart no further: then nothing is said.
+# Spark 3.5 and older note the schemas of a store, and have no operator but those distinguished
+# here, by names that Spark itself gives to columns and stores. What two of them could have written
+# is distinguished no further: then nothing is said.
 
 
 _SESSION_START, _SESSION = "sessionStartTime", "session_window"
@@ -305,8 +305,8 @@ class Meaning:
 
     def __str__(self) -> str:
         names = self.columns
-        told = names if len(names) <= _MANY else (names[0], "...", names[-1])
-        return f"{', '.join(told)}: {self.functions}"
+        listed = names if len(names) <= _MANY else (names[0], "...", names[-1])
+        return f"{', '.join(listed)}: {self.functions}"
 
 
 _ANY = ""

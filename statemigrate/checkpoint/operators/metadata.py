@@ -95,15 +95,15 @@ def operator_files(files: Files) -> list[OperatorFile]:
 
 
 def known_variables(files: Files) -> frozenset[str] | None:
-    """The state variables that any batch of the query was planned with; None if not all are told.
+    """The state variables that any batch of the query was planned with; None if some are unknown.
 
     Raises `CheckpointError` for metadata that are not understood.
     """
     # All there are: Spark before 4.0 has noted of none what it is.
     operators = set(batches_in(names_in(files, "state")))
     described = operator_files(files)
-    told = {int(each.path.split("/")[1]): each.variables for each in described}
-    if operators != set(told) or any(each.variables is None for each in described):
+    reported = {int(each.path.split("/")[1]): each.variables for each in described}
+    if operators != set(reported) or any(each.variables is None for each in described):
         return None
     return frozenset(name for each in described for name in each.variables or ())
 
@@ -143,7 +143,7 @@ def schema_uri_parts(path: str, schema: str) -> tuple[str, str]:
 
 def is_at(root: str, place: str) -> bool:
     """Whether two URIs or paths are certainly one place."""
-    return _place(root) == _place(place)
+    return _authority_and_path(root) == _authority_and_path(place)
 
 
 def is_local(place: str) -> bool:
@@ -152,7 +152,7 @@ def is_local(place: str) -> bool:
     return parsed.scheme in ("", "file") and not parsed.netloc
 
 
-def _place(text: str) -> tuple[str, str]:
+def _authority_and_path(text: str) -> tuple[str, str]:
     parsed = urlparse(text)
     scheme = "" if parsed.scheme == "file" else f"{parsed.scheme}://{parsed.netloc}"
     return (scheme if parsed.scheme else ""), "/" + parsed.path.strip("/")

@@ -38,7 +38,7 @@ from statemigrate.checkpoint.rows.unsafe_leaves import (
     Mask,
     conforming,
     damaged,
-    held,
+    slot_values,
     wide_decimals,
 )
 from statemigrate.checkpoint.rows.unsafe_row import flat, nulls_of
@@ -125,7 +125,7 @@ def _present(field: Field, array: pa.Array, nulls: Mask) -> Rows:
 
 
 def _numbers(kind: Number, array: pa.Array, nulls: Mask) -> Rows:
-    bits = held(kind, array, nulls).bits
+    bits = slot_values(kind, array, nulls).bits
     if pa.types.is_floating(kind.arrow) or pa.types.is_boolean(kind.arrow):
         return Rows.from_matrix(
             np.ascontiguousarray(bits).view(np.uint8).reshape(-1, bits.itemsize)

@@ -17,7 +17,13 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.spark_types import Decimal, Number
-from statemigrate.checkpoint.rows.unsafe_leaves import Behind, Held, decimals, held, normalized_bits
+from statemigrate.checkpoint.rows.unsafe_leaves import (
+    Behind,
+    SlotValues,
+    decimals,
+    normalized_bits,
+    slot_values,
+)
 from statemigrate.checkpoint.rows.wrapping import Spans
 from statemigrate.errors import UnsupportedError
 
@@ -84,7 +90,9 @@ def _present(
         return function.bytes(Spans.of(rows), seeds)
     for is_kind, bits in _NUMBERS:
         if is_kind(kind):
-            return _numbers(held(Number(kind, np.dtype(bits)), array, nulls), kind, seeds, function)
+            return _numbers(
+                slot_values(Number(kind, np.dtype(bits)), array, nulls), kind, seeds, function
+            )
     raise UnsupportedError(
         "SM-STATE-008",
         f"Spark takes no hash of the type {kind}, so a key of it has no partition",
@@ -110,7 +118,9 @@ _NUMBERS: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
 )
 
 
-def _numbers(values: Held, kind: pa.DataType, seeds: Hashes, function: HashFunction) -> Hashes:
+def _numbers(
+    values: SlotValues, kind: pa.DataType, seeds: Hashes, function: HashFunction
+) -> Hashes:
     bits: npt.NDArray[Any] = values.bits
     if pa.types.is_floating(kind):
         # 0.0 and -0.0 have one hash, and so has whatever is not a number.
@@ -120,8 +130,8 @@ def _numbers(values: Held, kind: pa.DataType, seeds: Hashes, function: HashFunct
     return function.longs(bits, seeds) if bits.itemsize == 8 else function.ints(bits, seeds)
 
 
-def _of(values: Held | Behind, seeds: Hashes, function: HashFunction) -> Hashes:
-    if isinstance(values, Held):
+def _of(values: SlotValues | Behind, seeds: Hashes, function: HashFunction) -> Hashes:
+    if isinstance(values, SlotValues):
         return function.longs(values.bits, seeds)
     return function.bytes(Spans(values.data, values.starts, values.sizes), seeds)
 

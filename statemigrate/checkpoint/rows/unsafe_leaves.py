@@ -37,7 +37,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Held:
+class SlotValues:
     """Values that fit into a slot: unsigned integers of their own width, 0 for null."""
 
     bits: npt.NDArray[Any]
@@ -61,12 +61,12 @@ class Behind:
         return np.where(self.unset, np.int64(0), (places << 32) | self.sizes)
 
 
-def held(kind: Number, array: pa.Array, nulls: Mask) -> Held:
+def slot_values(kind: Number, array: pa.Array, nulls: Mask) -> SlotValues:
     """The numbers of an array, with 0 where it is null."""
     if pa.types.is_boolean(kind.arrow):
         array = array.cast(pa.uint8())
     bits = _numbers(array, kind.bits)
-    return Held(np.where(nulls, kind.bits.type(0), bits) if nulls.any() else bits)
+    return SlotValues(np.where(nulls, kind.bits.type(0), bits) if nulls.any() else bits)
 
 
 def pieces(rows: Rows, nulls: Mask) -> Behind:
@@ -80,7 +80,7 @@ def padded(sizes: Integers) -> Integers:
     return (sizes + (WORD - 1)) & ~np.int64(WORD - 1)
 
 
-def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> Held | Behind:
+def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> SlotValues | Behind:
     """Decimals of either width.
 
     ``reserved`` is how a row has them: those over 18 digits take two words each, null or not. As
@@ -88,7 +88,7 @@ def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> 
     """
     if kind.precision <= LARGEST_IN_SLOT:
         low = _numbers(array, np.dtype("<u8"), 2)[::2]
-        return Held(np.where(nulls, np.uint64(0), low))
+        return SlotValues(np.where(nulls, np.uint64(0), low))
     data, sizes = _shortest(wide_decimals(array))
     starts = np.arange(1, len(array) + 1) * _DECIMAL - sizes
     sizes = np.where(nulls, 0, sizes)
@@ -247,7 +247,7 @@ def normalized(array: pa.Array) -> pa.Array:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         bits = np.dtype(f"<u{kind.bit_width // 8}")
         number = Number(kind, bits)
-        return numbers(number, normalized_bits(held(number, array, nulls).bits), nulls)
+        return numbers(number, normalized_bits(slot_values(number, array, nulls).bits), nulls)
     if pa.types.is_struct(kind) and kind.num_fields:
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         children = [normalized(array.field(index)) for index in range(kind.num_fields)]

@@ -37,19 +37,19 @@ from statemigrate.checkpoint.rows.spark_types import (
 )
 from statemigrate.checkpoint.rows.unsafe_leaves import (
     Behind,
-    Held,
     Mask,
+    SlotValues,
     blobs,
     checked,
     conforming,
     damaged,
     decimals,
-    held,
     is_small,
     large_decimals,
     numbers,
     padded,
     pieces,
+    slot_values,
     small_decimals,
     validity,
 )
@@ -129,18 +129,18 @@ def _column(
     bits = slots[:, index // 64] >> np.uint64(index % 64)
     nulls = blocks.nulls | (bits & np.uint64(1)).astype(bool)
     column = slots[:, struct.bitmap_words + index]
-    if _is_held(field.type):
-        return _held(field, column, nulls)
+    if _fits_a_slot(field.type):
+        return _read_slots(field, column, nulls)
     parts = blocks.parts(column, nulls)
     _inside(field, parts, blocks, struct.fixed)
     return parts
 
 
-def _is_held(kind: Type) -> bool:
+def _fits_a_slot(kind: Type) -> bool:
     return isinstance(kind, Number | Nothing) or (isinstance(kind, Decimal) and is_small(kind))
 
 
-def _held(field: Field, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
+def _read_slots(field: Field, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
     match field.type:
         case Number() as kind:
             return checked(field, numbers(kind, slots, nulls))
@@ -205,8 +205,8 @@ def _elements(element: Field, blocks: Blocks) -> tuple[Integers, pa.Array]:
         blocks.data, np.where(blocks.nulls, 0, blocks.starts + headers), counts * width
     )
     slots = content.data.view(f"<u{width}")
-    if _is_held(element.type):
-        return counts, _held(element, slots, nulls)
+    if _fits_a_slot(element.type):
+        return counts, _read_slots(element, slots, nulls)
     outer = Blocks(blocks.data, blocks.starts[owners], blocks.sizes[owners], nulls)
     parts = outer.parts(slots, nulls)
     _inside(element, parts, outer, fixed[owners])
@@ -252,7 +252,7 @@ def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Ro
         nulls = nulls_of(field, column, absent)
         slots[:, index // 64] |= nulls.astype(_WORD) << np.uint64(index % 64)
         found = _encoded(field, column, nulls, in_row=True)
-        if isinstance(found, Held):
+        if isinstance(found, SlotValues):
             slots[:, struct.bitmap_words + index] = found.bits
             continue
         slots[:, struct.bitmap_words + index] = found.pointers(sizes)
@@ -261,17 +261,17 @@ def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Ro
     return _laid_out(slots.view(np.uint8), sizes, parts)
 
 
-def _encoded(field: Field, array: pa.Array, nulls: Mask, *, in_row: bool) -> Held | Behind:
+def _encoded(field: Field, array: pa.Array, nulls: Mask, *, in_row: bool) -> SlotValues | Behind:
     """What slots have of an array, and what lies behind them."""
     match field.type:
         case Number() as kind:
-            return held(kind, array, nulls)
+            return slot_values(kind, array, nulls)
         case Blob():
             return pieces(Rows.from_arrow(array), nulls)
         case Decimal() as kind:
             return decimals(kind, array, nulls, reserved=in_row)
         case Nothing():
-            return Held(np.zeros(len(array), _WORD))
+            return SlotValues(np.zeros(len(array), _WORD))
         case kind:
             return pieces(_blocks(kind, array, nulls), nulls)
 

@@ -103,7 +103,7 @@ def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator
 
 
 def records(kind: int, keys: Rows, values: Rows, *, typed: bool) -> Rows:
-    """Records that put or merge ``values`` under ``keys``, one beside the other."""
+    """Records that put or merge ``values`` under ``keys``, paired in order."""
     parts: tuple[Any, ...] = (_lengths(keys), keys, _lengths(values), values)
     return joined(bytes([kind]), *parts) if typed else joined(*parts)
 
@@ -328,7 +328,7 @@ def _header(start: bytes, version: int) -> tuple[tuple[LineageItem, ...], int]:
     reader = JavaReader(start)
     reader.text()
     lineage = _lineage(reader.text()) if version in _WITH_LINEAGE else ()
-    return lineage, reader.place
+    return lineage, reader.bytes_read
 
 
 def _lineage(text: str) -> tuple[LineageItem, ...]:

@@ -89,7 +89,7 @@ def _left(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
     chosen = order[kept]
     chosen = chosen[np.argsort(key_of[chosen], kind="stable")]
     keys, starts = _first_of_each(key_of[chosen])
-    values = _together(changes.values.take(chosen), starts, separator)
+    values = _join_runs(changes.values.take(chosen), starts, separator)
     return changes.keys.take(chosen[starts]), values if len(keys) else Rows.from_list([])
 
 
@@ -98,15 +98,15 @@ def _first_of_each(sorted_keys: Indices) -> tuple[Indices, Indices]:
     return found, starts
 
 
-def _together(values: Rows, starts: Indices, separator: bytes) -> Rows:
+def _join_runs(values: Rows, starts: Indices, separator: bytes) -> Rows:
     """The values from each of ``starts`` up to the next, in one."""
     if len(starts) == len(values):
         return values
     if not separator:
         return Rows(values.data, values.offsets[np.append(starts, len(values))])
-    apart = joined(values, separator)
-    ends = apart.offsets[np.append(starts[1:], len(apart))] - len(separator)
-    return _cut(apart, apart.offsets[starts], ends)
+    joined_values = joined(values, separator)
+    ends = joined_values.offsets[np.append(starts[1:], len(joined_values))] - len(separator)
+    return _cut(joined_values, joined_values.offsets[starts], ends)
 
 
 def _cut(rows: Rows, starts: Indices, ends: Indices) -> Rows:

@@ -53,14 +53,14 @@ def encoders_of(record: Record) -> tuple[Encode, EncodeMany]:
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes], tuple[Any, ...]]
-Straight = tuple[Callable[[], Write], Callable[[], Read]]
+DirectConversion = tuple[Callable[[], Write], Callable[[], Read]]
 """What makes, once it is needed, the writer of a tuple, and the reader of one.
 
 Either raises any `Exception` for what is irregular.
 """
 
 
-def straight_ways(record: Record, written: Columns, read: Columns) -> Straight | None:
+def direct_conversion(record: Record, written: Columns, read: Columns) -> DirectConversion | None:
     """Both ways; None where there is none, since the columns are others than the fields.
 
     ``written`` and ``read`` are the columns in their order, each with what converts its value on

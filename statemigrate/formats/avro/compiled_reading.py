@@ -175,17 +175,17 @@ def _time(micros: int) -> time:
     return time(minutes // 60, minutes % 60, seconds, micros)
 
 
-def _moments(epoch: datetime, unit: int) -> Callable[[int], datetime]:
+def _timestamps(epoch: datetime, unit: int) -> Callable[[int], datetime]:
     return lambda number: epoch + timedelta(0, 0, number * unit)
 
 
 _LOGICAL: dict[str, Callable[[Any], Any]] = {
     "date": lambda day: date.fromordinal(day + EPOCH_DAY),
     "time-micros": _time,
-    "timestamp-millis": _moments(EPOCH, 1000),
-    "timestamp-micros": _moments(EPOCH, 1),
-    "local-timestamp-millis": _moments(LOCAL_EPOCH, 1000),
-    "local-timestamp-micros": _moments(LOCAL_EPOCH, 1),
+    "timestamp-millis": _timestamps(EPOCH, 1000),
+    "timestamp-micros": _timestamps(EPOCH, 1),
+    "local-timestamp-millis": _timestamps(LOCAL_EPOCH, 1000),
+    "local-timestamp-micros": _timestamps(LOCAL_EPOCH, 1),
     "day-time-interval": lambda micros: timedelta(0, 0, micros),
 }
 
@@ -245,7 +245,7 @@ class _Reading:
     def read(self, node: Node, target: str) -> None:
         """Read a value into ``target``."""
         if isinstance(node, Record | Array | Map | Union) and self._depth > _DEPTH:
-            self._read_apart(node, target)
+            self._read_by_function(node, target)
             return
         match node:
             case Record():
@@ -263,7 +263,7 @@ class _Reading:
     def _inner(self) -> _Reading:
         return _Reading(self._source, self._depth + 1)
 
-    def _read_apart(self, node: Node, target: str) -> None:
+    def _read_by_function(self, node: Node, target: str) -> None:
         name = self._source.name("f")
         with self._source.function(f"def {name}(data, p):"):
             _Reading(self._source, 0).read(node, "value")

@@ -180,7 +180,7 @@ def match_fields(old: Record, new: Record, *, readable: Readable) -> tuple[Pair,
     What is in no pair was removed or added. ``readable`` says whether a type reads another one's
     values by Avro's rules.
     """
-    kept = tuple(_kept(old, new))
+    kept = tuple(_pairs_by_name(old, new))
     removed, added = _left(old.fields, [p.old for p in kept]), _left(new.fields, _targets(kept))
     moved = tuple(_moved(removed, added))
     removed, added = _left(removed, [p.old for p in moved]), _left(added, _targets(moved))
@@ -212,7 +212,7 @@ def _left(fields: Sequence[Field], taken: Sequence[Path]) -> list[Field]:
     return [field for field in fields if field.name not in names]
 
 
-def _kept(old: Record, new: Record) -> Iterator[Pair]:
+def _pairs_by_name(old: Record, new: Record) -> Iterator[Pair]:
     names = {field.name for field in old.fields}
     new_names = {field.name for field in new.fields}
     for field in new.fields:
@@ -248,9 +248,11 @@ def _within(fields: Sequence[Field], path: Path = ()) -> Iterator[tuple[Path, No
 
 def _overlaps(path: Path, target: Path, taken: set[Path]) -> bool:
     """Say whether either field, one around it or one in it, is in a pair already."""
-    mine = (("old", *path), ("new", *target))
+    both_paths = (("old", *path), ("new", *target))
     return any(
-        one[: len(other)] == other or other[: len(one)] == one for one in mine for other in taken
+        one[: len(other)] == other or other[: len(one)] == one
+        for one in both_paths
+        for other in taken
     )
 
 
@@ -323,7 +325,7 @@ _EACH = ("[]", "{}")
 
 
 @dataclass(frozen=True)
-class Place:
+class FieldAddress:
     """A field: ``parts`` are the names on the way, ``[]`` and ``{}`` for all items of a container.
 
     ``is_leaf`` says that no field lies below it.
@@ -335,18 +337,18 @@ class Place:
     is_leaf: bool
 
 
-def places(record: Record) -> tuple[Place, ...]:
+def field_addresses(record: Record) -> tuple[FieldAddress, ...]:
     """Return every field of a record, and those of records within it, outer ones first."""
-    return tuple(_places(record, ()))
+    return tuple(_field_addresses(record, ()))
 
 
-def _places(record: Record, at: tuple[str, ...]) -> Iterator[Place]:
+def _field_addresses(record: Record, at: tuple[str, ...]) -> Iterator[FieldAddress]:
     for field in record.fields:
         parts = (*at, field.name)
         inner, steps = _record_in(field.type)
-        yield Place(path_of(parts), parts, field.type, is_leaf=inner is None)
+        yield FieldAddress(path_of(parts), parts, field.type, is_leaf=inner is None)
         if inner is not None:
-            yield from _places(inner, (*parts, *steps))
+            yield from _field_addresses(inner, (*parts, *steps))
 
 
 def _record_in(node: Node) -> tuple[Record | None, tuple[str, ...]]:

@@ -248,7 +248,7 @@ def _short(found: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-# A string's collation in the JSON of a Spark type: beside the type, or within it.
+# A string's collation in the JSON of a Spark type: next to the type, or within it.
 #
 # Spark writes ``string`` for every string, and the collations of a column's strings into the
 # column's metadata, by the way to each: ``tags.element``, ``prices.key``. Within this package a
@@ -264,8 +264,8 @@ def with_collations(struct: Any) -> Any:
     fields = []
     for field in struct["fields"]:
         found = (field.get("metadata") or {}).get(_KEY, {})
-        told = _told(field["type"], field["name"], found)
-        fields.append({**field, "type": told, "metadata": {}})
+        type_ = _with_known_collations(field["type"], field["name"], found)
+        fields.append({**field, "type": type_, "metadata": {}})
     return {**struct, "fields": fields}
 
 
@@ -279,10 +279,14 @@ def as_spark_writes(struct: Any) -> Any:
     return {**struct, "fields": fields}
 
 
-def _told(spark: Any, path: str, found: dict[str, str]) -> Any:
+def _with_known_collations(spark: Any, path: str, found: dict[str, str]) -> Any:
     if spark == "string" and path in found:
         return COLLATED + found[path].rpartition(".")[2]
-    return _inside(spark, lambda each, step: _told(each, f"{path}.{step}", found), with_collations)
+    return _inside(
+        spark,
+        lambda each, step: _with_known_collations(each, f"{path}.{step}", found),
+        with_collations,
+    )
 
 
 def _plain(spark: Any, path: str, found: dict[str, str]) -> Any:

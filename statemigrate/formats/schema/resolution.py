@@ -287,9 +287,9 @@ def _added(
     pair = sources.get((field.name,))
     if pair is not None:
         old = _type_at(removed, pair.old)
-        told = f"{_how(pair, path)}; Avro alone takes it for new: {note}"
+        explanation = f"{_how(pair, path)}; Avro alone takes it for new: {note}"
         source = _join(path, ".".join(pair.old))
-        yield Difference(_join(path, field.name), old, field.type, verdict, told, source)
+        yield Difference(_join(path, field.name), old, field.type, verdict, explanation, source)
         return
     yield Difference(_join(path, field.name), None, field.type, verdict, note)
     for target, inner in sources.items():

@@ -6,7 +6,7 @@ ${parts.head(f"Dry run of {report.store}", style, policy)}\
 <body>
 <main>
 <header>
-<p class="kicker">statemigrate ${report.version} dry run${"" if report.made_at is None else f", {text.moment(report.made_at)}"}</p>
+<p class="kicker">statemigrate ${report.version} dry run${"" if report.made_at is None else f", {text.utc_time(report.made_at)}"}</p>
 <h1><bdi dir="ltr">${report.store}</bdi> to <code>${report.target}</code></h1>
 % for script in report.scripts:
 <p class="script"><code>${script.revision}</code> <bdi dir="ltr">${script.message or "a script without a message"}</bdi>${", taken back" if script.direction == "downgrade" else ""}</p>

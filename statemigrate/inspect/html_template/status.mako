@@ -27,7 +27,7 @@ ${listed([each for each in numbered if each[1].need == "in order"])}
 % for step in fleet.next_steps:
 <p class="step"><strong>${shown.count(step)}</strong> ${step.text}</p>
 <p class="note">
-% for number, name, store in shown.places(step, numbered):
+% for number, name, store in shown.sections_of(step, numbered):
 <a href="#checkpoint-${number}"><bdi dir="ltr">${name}</bdi></a> <bdi dir="ltr">${store}</bdi>${"" if loop.last else ","}
 % endfor
 </p>

@@ -12,7 +12,7 @@ from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.report import RewriteReport
-from statemigrate.rewrite.run import publish_shape, remove_leftovers
+from statemigrate.rewrite.run import publish_shape, remove_unreferenced_files
 from statemigrate.rewrite.source_logs import retained_logs
 from statemigrate.rewrite.sources import RewriteOptions
 
@@ -35,6 +35,6 @@ def publishing(root: str, partitions: int) -> bool:
         hashes["metadata"] = hashlib.sha256(old.get("metadata")).hexdigest()
         logs = LogRecord.of(plan, made.files, hashes)
         RewriteReport(old.location, plan.old.query_id, 3, "", (), logs=logs).write(made.files)
-        remove_leftovers(made.files)
+        remove_unreferenced_files(made.files)
         made.publish(old.get("metadata"))
     return is_new

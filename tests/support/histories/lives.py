@@ -32,7 +32,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.embedded.working_directory import remove_leftovers
+from statemigrate.embedded.working_directory import remove_stale_copies
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Known, unknown
 from statemigrate.families import Span
@@ -145,9 +145,13 @@ def run_proving(root: str, deployed: dict[str, Any]) -> None:
 
 def _claimed(copy: Path) -> str | None:
     from statemigrate.embedded.durable import read_document
-    from statemigrate.embedded.restore import PROOF
+    from statemigrate.embedded.restore import INTEGRITY_MARKER
 
-    return read_document(copy / PROOF)["state"] if (copy / PROOF).is_file() else None
+    return (
+        read_document(copy / INTEGRITY_MARKER)["state"]
+        if (copy / INTEGRITY_MARKER).is_file()
+        else None
+    )
 
 
 def backfill(root: str, deployed: dict[str, Any]) -> None:
@@ -291,7 +295,7 @@ def _sink(place: Path, frame: Any, batch: int) -> None:
 def _locked(layout: Layout, working: Path) -> Iterator[None]:
     locks = checkpoint_locks(layout)
     locks.append(DirectoryLock(working / "lock", "the working directory"))
-    remove_leftovers(working)
+    remove_stale_copies(working)
     if layout.remote is None:
         layout.heartbeat.mkdir(parents=True, exist_ok=True)
     try:

@@ -31,7 +31,12 @@ from statemigrate.event_log.log import Note
 from statemigrate.files import Files, LocalFiles
 from statemigrate.files.documents import unsealed
 from statemigrate.native.decorator import fenced
-from statemigrate.native.deployment_check import Seen, StoreRecord, begin_run, read_record
+from statemigrate.native.deployment_check import (
+    ObservedCheckpoint,
+    StoreRecord,
+    begin_run,
+    read_record,
+)
 from statemigrate.rewrite.claims import is_claim
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import make_plan
@@ -267,7 +272,9 @@ class NativeStarts:
     ) -> None:
         files = rivals.files(number)
         local.name = f"driver {number}"
-        seen = Seen(files.location, QUERY, 0, f"deployment {number}", lent=files, driver=local.name)
+        seen = ObservedCheckpoint(
+            files.location, QUERY, 0, f"deployment {number}", lent=files, driver=local.name
+        )
         mine = {"totals": StoreRecord((f"totals@{number}", "totals"), 0, {}, seen.deployment)}
 
         def write(_rows: Any, batch: int) -> None:

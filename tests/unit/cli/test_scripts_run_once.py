@@ -87,7 +87,7 @@ class Here:
         self._partitions = partitions
 
     def map(self, task: Any, *, shares: Any = None, tick: Any = None) -> Iterator[Any]:
-        for number in range(len(self._partitions.held.manifest.partitions)):
+        for number in range(len(self._partitions.committed.manifest.partitions)):
             yield from self._partitions.work(number, task, shares or {}, Ticks(Path())).items()
 
 

@@ -18,7 +18,7 @@ BASE = "id BIGINT, name STRING, total BIGINT, item STRUCT<a: INT, b: INT>, tags 
 
 def merged(ours: str, theirs: str, base: str = BASE) -> tuple[str, dict[str, str]]:
     found = merge(Struct(base), Struct(ours), Struct(theirs))
-    return found.format.ddl, {each.name: each.fate for each in found.differences}
+    return found.format.ddl, {each.name: each.outcome for each in found.differences}
 
 
 CASES = {
@@ -234,4 +234,4 @@ def test_what_is_merged_with_what_did_not_change_is_itself(history):
     base, _, theirs = map(struct_from_json, history)
     found = merge(base, base, theirs)
     assert found.format == theirs
-    assert {each.fate for each in found.differences} <= {"dropped"}
+    assert {each.outcome for each in found.differences} <= {"dropped"}

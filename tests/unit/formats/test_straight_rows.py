@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.avro.codec import straight_ways
+from statemigrate.formats.avro.codec import direct_conversion
 
 
 def tried(call: Any, argument: Any) -> Any:
@@ -28,7 +28,7 @@ def test_a_tuple_has_the_bytes_of_its_plain_value_and_is_read_from_them(
     names = [field.name for field in format_.schema.fields]
     random.shuffle(names)
     columns = [(name, None) for name in names]
-    ways = straight_ways(format_.schema, columns, columns)
+    ways = direct_conversion(format_.schema, columns, columns)
     if ways is None:
         # Nothing to write, or arrays whose items take no bytes.
         return
@@ -44,7 +44,7 @@ def test_a_tuple_has_the_bytes_of_its_plain_value_and_is_read_from_them(
 def test_what_is_regular_is_never_left_to_plain_values() -> None:
     format_: Format = Struct("n BIGINT, t STRING, l ARRAY<STRUCT<x: DOUBLE>>, m MAP<STRING, INT>")
     columns = [(name, None) for name in ("m", "n", "l", "t")]
-    ways = straight_ways(format_.schema, columns, columns)
+    ways = direct_conversion(format_.schema, columns, columns)
     assert ways is not None
     write, read = ways[0](), ways[1]()
     for row in (({"a": 1}, 2**40, [{"x": 1.5}], "ü"), (None, None, None, None)):
@@ -56,7 +56,7 @@ def test_what_is_regular_is_never_left_to_plain_values() -> None:
 def test_converters_are_for_what_is_not_null() -> None:
     format_ = Struct("a INT, b STRING")
     given_, handed = [("b", str.upper), ("a", None)], [("a", str), ("b", None)]
-    ways = straight_ways(format_.schema, given_, handed)
+    ways = direct_conversion(format_.schema, given_, handed)
     assert ways is not None
     write, read = ways[0](), ways[1]()
     assert write(("x", 1)) == format_.encode({"a": 1, "b": "X"})
@@ -67,20 +67,20 @@ def test_converters_are_for_what_is_not_null() -> None:
 @pytest.mark.parametrize("names", [["a"], ["a", "b", "c"], ["a", "c"], ["a", "a"], []], ids=str)
 def test_other_columns_than_the_fields_have_no_straight_way(names: list[str]) -> None:
     columns = [(name, None) for name in names]
-    assert straight_ways(Struct("a INT, b INT").schema, columns, columns) is None
+    assert direct_conversion(Struct("a INT, b INT").schema, columns, columns) is None
 
 
 @pytest.mark.parametrize("row", [(), (1,), (1, "x", 2), [1, "x"], {"a": 1, "b": "x"}, "ab", None])
 def test_what_is_no_tuple_of_the_columns_is_refused(row: Any) -> None:
     columns = [("a", None), ("b", None)]
-    ways = straight_ways(Struct("a INT, b STRING").schema, columns, columns)
+    ways = direct_conversion(Struct("a INT, b STRING").schema, columns, columns)
     assert ways is not None
     assert tried(ways[0](), row) is None
 
 
 def test_bytes_behind_the_value_are_refused() -> None:
     format_ = Struct("a INT")
-    ways = straight_ways(format_.schema, [("a", None)], [("a", None)])
+    ways = direct_conversion(format_.schema, [("a", None)], [("a", None)])
     assert ways is not None
     assert tried(ways[1](), format_.encode({"a": 1}) + b"\x00") is None
     assert tried(ways[1](), format_.encode({"a": 1})[:-1]) is None

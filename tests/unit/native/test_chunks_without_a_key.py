@@ -13,7 +13,7 @@ from statemigrate.formats import Struct
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import ask_to_retire
 from statemigrate.native.deployed import DEPLOYED, Deployed
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 
 EMPTY = StoredFamily("tally", "base", Struct("n BIGINT"), "nothing")
 
@@ -61,8 +61,8 @@ def test_a_chunk_that_waits_makes_a_batch_by_itself(files: ChunkFiles) -> None:
 def test_a_batch_is_asked_for_where_it_drops_something(
     files: ChunkFiles, drained: Any, settings: Settings, expected: list[str]
 ) -> None:
-    seen = Seen(files.checkpoint, "query", 3)
-    code = SimpleNamespace(**{DEPLOYED: Deployed(settings, {}, drained=drained, seen=seen)})
+    seen = ObservedCheckpoint(files.checkpoint, "query", 3)
+    code = SimpleNamespace(**{DEPLOYED: Deployed(settings, {}, drained=drained, observed=seen)})
     ask_to_retire(files, code)
     assert asked(files) == expected
 

@@ -13,7 +13,13 @@ from statemigrate.errors import CheckpointError, CheckpointInUseError, Unsupport
 from statemigrate.files import LocalFiles
 from statemigrate.files.conditional import no_create
 from statemigrate.native import deployment_check as seen_module
-from statemigrate.native.deployment_check import RECORD, Seen, StoreRecord, begin_run, read_record
+from statemigrate.native.deployment_check import (
+    RECORD,
+    ObservedCheckpoint,
+    StoreRecord,
+    begin_run,
+    read_record,
+)
 
 QUERY = "11111111-2222-3333-4444-555555555555"
 
@@ -35,7 +41,9 @@ def started(files, *, committed=2, begun=3):
 
 
 def start(files, driver="this one", batch=2):
-    seen = Seen(files.location, QUERY, batch, f"of {driver}", lent=files, driver=driver)
+    seen = ObservedCheckpoint(
+        files.location, QUERY, batch, f"of {driver}", lent=files, driver=driver
+    )
     begin_run(seen, {"totals": StoreRecord(("totals",), batch)}, lambda name: (name,))
     return seen
 
@@ -122,7 +130,7 @@ def test_a_query_that_goes_on_beside_a_start_is_no_wrong_checkpoint(committed, b
 def test_tasks_that_see_the_checkpoint_compare_once_a_batch(tmp_path, monkeypatch):
     put(tmp_path / "metadata", json.dumps({"id": QUERY}))
     files = LocalFiles(tmp_path)
-    seen = Seen(str(tmp_path), QUERY, -1, driver="this one")
+    seen = ObservedCheckpoint(str(tmp_path), QUERY, -1, driver="this one")
     monkeypatch.setattr(seen_module, "running", lambda: (QUERY, 7))
     # A function's driver has not begun an epoch before its first batch is written.
     seen.compare_in_task()

@@ -13,7 +13,12 @@ from statemigrate.errors import CheckpointInUseError, StorageError
 from statemigrate.files.cached import Remembered
 from statemigrate.native.adoption import adopt, undo_adoption
 from statemigrate.native.chunks import CHUNKS, ChunkFiles, PlanRecord
-from statemigrate.native.deployment_check import Seen, StoreRecord, read_record, write_record
+from statemigrate.native.deployment_check import (
+    ObservedCheckpoint,
+    StoreRecord,
+    read_record,
+    write_record,
+)
 
 PLAN = PlanRecord("p", keys=2, chunks=2, offset=-1)
 
@@ -141,7 +146,7 @@ def test_a_look_at_a_checkpoint_asks_once_for_each_file_and_folder(files: Memory
     write_record(files, {"tally": StoreRecord(("tally",), 2, {})})
     files.store.requests.clear()
     look = Remembered(files)
-    seen = Seen.at("memory://checkpoint", look)
+    seen = ObservedCheckpoint.at("memory://checkpoint", look)
     assert (seen.query, seen.batch) == ("2b9f2f0e-0000-4000-8000-000000000000", 2)
     for _ in range(3):
         read_record(look)

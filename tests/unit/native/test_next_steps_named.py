@@ -7,10 +7,10 @@ from unittest.mock import Mock
 import pytest
 
 from statemigrate.errors import CheckpointError, PageError, StartupError, UnsupportedError
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.native.envelope import Envelope
 from statemigrate.pages import deployed as handle
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
 
 
@@ -23,7 +23,7 @@ def test_a_state_without_an_envelope_is_rewritten():
 
 def test_a_page_that_is_too_large_is_told_the_way_to_more_pages(monkeypatch):
     monkeypatch.setattr("statemigrate.pages.page.LARGEST", 3)
-    page = Page(Place(4, 1, b"12345678"), None)
+    page = Page(PageId(4, 1, b"12345678"), None)
     page.section("tally", b"12345678").put(b"key", b"value")
     with pytest.raises(PageError) as raised:
         page.written()
@@ -47,7 +47,7 @@ def _raise(error):
 
 @pytest.mark.parametrize("function", ["migrated", "paged"])
 def test_a_wrong_checkpoint_is_corrected_where_it_was_given(tmp_path, function):
-    seen = Seen.at(str(tmp_path / "none"), of=function)
+    seen = ObservedCheckpoint.at(str(tmp_path / "none"), of=function)
     with pytest.raises(StartupError) as raised:
         seen.compare_at_start()
     assert f"correct checkpoint= of {function}:" in raised.value.next_action

@@ -5,7 +5,7 @@ import pytest
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def beside(tmp_path):
 def test_the_end_of_a_path_is_never_dropped(beside, start, end):
     place = f"{start}{beside}{end}"
     assert open_files(place).location == f"{beside}{end}"
-    assert Seen.at(place).query is None
+    assert ObservedCheckpoint.at(place).query is None
     with pytest.raises(CheckpointError, match="is not the checkpoint of a streaming query"):
         OffsetLog(place)
 
@@ -32,7 +32,7 @@ def test_the_end_of_a_path_is_never_dropped(beside, start, end):
 @pytest.mark.parametrize("start", ["", "file:", "file://"])
 def test_a_path_and_a_uri_are_one_place(beside, start, end):
     place = f"{start}{beside}{end}"
-    found = Seen.at(place)
+    found = ObservedCheckpoint.at(place)
     assert (open_files(place).location, found.query, found.batch) == (str(beside), "another", 4)
     assert OffsetLog(place).checkpoint == str(beside)
 

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from statemigrate.processor.workers import _by_value, _failure, _told
+from statemigrate.processor.workers import _by_value, _failure, _worker_report
 
 ABORTED = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -48,7 +48,7 @@ def test_the_host_and_the_line_that_says_why_are_found(text, host, found):
 
 
 def test_what_asks_a_worker_needs_nothing_of_the_module_that_it_is_in():
-    ask = _by_value(_told)
+    ask = _by_value(_worker_report)
     assert set(ask.__globals__) == {"__builtins__"}
     wanted = {"imported": {"none": ("none_of_this_name",)}, "payload": pickle.dumps(len)}
     found = json.loads(ask(**wanted, modules=("json", "nowhere_to_be_found")))

@@ -21,7 +21,7 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.native.control_rows import MARKER
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
@@ -117,7 +117,7 @@ class OnePage:
         return None if found is None else found[0][0]
 
     def entries(self, revision: str) -> dict[str, Any]:
-        page = Page(Place(1, 0, key_fingerprint(KEY)), self.stored)
+        page = Page(PageId(1, 0, key_fingerprint(KEY)), self.stored)
         made = family("notes", revision)
         section = page.section(made.name, fingerprint(made.format))
         return {
@@ -126,7 +126,7 @@ class OnePage:
         }
 
     def marks(self) -> int:
-        page = Page(Place(1, 0, key_fingerprint(KEY)), self.stored)
+        page = Page(PageId(1, 0, key_fingerprint(KEY)), self.stored)
         return page.section(MARKS, MARKS_FORMAT).count
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
-from statemigrate.pages.startup import Held, _surveyed, warn_of_size
+from statemigrate.pages.startup import PagesSummary, _surveyed, warn_of_size
 
 KEYS = b"k" * 16
 FORMATS = {"notes": b"n" * 16, "notes@r1": b"m" * 16}
 
 
 def stored(number: int, entries: dict[str, int]) -> bytes:
-    page = Page(Place(8, number, KEYS))
+    page = Page(PageId(8, number, KEYS))
     for family, count in entries.items():
         for each in range(count):
             page.section(family, FORMATS[family]).put(b"%03d" % each, b"value")
@@ -49,17 +49,25 @@ def test_what_is_no_page_of_the_query_is_told() -> None:
 @pytest.mark.parametrize(
     ("held", "number", "said"),
     [
-        (Held({}), 4_000, ""),
-        (Held({}, 200, 200 * 20_000, 30_000, 50_000), 200, ""),
-        (Held({}, 10, 3 * 900, 900, 30), 10, ""),
-        (Held({}, 4, 4 << 20, 2 << 20, 9_000), 4, "1024 KiB on average and 2048 KiB at most"),
-        (Held({}, 4, 4 << 20, 2 << 20, 9_000), 4, "with 256 pages in place of 4"),
-        (Held({}, 500, 50_000, 200, 600), 1_000, "1.2 entries on average in 500 of 1000 pages"),
+        (PagesSummary({}), 4_000, ""),
+        (PagesSummary({}, 200, 200 * 20_000, 30_000, 50_000), 200, ""),
+        (PagesSummary({}, 10, 3 * 900, 900, 30), 10, ""),
+        (
+            PagesSummary({}, 4, 4 << 20, 2 << 20, 9_000),
+            4,
+            "1024 KiB on average and 2048 KiB at most",
+        ),
+        (PagesSummary({}, 4, 4 << 20, 2 << 20, 9_000), 4, "with 256 pages in place of 4"),
+        (
+            PagesSummary({}, 500, 50_000, 200, 600),
+            1_000,
+            "1.2 entries on average in 500 of 1000 pages",
+        ),
     ],
     ids=["nothing", "well filled", "a small query", "average", "better number", "too many"],
 )
 def test_too_few_and_too_many_pages_are_said_with_figures(
-    held: Held, number: int, said: str, caplog: pytest.LogCaptureFixture
+    held: PagesSummary, number: int, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_of_size(held, number, "checkpoint")
     assert said in caplog.text

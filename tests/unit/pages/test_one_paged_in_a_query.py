@@ -10,7 +10,7 @@ from statemigrate.errors import StartupError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note
 from statemigrate.files import LocalFiles
-from statemigrate.native.deployment_check import Seen
+from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.record import read_pages_record as read_record
@@ -32,7 +32,7 @@ def called(checkpoint, pages=4):
     files = LocalFiles(checkpoint)
     there = read_record(files)
     key = StructType().add("key", "string")
-    seen = Seen(str(checkpoint), None, -1)
+    seen = ObservedCheckpoint(str(checkpoint), None, -1)
     record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
     note = Note(Stamp.of(called), {})
     before = None if there is None else there.deployment
@@ -52,7 +52,7 @@ def test_one_that_is_started_twice_is_itself(checkpoint):
     only = called(checkpoint)
     only.begin_run()
     only.begin_run()
-    assert read_record(LocalFiles(checkpoint)).deployment == only.seen.deployment
+    assert read_record(LocalFiles(checkpoint)).deployment == only.observed.deployment
 
 
 def test_one_that_is_called_after_a_start_that_failed_takes_its_place(checkpoint):

@@ -15,10 +15,10 @@ from statemigrate.families import Span
 from statemigrate.pages import columns as outside
 from statemigrate.pages import page as pages
 from statemigrate.pages import page as sections
-from statemigrate.pages.columns import NEVER, Place
+from statemigrate.pages.columns import NEVER, PageId
 from statemigrate.pages.page import Page
 
-PLACE = Place(8, 3, b"k" * 16)
+PLACE = PageId(8, 3, b"k" * 16)
 FAMILIES = {"notes": b"n" * 16, "notes@r1": b"m" * 16, "ü": b"u" * 16}
 keys = st.lists(st.sampled_from([0x00, 0x61, 0xFF]), max_size=3).map(bytes)
 moments = st.sampled_from([NEVER, NEVER, 1, 2**62, -1])
@@ -125,7 +125,7 @@ def check_changes(
         assert opened.count == len(model[family])
         assert opened.first() == min(model[family], default=None)
         if span is not None:
-            expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.holds(k)]
+            expected = [(k, v) for k, (v, _) in sorted(model[family].items()) if span.contains(k)]
             assert opened.scan(span) == (expected[::-1] if span.reverse else expected)
     after = page.written()
     page.write_outside()
@@ -245,13 +245,13 @@ def test_a_newer_version_is_refused_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("place", "problem"),
     [
-        (Place(9, 3, b"k" * 16), "another number of pages"),
-        (Place(8, 4, b"k" * 16), "in the place of another"),
-        (Place(8, 3, b"o" * 16), "keys of other columns"),
+        (PageId(9, 3, b"k" * 16), "another number of pages"),
+        (PageId(8, 4, b"k" * 16), "in the place of another"),
+        (PageId(8, 3, b"o" * 16), "keys of other columns"),
     ],
     ids=["pages", "number", "keys"],
 )
-def test_a_page_of_another_place_is_refused(place: Place, problem: str) -> None:
+def test_a_page_of_another_place_is_refused(place: PageId, problem: str) -> None:
     with pytest.raises(PageError, match=problem) as raised:
         Page(place, DATA)
     assert raised.value.expected != raised.value.found

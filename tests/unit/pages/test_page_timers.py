@@ -7,11 +7,11 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from statemigrate.pages.columns import Place
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PageTimers
 from statemigrate.pages.page import Page
 
-PLACE = Place(4, 1, b"k" * 16)
+PLACE = PageId(4, 1, b"k" * 16)
 KEYS = [b"\x02a\x00", b"\x02b\x00"]
 moments = st.sampled_from([-(2**63), -1, 0, 5, 6, 2**63 - 1])
 steps = st.lists(

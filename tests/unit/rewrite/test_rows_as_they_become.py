@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.rewrite.arrow_types import arrow_row, retyped
 from statemigrate.rewrite.checksums import hashes_of, without_maps
-from statemigrate.rewrite.column_pairing import Place
+from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import change_task
 from statemigrate.rewrite.families import FamilyPlan
 from statemigrate.rewrite.fields import match_fields
@@ -44,7 +44,7 @@ ROWS = [
 def planned(old, new, *, is_list=False, take=None, keys=(KEY, KEY)):
     def place(key, value):
         family = FamilyShape("default", key, value, NoPrefix(), is_list=is_list)
-        return Place(StoreShape("default", False, 3, (family,)), family)
+        return FamilyAddress(StoreShape("default", False, 3, (family,)), family)
 
     key, value = match_fields(*keys, {}, "s"), match_fields(old, new, take or {}, "s")
     return FamilyPlan("s", place(keys[1], new), place(keys[0], old), key, value)

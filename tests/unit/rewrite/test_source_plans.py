@@ -1,4 +1,4 @@
-"""Which source goes on with which: by name, by place, as told, and what is asked."""
+"""Which source goes on with which: by name, by place, as given, and what is asked."""
 
 import json
 
@@ -45,11 +45,11 @@ def test_where_their_number_changes_each_is_asked_about():
 def test_what_is_told_is_not_asked():
     new = NewSources(False, ("0", "1"), {"0": "orders", "1": "returns"})
     found = planned(
-        TWO, new, told={"0": None, "1": "orders"}, offsets={"returns": {"topic": {"0": 5}}}
+        TWO, new, given={"0": None, "1": "orders"}, offsets={"returns": {"topic": {"0": 5}}}
     )
     assert found == ({"0": "1", "1": None}, (TWO.lines[1], '{"topic":{"0":5}}'), [], ("0",))
     moved = NewSources(False, ("0",))
-    assert planned(TWO, moved, told={"0": None, "1": "0"})[1] == (TWO.lines[1],)
+    assert planned(TWO, moved, given={"0": None, "1": "0"})[1] == (TWO.lines[1],)
 
 
 def test_names_are_certain_whatever_their_order():
@@ -64,7 +64,7 @@ def test_an_offset_may_be_taken_away_and_files_may_be_named():
     assert planned(TWO, None, offsets={"1": None})[1] == (TWO.lines[0], "-")
     new = NewSources(False, ("0", "1", "2"))
     told = {"0": "0", "1": "1"}
-    assert planned(TWO, new, told=told, taken={"2": "here"})[1:3] == (
+    assert planned(TWO, new, given=told, taken={"2": "here"})[1:3] == (
         (*TWO.lines, '{"logOffset":0}'),
         [],
     )
@@ -73,13 +73,13 @@ def test_an_offset_may_be_taken_away_and_files_may_be_named():
 @pytest.mark.parametrize(
     ("wanted", "problem"),
     [
-        ({"told": {"0": "9"}}, "has no source 9"),
-        ({"told": {"0": "1", "1": "1"}}, "has no source 1"),
-        ({"told": {"9": "0"}}, "has no source old 9"),
+        ({"given": {"0": "9"}}, "has no source 9"),
+        ({"given": {"0": "1", "1": "1"}}, "has no source 1"),
+        ({"given": {"9": "0"}}, "has no source old 9"),
         ({"offsets": {"9": {}}}, "has no source 9"),
         ({"taken": {"0": "here"}}, "has a log of the files"),
         (
-            {"told": {"1": None, "0": "0"}, "offsets": {"1": {"logOffset": 2}}},
+            {"given": {"1": None, "0": "0"}, "offsets": {"1": {"logOffset": 2}}},
             "has no log of files",
         ),
     ],
