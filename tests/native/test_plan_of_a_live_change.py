@@ -43,7 +43,7 @@ def verdicts(found):
 
 def test_the_same_processor_asks_only_what_the_state_means(planned, pipeline):
     found = planned(lambda rows, _: pipeline.result(CentsTally(), rows))
-    assert asked(found) == [("variables-0 meaning", "unknown")]
+    assert asked(found) == [("transform-with-state-0 meaning", "unknown")]
     assert verdicts(found)["tally"] == "same"
 
 
