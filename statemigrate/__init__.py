@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         autogenerate_like,
         baseline,
     )
+    from statemigrate.commands.plan import ChangePlan, Locked, lock, plan
     from statemigrate.commands.quarantine import Quarantined, quarantine
     from statemigrate.commands.rebase import Rebase, rebase
     from statemigrate.commands.repair import Repair, RepairFinding, repair
@@ -126,6 +127,7 @@ _NAMES = {
     "statemigrate.commands.fleet": "Fleet Look status_of_all",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
+    "statemigrate.commands.plan": "ChangePlan lock Locked plan",
     "statemigrate.commands.quarantine": "quarantine Quarantined",
     "statemigrate.commands.rebase": "Rebase rebase",
     "statemigrate.commands.repair": "Repair repair RepairFinding",
@@ -188,6 +190,7 @@ __all__ = [
     "BackfillStatus",
     "BatchProgress",
     "Behind",
+    "ChangePlan",
     "CheckReport",
     "CheckpointError",
     "CheckpointInUseError",
@@ -217,6 +220,7 @@ __all__ = [
     "FormatError",
     "Lineage",
     "LineageError",
+    "Locked",
     "Log",
     "LogEntry",
     "LogOf",
@@ -286,12 +290,14 @@ __all__ = [
     "heads",
     "history",
     "init",
+    "lock",
     "log",
     "migrated",
     "migration_counts",
     "new",
     "paged",
     "pause_backfill",
+    "plan",
     "quarantine",
     "rebase",
     "record_applied",

@@ -166,7 +166,7 @@ class DualAccess(Generic[V]):
     ) -> int:
         """`backfill` for entries in key order; how many of them went without an error.
 
-        ``failed`` is told of a value that does not migrate, and raises or goes on to the next.
+        ``failed`` gets each value that does not migrate; it raises or goes on to the next.
         """
         keys = [key for key, _ in entries]
         if self._backfilled_at_once(source, keys, [value for _, value in entries]):

@@ -1,6 +1,6 @@
 """What a project says of itself once: ``[tool.statemigrate]`` in its pyproject.toml.
 
-Or the same without that header in a statemigrate.toml beside it, for a project without the other.
+Or the same without that header in a statemigrate.toml next to it, for a project without the other.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Configuration:
     post_write_hooks: tuple[Mapping[str, str], ...] = ()
 
     def of_alembic(self) -> dict[str, Any]:
-        """What alembic is told, by its own names."""
+        """The settings that alembic gets, by its own names."""
         found = {
             "file_template": self.file_template,
             "truncate_slug_length": self.truncate_slug_length,
@@ -88,7 +88,7 @@ def configured(directory: Path | None = None) -> Configuration:
     """The configuration of a project: of the working directory, or of the nearest one above it.
 
     Relative paths in it are relative to its folder, also where that is above; there the scripts of
-    the folder ``migrations`` beside it are meant where it names no other. Raises
+    the folder ``migrations`` next to it are meant where it names no other. Raises
     `ConfigurationError`.
     """
     start = directory or Path()
@@ -109,7 +109,7 @@ def configured(directory: Path | None = None) -> Configuration:
 def project_folder(directory: Path) -> Path | None:
     """The folder of the configuration that counts in a directory; None where there is none.
 
-    Of one that cannot be read too, which whoever reads it says.
+    Also of one that cannot be read; its reader raises the error.
     """
     try:
         found = _nearest(directory)

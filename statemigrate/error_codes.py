@@ -1,6 +1,6 @@
 """What each error code means, what causes it and what cures it.
 
-`error_codes.toml` beside this module is the one registry. It is read when a code is looked up,
+`error_codes.toml` next to this module is the only registry. It is read when a code is looked up,
 never when an error is raised, so that workers pay nothing for it.
 """
 

@@ -169,8 +169,8 @@ class LineageError(StatemigrateError):
 class TransformError(StatemigrateError):
     """A transform raised, or returned what the new format cannot hold (rule 12).
 
-    Data: ``store``, ``source`` and ``target`` revisions, and the ``key`` once whoever knows it has
-    said `at` which it was; the cause is chained.
+    Data: ``store``, ``source`` and ``target`` revisions, and the ``key`` once the caller that knows
+    it has said `at` which it was; the cause is chained.
     """
 
     def at(self, key: object) -> Self:

@@ -75,6 +75,20 @@ def _json_escape(match: re.Match[str]) -> str:
 # The commands that messages propose, as a shell takes them.
 
 
+_MARKDOWN = re.compile(r"[\\`*_{}\[\]()<>#+!|~&$-]")
+
+
+def markdown_text(text: object) -> str:
+    """Text that Markdown shows as it is: in a table, too, and without links or mentions."""
+    escaped = _MARKDOWN.sub(lambda found: f"\\{found[0]}", visible(text))
+    # A comment ends what GitHub takes for a mention, and what it makes a link of.
+    return (
+        escaped.replace("@", "@<!-- -->")
+        .replace("://", ":<!-- -->//")
+        .replace("www.", "www<!-- -->.")
+    )
+
+
 def argument(value: object) -> str:
     """One word of a shell that is ``value``, without a character that nobody sees.
 

@@ -68,8 +68,8 @@ def adopt(
     control source mostly declares the oldest alone, and Spark would forget the others.
     `statemigrate rollback` takes values back first.
 
-    Stop the query first. Spark keeps no lock, and a query that only waits for input cannot be told
-    from a stopped one. Without --apply nothing is changed.
+    Stop the query first. Spark keeps no lock, and a query that only waits for input looks like a
+    stopped one. Without --apply nothing is changed.
     """
     if declared and not undo:
         raise click.UsageError("--declared is for --undo.")

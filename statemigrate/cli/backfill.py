@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="The part of a batch's time to be taken beside live rows, in place of a number of keys.",
+    help="The part of a batch's time to be taken next to live rows, in place of a number of keys.",
 )
 @click.option(
     "--keys-per-second",
@@ -133,7 +133,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
 
 
 class _Far:
-    """How far a backfill is, for whoever ends it with Ctrl-C."""
+    """How far a backfill is, for a user who ends it with Ctrl-C."""
 
     def __init__(self, is_embedded: bool) -> None:
         self._is_embedded = is_embedded

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 VERBS = {
+    "plan": ("plan", "Say what happens to a query's state when its code changes."),
+    "lock": ("plan", "Write down what a query's state means, in a file to commit."),
     "init": ("scripts", "Make a folder for migration scripts."),
     "new": ("new", "Write a new migration script for a store."),
     "history": ("scripts", "List the scripts, newest first."),

@@ -44,7 +44,7 @@ class Settings:
 
 
 def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
-    """What a look is told, at one checkpoint or at every one."""
+    """The settings of a look at one checkpoint or at every one."""
     return {
         "migrations": settings.migrations,
         "targets": targets,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 12
-"""Partitions whose numbers fit beside each other."""
+"""Partitions whose numbers fit on one line."""
 
 
 def console(*, stderr: bool = False, soft_wrap: bool = True) -> Screen:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "--new",
     metavar="NEW",
     callback=named_paths,
-    help="On Spark's own state, where the new checkpoint is to be; beside the old one if not said.",
+    help="On Spark's own state, where the new checkpoint is made; by default next to the old.",
 )
 @click.option(
     "--accept",

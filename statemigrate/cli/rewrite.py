@@ -135,6 +135,12 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="The code of OLD: which aggregate functions its state is of.",
 )
 @click.option(
+    "--lock",
+    metavar="FILE",
+    type=click.Path(),
+    help="The lock file of that code, in place of --old-code.",
+)
+@click.option(
     "--accept-new",
     is_flag=True,
     help="Let every new aggregate function begin as in an empty group.",
@@ -254,13 +260,18 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     from statemigrate.rewrite.questions import RewriteAnswers
     from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
-    conf = _pairs("--conf", given["conf"])
+    conf = named_values("--conf", given["conf"])
     if given["provider"]:
         conf[PROVIDER] = PROVIDERS[given["provider"]]
-    inputs = _pairs("--input", given["inputs"])
+    inputs = named_values("--input", given["inputs"])
     return {
         "target": NewCode(
-            given["code"], inputs, given["mode"], given["like"], given.get("old_code")
+            given["code"],
+            inputs,
+            given["mode"],
+            given["like"],
+            given.get("old_code"),
+            given.get("lock"),
         ),
         "options": RewriteOptions(
             given["partitions"],
@@ -268,21 +279,22 @@ def asked_for(given: dict[str, Any]) -> dict[str, Any]:
             _json("--offsets", given["offsets"]),
             given["watermark"],
             _sources(given.get("sources", ())),
-            _pairs("--taken", given["taken"]),
+            named_values("--taken", given["taken"]),
             _pages(given),
             *_paged_operator(given),
         ),
         "answers": RewriteAnswers(
             frozenset(given["accept"]),
             _json("--start", given["start"]),
-            _pairs("--take", given["take"]),
+            named_values("--take", given["take"]),
             _operators(given.get("operators", ())),
             accept_new=given.get("accept_new", False),
         ),
     }
 
 
-def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
+def named_values(option: str, given: Iterable[str]) -> dict[str, str]:
+    """The values of an option by their names. Raises `click.UsageError`."""
     found: dict[str, str] = {}
     for name, _, value in (each.partition("=") for each in given):
         if not name or not value:
@@ -295,7 +307,7 @@ def _pairs(option: str, given: Iterable[str]) -> dict[str, str]:
 
 def _json(option: str, given: Iterable[str]) -> dict[str, Any]:
     found = {}
-    for name, text in _pairs(option, given).items():
+    for name, text in named_values(option, given).items():
         try:
             found[name] = json.loads(text)
         except ValueError as error:
@@ -323,12 +335,14 @@ def _paged_operator(given: dict[str, Any]) -> tuple[int | str | None, str | None
 
 
 def _sources(given: Iterable[str]) -> dict[str, str | None]:
-    return {old: None if new == "gone" else new for old, new in _pairs("--source", given).items()}
+    return {
+        old: None if new == "gone" else new for old, new in named_values("--source", given).items()
+    }
 
 
 def _operators(given: Iterable[str]) -> dict[int, int | None]:
     found: dict[int, int | None] = {}
-    for old, new in _pairs("--operator", given).items():
+    for old, new in named_values("--operator", given).items():
         if not old.isdecimal() or not (new.isdecimal() or new == "gone"):
             raise click.UsageError("--operator takes OLD=NEW, two numbers, or OLD=gone.")
         found[int(old)] = None if new == "gone" else int(new)

@@ -275,7 +275,7 @@ def _target(store: StoreStatus) -> str:
 
 
 class ToJson(Protocol):
-    """What can be told to machines."""
+    """An object that has a form as JSON."""
 
     def to_json(self) -> dict[str, Any]:
         """Its parts."""
@@ -345,7 +345,7 @@ def watch(
 ) -> Found:
     """Look every ``interval`` seconds until all is deployed and migrated, or Ctrl-C; the last look.
 
-    ``note`` is told each of them.
+    ``note`` gets each of them.
     """
     found = looks.after(looks.look())
     with suppress(KeyboardInterrupt), nullcontext() if as_json else redrawn() as draw:

@@ -39,7 +39,7 @@ def adopt(
 
     Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
     not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
-    first. A run that was interrupted is finished by the next one. The checkpoint's log is told of
+    first. A run that was interrupted is finished by the next one. The checkpoint's log records
     what was done.
 
     With ``undo`` the control source is taken out again, so that code without it starts. Such code
@@ -79,7 +79,7 @@ def undo_adoption(
     values back first, step by step.
 
     Files that no batch has followed become what they were. The directory of the removed source goes
-    to the backup, so that a later adoption starts afresh. The checkpoint's log is told of what was
+    to the backup, so that a later adoption starts afresh. The checkpoint's log records what was
     done. Other arguments and errors as of `adopt`.
     """
     count = counting(open_files(checkpoint).location, spark)

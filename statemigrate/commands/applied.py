@@ -1,4 +1,4 @@
-"""Recording beside the scripts what was applied to a checkpoint."""
+"""Recording next to the scripts what was applied to a checkpoint."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     **Spark's own state**: every key that has values in an older family is written down, and the
     query of ``checkpoint``, running or started later, takes one chunk a batch: of about
     ``keys_per_chunk`` keys, 10,000 unless said, or with ``share`` as many as take that part (0 to
-    1) of a batch's time beside live rows. ``keys_per_second`` is the most there may be, within the
+    1) of a batch's time next to live rows. ``keys_per_second`` is the most there may be, within the
     share, half of the time unless said; of state in pages entries are counted. With a share or a
     rate chunks are cut while the query runs. The query must have the control source
     (`with_backfill`). Whatever an earlier plan left is withdrawn first, so that planning again is
@@ -65,7 +65,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     migrated to the end here, so that its next start finds one family a store. It may be interrupted
     at any time: what is done is done, and another run goes on from there. With ``on_error`` as
     "quarantine" a value that does not migrate is left where it is, and counted; by default it is a
-    `TransformError`. ``progress`` is told how many values were migrated, and of how many.
+    `TransformError`. ``progress`` gets how many values were migrated, and of how many.
 
     ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
     ``operator`` is the number or name of the operator that is meant, if several could be;
@@ -171,7 +171,7 @@ def pause_backfill(checkpoint: str | Path, *, operator: int | str | None = None)
 
     The query may be running, and finishes the chunk it is at. `backfill` resumes: what is
     migrated already is not planned again. ``operator`` is as of `backfill`. The checkpoint's log
-    is told of it. Raises `CheckpointError` for what is not a checkpoint, or where its log cannot be
+    records it. Raises `CheckpointError` for what is not a checkpoint, or where its log cannot be
     written.
     """
     files = chunk_files(str(checkpoint), operator)
@@ -213,7 +213,7 @@ def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[
 
 
 def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
-    """What is told of a plan: how much, of which families, and how fast it may go."""
+    """The details of a plan: how much, of which families, and how fast it may go."""
     figures = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
     if plan.withdrawn:
         figures["withdrawn"] = str(plan.withdrawn)

@@ -1,4 +1,4 @@
-"""What is deployed, beside what the scripts have: how far behind its scripts a store is."""
+"""What is deployed, compared with what the scripts have: how far behind its scripts a store is."""
 
 from __future__ import annotations
 

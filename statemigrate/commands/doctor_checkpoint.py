@@ -1,4 +1,4 @@
-"""What can be told of a checkpoint: its file system, rights, how long batches are kept, who has it.
+"""Checks of a checkpoint: its file system, rights, how long batches are kept, who has it.
 
 Only the rights are tried by writing: files of a name of their own, which are removed again.
 """
@@ -217,7 +217,7 @@ class _Trial:
         if races_allowed():
             raise _RightsError(
                 f"a file is made a second time, as {ALLOW_RACES} allows: of two drivers on one "
-                "checkpoint neither is told",
+                "checkpoint neither gets an error",
                 f"update the connector and take {ALLOW_RACES} away; until then see that two never "
                 "start at a time",
                 "warning",

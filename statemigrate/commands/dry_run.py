@@ -52,7 +52,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     may take a batch. ``operator`` is the number or name of the operator that is meant, where
     several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
     on ``spark``, the active session unless given, or a function that makes one; that of the
-    embedded engine by processes of this machine, without Spark. ``progress`` is told
+    embedded engine by processes of this machine, without Spark. ``progress`` gets
     from time to time how many values were read, and of how many.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
@@ -134,7 +134,7 @@ def dry_run_all(
 ) -> Trials:
     """Try every store of every checkpoint that has scripts, each as `dry_run` does.
 
-    What cannot be read or tried is told in its place, and the others are tried. ``targets`` hold
+    A checkpoint that cannot be read or tried has an error in its place. ``targets`` hold
     for all checkpoints, unless one has its own.
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}

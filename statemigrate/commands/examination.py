@@ -182,7 +182,7 @@ def _packages(*, has_spark: bool) -> Examined:
 
 
 def _brought(missing: Iterable[str]) -> str:
-    """How to install what is missing beside the PySpark that is there.
+    """How to install what is missing for the PySpark that is there.
 
     By its own name: the package may have come from a file, and no index need have its extras.
     """

@@ -55,7 +55,7 @@ def look_at_each(
 
 
 def found_or_error(named: NamedCheckpoint, look: Callable[[], Found]) -> Found | StatemigrateError:
-    """What a look at a checkpoint finds, or what is told in its place."""
+    """What a look at a checkpoint finds, or the error in its place."""
     try:
         return look()
     except StatemigrateError as error:
@@ -281,7 +281,7 @@ def status_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Fleet:
-    """Look at every checkpoint as `status` does; what is wrong with one is told in its place.
+    """Look at every checkpoint as `status` does; an unreadable one has its error in its place.
 
     ``targets`` hold for all of them, unless a checkpoint has its own.
     """
@@ -342,7 +342,7 @@ class WatchedFleet:
 
 
 Progress = Callable[[int, int | None], None]
-"""Is told from time to time how much is done, and of how much; None where that is not known."""
+"""Gets from time to time how much is done, and of how much; None where that is unknown."""
 
 
 def unseen(_done: int, _total: int | None) -> None:

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment.code import named_object
-from statemigrate.errors import RewriteError
+from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
+from statemigrate.meaning import CodeMeaning, read_lock
+from statemigrate.meaning.code_meaning import operator_meaning
 from statemigrate.native.session import session_of
+from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
 from statemigrate.rewrite.probe import probed_inputs, run_probe
+from statemigrate.rewrite.probe_facts import Facts, OperatorFact, operator_facts
 from statemigrate.rewrite.probe_functions import aggregate_functions
 from statemigrate.rewrite.probe_keys import key_meanings
 from statemigrate.rewrite.sources import NewSources
@@ -36,7 +40,8 @@ class NewCode:
     """What the new code keeps, said in one of two ways; neither where it keeps what the old did.
 
     ``old_code`` is the function that the query was made of whose checkpoint is rewritten, as a
-    ``MODULE:FUNCTION`` too: it shows which aggregate functions the old state is of.
+    ``MODULE:FUNCTION`` too: it shows which aggregate functions the old state is of. ``lock`` is the
+    lock file of that code, which says the same.
 
     ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
     on empty streams: ``inputs`` has their schemas by name where the function does not say them, and
@@ -48,6 +53,7 @@ class NewCode:
     mode: str | None = None
     like: str | Path | None = None
     old_code: str | None = None
+    lock: str | Path | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,8 @@ class Probed:
 
     ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
     has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
-    given.
+    given. ``facts`` are what else decides about operators' rows, and ``pages`` has the records of
+    paged operators by their names.
     """
 
     shape: CheckpointShape
@@ -64,6 +71,8 @@ class Probed:
     functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
     keys: Meanings = field(default_factory=dict)
     like: Files | None = None
+    facts: Facts = field(default_factory=dict)
+    pages: Mapping[str, PagesRecord] = field(default_factory=dict)
 
 
 def probed(
@@ -96,10 +105,12 @@ def _run(
     session = session_of(spark, checkpoint)
     functions: dict[int, tuple[AggregateFunction, ...]] = {}
     keys: dict[int, tuple[KeyMeaning, ...]] = {}
+    facts: dict[int, tuple[OperatorFact, ...]] = {}
 
     def look(query: StreamingQuery) -> None:
         functions.update(aggregate_functions(query))
         keys.update(key_meanings(query))
+        facts.update(operator_facts(query))
 
     with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
         made = run_probe(
@@ -114,7 +125,67 @@ def _run(
         )
         files = open_files(made.as_uri())
         shape = describe(files, 0)
-        return Probed(shape, NewSources.of(shape, probed_inputs(files)), functions, keys)
+        sources = NewSources.of(shape, probed_inputs(files))
+        return Probed(shape, sources, functions, keys, facts=facts, pages=records(files))
+
+
+def meaning_of(found: Probed, reference: str) -> CodeMeaning:
+    """What a probe has seen of the code that ``reference`` names."""
+    import pyspark
+
+    operators = tuple(
+        operator_meaning(
+            each,
+            found.keys.get(each.number, ()),
+            found.functions.get(each.number, ()),
+            found.facts.get(each.number, ()),
+        )
+        for each in found.shape.operators
+    )
+    sources = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    return CodeMeaning(reference, release, sources, operators)
+
+
+def known_before(
+    wanted: NewCode, shape: CheckpointShape, spark: Spark, checkpoint: str
+) -> CodeMeaning | None:
+    """What the code meant that the ``checkpoint`` was written by; None where nothing says it.
+
+    Raises `CodeError` for a lock file that is none or of another query, and as `probed_before`.
+    """
+    if wanted.lock is None:
+        before = probed_before(wanted, shape, spark, checkpoint)
+        return None if before is None else meaning_of(before, str(wanted.old_code))
+    if wanted.old_code is not None:
+        raise CodeError(
+            "SM-LOCK-003",
+            "the old code is given in two ways",
+            expected="the lock file or the old code",
+            found=f"{wanted.lock} and {wanted.old_code}",
+            next_action="leave one of them out",
+            reference=wanted.old_code,
+        )
+    found = read_lock(wanted.lock)
+    _check_of_checkpoint(found, shape, str(wanted.lock), checkpoint)
+    return found
+
+
+def _check_of_checkpoint(
+    found: CodeMeaning, shape: CheckpointShape, lock: str, location: str
+) -> None:
+    """Raise `CodeError` for a lock of other operators than the checkpoint has."""
+    known = sorted(each.name for each in found.operators)
+    there = sorted(map(operator_name, shape.operators))
+    if known != there:
+        raise CodeError(
+            "SM-LOCK-004",
+            f"{lock} is not of the code that {location} was written by",
+            expected=f"its operators: {', '.join(there) or 'none'}",
+            found=", ".join(known) or "none",
+            next_action="take the lock file of the commit that is deployed, or leave --lock out",
+            reference=lock,
+        )
 
 
 def probed_before(

@@ -100,7 +100,7 @@ def repair(  # noqa: PLR0913 - all but one by name
 
     **Spark's own state**: families that Spark has forgotten, since code without statemigrate did
     not declare them, are read as of the last batch that had them, and brought back in the ``new``
-    checkpoint, by default beside the old one, which is only read. A key that has a newer value
+    checkpoint, by default next to the old one, which is only read. A key that has a newer value
     keeps it, and one that was deleted since stays away. ``accept`` answers what no file tells;
     ``accept_edited`` names families that are given up. ``wait`` are the seconds for which the
     checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as of `backfill`.
@@ -242,7 +242,7 @@ def _repair_spark_state(  # noqa: PLR0913 - as `repair`
     if done:
         did = (
             f"{sum(each.restored.count for each in found.families):,} entries of "
-            f"{len(found.families)} families are in {place} again, beside all else that "
+            f"{len(found.families)} families are in {place} again, with all else that "
             f"{checkpoint} has; every row was read back through Spark, with equal checksums",
         )
     action = _next_of_forgotten(checkpoint, found, given=new is not None)

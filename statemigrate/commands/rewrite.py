@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, probed, probed_before
+from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -22,7 +22,7 @@ from statemigrate.native.retrying import whole
 from statemigrate.native.session import session_of
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
-from statemigrate.rewrite.aggregates import KnownFunctions
+from statemigrate.rewrite.aggregates import AggregateFunction, KnownFunctions
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.fork import Fork, fork
 from statemigrate.rewrite.meaning_questions import key_questions, window_questions
@@ -45,6 +45,7 @@ from statemigrate.rewrite.window_columns import (
 )
 from statemigrate.rewrite.window_comparison import ObservedWindows
 from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import Meanings
 from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
     The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
     happens before, no query takes it for one, and the same call goes on where it was interrupted.
-    ``options`` are what changes beside the code, ``answers`` what the plan asks; scripts of the
+    ``options`` are what changes besides the code, ``answers`` what the plan asks; scripts of the
     folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
     revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
     `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
@@ -135,7 +136,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     is_unfinished = not apply and 0 <= committed < begun
     shape = describe(old_files, committed if is_unfinished else None)
     if options.pages is None:
-        reading = _Reading(migrations, targets or {}, stores or {}, spark)
+        reading = Reading(migrations, targets or {}, stores or {}, spark)
         plan = _plan(old_files, shape, wanted, options, answers, reading)
     else:
         from statemigrate.commands.rewrite_pages import paging_plan
@@ -173,8 +174,20 @@ def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:
     )
 
 
+class Known(Protocol):
+    """What is known of the code that a checkpoint was written by."""
+
+    @property
+    def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
+        """The aggregate functions of operators, by their numbers."""
+
+    @property
+    def keys(self) -> Meanings:
+        """What the key columns of operators are computed from."""
+
+
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """Where scripts are and what they are to lead to, how stores are called, and what reads."""
 
     migrations: str | Path | None
@@ -189,15 +202,31 @@ def _plan(
     wanted: NewCode,
     options: RewriteOptions,
     answers: RewriteAnswers | None,
-    reading: _Reading,
+    reading: Reading,
 ) -> RewritePlan:
     found = probed(wanted, options.pinned(shape.conf), reading.spark, old.location)
+    before = known_before(wanted, shape, reading.spark, old.location)
+    return plan_for(old, shape, found, before, options, answers, reading)
+
+
+def plan_for(
+    old: Files,
+    shape: CheckpointShape,
+    found: Probed | None,
+    before: Known | None,
+    options: RewriteOptions,
+    answers: RewriteAnswers | None,
+    reading: Reading,
+) -> RewritePlan:
+    """The plan of a rewrite to what was ``found`` of the new code, None where it is the old one.
+
+    ``before`` is what is known of the old code. Raises as `rewrite` does.
+    """
     take, names = answers.take if answers else {}, reading.names
     lineages = _lineages(reading.migrations, shape, names, take)
     store_scripts = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
     of_old = store_scripts.of_old()
     scripts = Scripts(of_old, store_scripts.of_new(take))
-    before = probed_before(wanted, shape, reading.spark, old.location)
     if found is None:
         store_scripts.check_undeployed(of_old)
         return make_plan(shape, None, options, answers, scripts)
@@ -218,7 +247,7 @@ def _plan(
     return replace(plan(answers=answers, further=further), windows=windows)
 
 
-def new_windows(found: Probed, before: Probed | None, spark: Spark) -> NewWindows:
+def new_windows(found: Probed, before: Known | None, spark: Spark) -> NewWindows:
     """What is known of the windows of the new code, and of the old one where it was given."""
     like = found.like
     keys = {} if before is None else before.keys

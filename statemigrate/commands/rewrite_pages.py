@@ -258,7 +258,7 @@ def _sources(
             f"the query of {old.location} reads one stream in several places",
             expected="as many sources in its checkpoint as lines in its offset log",
             found=f"{len(names)} lines, and fewer sources: which line the control source has is "
-            "not told",
+            "unknown",
             next_action="leave the pages as they are; a query whose streams are each made by a "
             "readStream of its own can be rewritten",
             path=old.location,
@@ -309,7 +309,7 @@ def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) 
         return said[0] if said else found[-1]
     raise RewriteError(
         "SM-PAGES-041",
-        f"it cannot be told which source of {files.checkpoint} is the control source"
+        f"it is unknown which source of {files.checkpoint} is the control source"
         + (f" of {files.operator}" if files.operator else ""),
         expected="one that has taken a file of it",
         found=f"sources {', '.join(found)}, which have taken nothing yet",

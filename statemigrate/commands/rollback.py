@@ -120,7 +120,7 @@ def rollback(  # noqa: PLR0913 - all but two by name
     older code is deployed, and the query takes it; **on the embedded engine** all values of a
     stopped query are taken back at once, and the empty families dropped. ``timeout`` are the
     seconds for which a query is followed while its values go back, with a look every ``interval``;
-    ``progress`` is told each.
+    ``progress`` gets each.
 
     With ``undo`` the control source is taken out at the end, so that the release of before starts
     as it was: the query has to be stopped then, as of `undo_adoption`, whose ``stopped`` and

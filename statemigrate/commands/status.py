@@ -388,10 +388,10 @@ def status(
     the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
     or a function that makes one. ``operator`` is the number or name of the operator that is
-    meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
-    variables and envelopes, other operators' state is counted where it has scripts. A store is
-    behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
-    what is deployed.
+    meant, where several could be; ``stores`` has the names that operators' stores get. Besides
+    state variables and envelopes, other operators' state is counted where it has scripts. A store
+    is behind where the head of its scripts, or the revision that ``targets`` asks for, is newer
+    than what is deployed.
 
     Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
     scripts; a store with broken scripts is counted too, and says so.

@@ -69,10 +69,10 @@ def status(
     the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
     several stores fit. Spark's own state is read with ``spark``, the active session unless given,
     or a function that makes one. ``operator`` is the number or name of the operator that is
-    meant, where several could be; ``stores`` has the names that operators' stores get. Beside state
-    variables and envelopes, other operators' state is counted where it has scripts. A store is
-    behind where the head of its scripts, or the revision that ``targets`` asks for, is newer than
-    what is deployed.
+    meant, where several could be; ``stores`` has the names that operators' stores get. Besides
+    state variables and envelopes, other operators' state is counted where it has scripts. A store
+    is behind where the head of its scripts, or the revision that ``targets`` asks for, is newer
+    than what is deployed.
 
     With ``checkpoints``, paths by name, it is all of these, and what is wrong with one is in its
     place: a `Fleet`. One that has targets or an operator of its own is a `NamedCheckpoint`.
@@ -247,13 +247,13 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     may take a batch. ``operator`` is the number or name of the operator that is meant, where
     several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
     on ``spark``, the active session unless given, or a function that makes one; that of the
-    embedded engine by processes of this machine, without Spark. ``progress`` is told
+    embedded engine by processes of this machine, without Spark. ``progress`` gets
     from time to time how many values were read, and of how many.
 
     With ``from_file`` the values are those of an Avro container file or of JSON lines: records with
     ``key`` and ``value`` as `export` writes them, or bare values, of ``from_revision``, the one
     before the target unless given. With ``checkpoints``, paths by name, every store of all of them
-    that has scripts is tried, and what cannot be is told in its place: `Trials`.
+    that has scripts is tried; one that cannot be has an error in its place: `Trials`.
 
     Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
     that cannot be used, `StartupError` where the query would refuse to start, and `FormatError` or
@@ -342,7 +342,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     **Spark's own state**: every key that has values in an older family is written down, and the
     query of ``checkpoint``, running or started later, takes one chunk a batch: of about
     ``keys_per_chunk`` keys, 10,000 unless said, or with ``share`` as many as take that part (0 to
-    1) of a batch's time beside live rows. ``keys_per_second`` is the most there may be, within the
+    1) of a batch's time next to live rows. ``keys_per_second`` is the most there may be, within the
     share, half of the time unless said; of state in pages entries are counted. With a share or a
     rate chunks are cut while the query runs. The query must have the control source
     (`with_backfill`). Whatever an earlier plan left is withdrawn first, so that planning again is
@@ -355,7 +355,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     migrated to the end here, so that its next start finds one family a store. It may be interrupted
     at any time: what is done is done, and another run goes on from there. With ``on_error`` as
     "quarantine" a value that does not migrate is left where it is, and counted; by default it is a
-    `TransformError`. ``progress`` is told how many values were migrated, and of how many.
+    `TransformError`. ``progress`` gets how many values were migrated, and of how many.
 
     ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
     ``operator`` is the number or name of the operator that is meant, if several could be;

@@ -186,7 +186,7 @@ def export(  # noqa: PLR0913 - all but three by name
     stream is given lines of JSON, once all is read, and is "-" in the result. Each record
     has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
     The file is its owner's alone, appears when it is complete, and replaces one of that name. The
-    query may be running. ``progress`` is told how many keys were written; the other parameters are
+    query may be running. ``progress`` gets how many keys were written; the other parameters are
     those of `StateReader`. A large store of the embedded engine is written by as many processes as
     there are processors, in the order of one. Raises `ExportError`, what
     `StateReader.entries` does, and `CheckpointError` for a process that was ended.

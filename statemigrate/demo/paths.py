@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def example_migrations() -> Path:
-    """The example's folder of scripts: part of an installed package, beside it in a clone.
+    """The example's folder of scripts: part of an installed package, next to it in a clone.
 
     Raises `StatemigrateError` where neither is there.
     """

@@ -204,7 +204,7 @@ new = "checkpoint-2"
 
 
 def keep(folder: DemoFolder) -> None:
-    """Put scripts, code and a project's file beside what the demonstration wrote."""
+    """Put scripts, code and a project's file next to the demonstration's output."""
     is_rewrite = folder.options.engine == "rewrite"
     if not is_rewrite:
         unwanted = shutil.ignore_patterns("__pycache__")

@@ -1,6 +1,6 @@
 """The user's code as a command names it: MODULE:OBJECT.
 
-The object of the user's code that a command is told of, as MODULE:OBJECT.
+The object of the user's code that a command gets as MODULE:OBJECT.
 """
 
 from __future__ import annotations
@@ -53,13 +53,17 @@ def named_object(reference: str) -> Any:
 # Whether code is only looked at: then nothing is compared with a checkpoint when it is made.
 
 
-_LOOKING: ContextVar[bool] = ContextVar("statemigrate_looking", default=False)
+_LOOKING: ContextVar[tuple[str | None] | None] = ContextVar("statemigrate_looking", default=None)
 
 
 @contextmanager
-def only_looking() -> Iterator[None]:
-    """For the length of a block, what `migrated` marks is compared with no checkpoint."""
-    token = _LOOKING.set(True)
+def only_looking(checkpoint: str | None = None) -> Iterator[None]:
+    """For the length of a block, what `migrated` marks is compared with no checkpoint.
+
+    With a ``checkpoint``, `with_backfill` and `paged` take that one for the query's, whichever the
+    code names: code that is tried out leaves no trace in the checkpoint that it is written for.
+    """
+    token = _LOOKING.set((checkpoint,))
     try:
         yield
     finally:
@@ -68,4 +72,10 @@ def only_looking() -> Iterator[None]:
 
 def is_only_looking() -> bool:
     """Whether this is within `only_looking`."""
-    return _LOOKING.get()
+    return _LOOKING.get() is not None
+
+
+def query_checkpoint(named: str) -> str:
+    """The checkpoint that code works on which names this one: another one while it is tried out."""
+    looking = _LOOKING.get()
+    return named if looking is None or looking[0] is None else looking[0]

@@ -135,7 +135,7 @@ class StorePlan:
     """How one store is read and written: the target family, the others newest first.
 
     ``paths`` has each source's way to the target. None where no way leads from it: then it is not
-    known to hold anything, and whoever meets a value in it must stop.
+    known to hold anything, and a task that meets a value in it must stop.
     """
 
     declared: Declared

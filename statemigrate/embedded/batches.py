@@ -81,7 +81,7 @@ class RecentBatches:
 def without_backfill(batch_ms: float, reports: Sequence[dict[str, Any]], cores: int) -> float:
     """What one partition's backfill is a share of; partitions that wait for a core share it.
 
-    All partitions count as the slowest one: a backfill also slows down what runs beside it.
+    All partitions count as the slowest one: a backfill also slows down what runs at the same time.
     """
     waves = math.ceil(len(reports) / max(cores, 1))
     slowest: float = max(report["backfill_ms"] for report in reports)
@@ -100,7 +100,7 @@ NAME = "statemigrate_heartbeat"
 
 
 def with_heartbeat(stream: DataFrame, layout: Layout) -> DataFrame:
-    """``stream`` with the heartbeat source beside it; its rows are those of ``stream`` alone."""
+    """``stream`` joined with the heartbeat source; its rows are those of ``stream`` alone."""
     from pyspark.sql.functions import lit
 
     if layout.remote is None:
@@ -137,7 +137,7 @@ def _literally(path: str) -> str:
     return re.sub(r"([][{}*?\\])", r"\\\1", path)
 
 
-# What the log is told of: the stores as a manifest has them, and as plans do.
+# What goes into the event log: the stores of a manifest, and those of plans.
 
 
 def facts_of(committed: Manifest | None) -> Facts:
@@ -207,7 +207,7 @@ class Batches:
         try:
             self._run(rows, batch)
         except BaseException as error:
-            # Spark passes on only the text; whoever waits for the query raises the error itself.
+            # Spark passes on only the text; the waiting caller raises the error itself.
             self.error = error
             if self._engine.options.metrics is not None:
                 self._engine.options.metrics.failed(error)
@@ -230,8 +230,8 @@ class Batches:
                     report_damages(report["damages"], self._mirror.location_in_checkpoint)
                 manifest = self._commit(before, plan, reports)
             self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
-        # A sink may take long. Spark's commit would be in the way of whoever has started meanwhile,
-        # and runs this batch again.
+        # A sink may take long. Spark's commit would be in the way of a query that has started
+        # meanwhile, and runs this batch again.
         self._engine.epoch.require_newest()
         self._first, self._last_manifest = False, manifest
         elapsed = (time.monotonic() - began) * 1000
@@ -251,7 +251,7 @@ class Batches:
         try:
             return continued(self._engine.layout, batch, before=self._engine.epoch.number)
         except errors.CheckpointError:
-            # Whoever has begun since may have gone on there: then nothing is to be restored.
+            # A query that has begun since may have gone on there: then nothing is restored.
             self._engine.epoch.require_newest()
             raise
 
@@ -318,7 +318,7 @@ class Batches:
         )
         publish_manifest(self._engine.layout, manifest)
         self._needs[manifest.version, manifest.epoch] = Needs.of(manifest)
-        # Again: whoever has begun an epoch since may not have seen this version, and hands over
+        # Again: a query that has begun an epoch since may not know this version, and hands over
         # the batch's output itself.
         self._engine.epoch.require_newest()
         return manifest
@@ -349,7 +349,7 @@ class Batches:
             versions=self._read_back(manifest, progress),
         )
         self.progress.append(progress)
-        # Last: what fails before it fails the batch, which is then run and told of again.
+        # Last: what fails before it fails the batch, which is then run and recorded again.
         if self._engine.options.metrics is not None:
             self._engine.options.metrics.committed(progress)
 
@@ -418,7 +418,7 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
         largest = max(chunked, key=lambda report: report["chunk"]["migrated"])
         live = plan.shared_batch_ms(largest["rows"], largest["live_ms"])
         seen = tuner.observe(Chunk(**largest["chunk"]), live)
-        # Time bounds a chunk of a batch without rows; the one beside rows that comes next is not
+        # Time bounds a chunk of a batch without rows; the next one, in a batch with rows, is not
         # to begin anew with as few.
         tuner = seen if live else replace(seen, rows=max(seen.rows, tuner.rows))
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}

@@ -266,7 +266,7 @@ class ChangelogWriter:
         with unwritable(self._directory):
             self._open().write_batch(block)
         self.records += len(self._keys)
-        # Cleared, not replaced: whoever adds holds on to these lists.
+        # Cleared, not replaced: writers keep references to these lists.
         for each in columns:
             each.clear()
         self._large = 0

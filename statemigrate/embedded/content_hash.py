@@ -7,8 +7,8 @@ of Clarke et al. (MSet-Add-Hash, 2003); as in LtHash the sum is one of lanes wit
 four of 64 bits.
 
 The hash of a record is SHA-256 of key and value, bound to the length of the key. It finds what
-faults do to records. It does not withstand whoever can write files: they can write the manifest
-that has the hash too.
+faults do to records. It is no protection from a user who can write files: they can write the
+manifest that has the hash too.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _LOOKS = 5
 """Looks at a checkpoint whose query goes on before what is found there is believed."""
 _RESTORE = (
     "restore the whole checkpoint directory from one copy: Spark's logs (offsets, commits, "
-    "sources) belong to the state beside them; without them, give the query a checkpoint of its own"
+    "sources) belong to the state next to them; without them, give the query its own checkpoint"
 )
 
 
@@ -52,7 +52,7 @@ def next_start(layout: Layout) -> tuple[int, Manifest | None]:
 def continued(layout: Layout, batch: int, *, before: int | None = None) -> Manifest | None:
     """The version that ``batch`` starts from; None for the first batch of a checkpoint.
 
-    ``before`` is the epoch of whoever is to go on from it, see `read_manifest`.
+    ``before`` is the epoch of the query that goes on from it, see `read_manifest`.
     Raises `CheckpointError` unless ``batch`` continues the newest version or repeats it, and
     `CorruptFileError` where the version before it is missing or altered.
     """
@@ -150,7 +150,7 @@ def _names(layout: Layout, folder: str) -> list[str]:
 def last_committed(layout: Layout, *, before: int | None = None) -> Manifest | None:
     """The manifest of the last batch Spark has committed, None before the first.
 
-    ``before`` is the epoch of whoever is to go on from it, see `read_manifest`.
+    ``before`` is the epoch of the query that goes on from it, see `read_manifest`.
     Raises `CheckpointError` for a checkpoint that holds batches of something else, and for one
     whose state is further than Spark's commits.
     """

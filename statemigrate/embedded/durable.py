@@ -93,7 +93,7 @@ class HashingFile:
 
 
 class DurableFile:
-    """A file being written beside its final place; `publish` makes it appear there, once."""
+    """A file that is written next to its final path; `publish` makes it appear there, once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

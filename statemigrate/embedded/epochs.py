@@ -39,7 +39,7 @@ def _raise_barrier(layout: Layout) -> None:
 #
 # A lock on a local disk says whether a query runs; elsewhere there is none. The sign decides
 # nothing about state, which epochs protect: it only keeps a command from stopping a query by taking
-# its checkpoint over. Its age is told by the store's own clock.
+# its checkpoint over. Its age is measured by the store's own clock.
 
 
 SIGN, NOW = "statemigrate/held", "statemigrate/now"
@@ -88,7 +88,7 @@ class WriterHeartbeat:
                 # Meanwhile: it may have come after the other was taken away.
                 self._take_away()
         except Exception:
-            # What fails a sign fails the next commit too, and that is told.
+            # What fails a heartbeat fails the next commit too, and that raises.
             where = without_credentials(self._files.location)
             _log.warning("no sign of life in %s", where, exc_info=True)
 

@@ -37,10 +37,10 @@ class RocksFamily:
     """Values of one revision in a column family.
 
     ``write`` and ``write_many`` are the partition's ways of writing this family: to the database
-    and the changelog together, None for a delete; each is told what the write replaces. Up to
-    ``block`` writes wait for each other, and `flush` ends that. ``entries`` is the exact number of
-    records while the family is a source, and None while it is a target, whose size nothing depends
-    on.
+    and the changelog together, None for a delete; each gets the value that the write replaces. Up
+    to ``block`` writes wait for each other, and `flush` ends that. ``entries`` is the exact number
+    of records while the family is a source, and None while it is a target, whose size nothing
+    depends on.
     """
 
     def __init__(

@@ -296,7 +296,7 @@ class Manifest:
         return {name: store.marked(self.occupancy_of) for name, store in self.stores.items()}
 
     def occupancy_of(self, family: str) -> Occupancy:
-        """What every partition's committed state says of ``family``."""
+        """Whether ``family`` has values in any partition's committed state."""
         return "nothing" if self.is_empty(family) else "something"
 
 

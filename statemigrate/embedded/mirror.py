@@ -63,7 +63,7 @@ def take(pack: Path, offset: int, file: FileReference, target: Path) -> None:
 _AT_ONCE = 8
 """Requests that wait for the store at the same time."""
 _SPARE = 1 << 20
-"""Bytes more than a file should have, with which it is still fetched and its checksum told."""
+"""Bytes more than a file should have, with which it is still fetched and its checksum reported."""
 Jobs = list[Callable[[], Any]]
 States = Sequence[PartitionState]
 
@@ -86,8 +86,8 @@ class Mirror:
         """Fetch what tasks need to start from ``states``; the states by what there is of them.
 
         What is here already is compared with its checksum the first time, and fetched anew if it
-        is another. What is missing or altered in the checkpoint is missing here too, and whoever
-        needs it tells; where a state's own files do not make it any more, those that older
+        is another. What is missing or altered in the checkpoint is missing here too, and the task
+        that needs it raises; where a state's own files do not make it any more, those that older
         manifests name are fetched, and the state names them.
         """
         jobs = self._unpacking(
@@ -361,7 +361,7 @@ class Mirror:
 
     @contextmanager
     def _appearing(self, path: Path, name: str, file: FileReference) -> Iterator[Path]:
-        """A name beside ``path`` whose file, if it is what ``name`` should hold, gets that name."""
+        """A name next to ``path`` whose file, if it is what ``name`` should be, gets that name."""
         unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         with unwritable(path.parent):
             confined(path).parent.mkdir()

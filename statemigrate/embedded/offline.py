@@ -128,7 +128,7 @@ def note_released(query: Holding) -> None:
 
 
 def release_ended() -> None:
-    """Release what queries of this process hold that have ended, whoever waited for that.
+    """Release what ended queries of this process hold, whether or not a caller waited.
 
     Each releases its locks by itself, a moment after its end; who starts the next one at once, as
     after ``awaitAnyTermination``, must not depend on which is faster.
@@ -176,7 +176,7 @@ class StoppedQuery:
         return self._manifest.version
 
     def expect_much(self) -> None:
-        """Start the processes of a backfill beside its planning, if there may be much to do."""
+        """Start the processes of a backfill during its planning, if there may be much to do."""
         records = sum(map(_about, self._manifest.partitions))
         if records >= _FEW:
             self._waiting.start(min(cores(), len(self._manifest.partitions)), Emptying.__module__)
@@ -194,7 +194,7 @@ class StoppedQuery:
     ) -> StoppedBackfill:
         """Migrate everything to the plans' targets, in all partitions at once, chunk by chunk.
 
-        What was quarantined before is tried again. ``tick`` is told after each chunk how many
+        What was quarantined before is tried again. ``tick`` gets after each chunk how many
         values were migrated, and how many there are to migrate altogether. Raises `TransformError`
         for a value that does not migrate, unless ``on_error`` is "quarantine"; what was published
         before stays.

@@ -17,9 +17,9 @@ class EmbeddedOptions:
     ``partitions`` is fixed with the first batch. A snapshot is stored every ``snapshot_every``
     batches; ``retain`` versions can be restored. ``working_directory`` holds the disposable copies
     (default: a directory of this user under the system's temporary directory). ``metrics`` is
-    told of every batch: an `EmbeddedMetrics`, or nothing. ``shared_path`` says that every machine
-    of the cluster has the checkpoint, or of a remote one ``working_directory``, under the same path
-    on one shared disk: without it only a local master is taken.
+    called after every batch: an `EmbeddedMetrics`, or nothing. ``shared_path`` says that every
+    machine of the cluster has the checkpoint, or of a remote one ``working_directory``, under the
+    same path on one shared disk: without it only a local master is taken.
     """
 
     partitions: int = 4

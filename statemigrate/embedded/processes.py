@@ -1,8 +1,8 @@
 """Work on partitions in several processes of one command, each with a part of what Python can do.
 
 Threads would share one core: what takes the time is Python's own decoding, transforms and encoding.
-A process is this interpreter started anew, which runs no module of the caller's; it is told what to
-do by its standard input, and ends as soon as that does, however the command ends.
+A process is this interpreter started anew, which runs no module of the caller's; it gets its work
+to do by its standard input, and ends as soon as that does, however the command ends.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class _Process:
             raise self._failed(f"it ended with status {self._process.wait()}")
 
     def end(self) -> None:
-        """End it now, whatever it does; what it has told of is durable."""
+        """End it now, whatever it does; what it has reported is durable."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -196,7 +196,7 @@ class _Process:
 
 
 def serve() -> None:
-    """What a process does: its work on each partition that it is told, until there are no more."""
+    """What a process does: its work on each partition that it gets, until there are no more."""
     # The command that is interrupted ends its processes itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _own_output()

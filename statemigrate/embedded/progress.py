@@ -98,11 +98,11 @@ def _quarantined(manifest: Manifest, family: str) -> int:
     return sum(state.quarantined.get(family, 0) for state in manifest.partitions)
 
 
-# Who is told of every batch, from the driver.
+# Listeners that the driver calls after every batch.
 
 
 class BatchObserver(Protocol):
-    """Is told how each batch ended, and must not raise: that would end the query."""
+    """Gets the outcome of each batch, and must not raise: that would end the query."""
 
     def committed(self, progress: BatchProgress) -> None:
         """A batch is committed, and its sink has returned."""

@@ -202,7 +202,7 @@ class RunningQuery:
             return True
 
     def release(self) -> None:
-        """Let the next query in; once this returns it may come, whoever else releases too."""
+        """Let the next query in; it may start once this returns, whichever thread releases."""
         note_released(self)
         # A file that two threads close at once raises in one of them.
         with self._releasing:
@@ -214,7 +214,8 @@ class RunningQuery:
         try:
             self.query.awaitTermination()
         except Exception:
-            # Whoever waits for the query is told why it ended; here it only matters that it has.
+            # The caller that waits for the query gets the error; here it only matters that it
+            # ended.
             self.release()
             return
         if self._drain is not None:

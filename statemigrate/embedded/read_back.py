@@ -65,7 +65,7 @@ class _File:
 class Readback:
     """What one driver knows of the durable files of the versions that it keeps.
 
-    What is damaged is told once, unless it ``warns`` of nothing.
+    It logs a damaged file once, unless ``warns`` is false.
     """
 
     def __init__(self, layout: Layout, retain: int = 2**31, *, warns: bool = True) -> None:

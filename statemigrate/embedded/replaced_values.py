@@ -84,7 +84,7 @@ class Lookup:
         try:
             cursor.status()
         except Exception:
-            # Deleted records in the way, or damage: whoever asks key by key is told which.
+            # Deleted records in the way, or damage: reading key by key shows which.
             return None
         return found
 
@@ -97,8 +97,8 @@ WriteMany = Callable[[Sequence[bytes], Sequence[bytes | None], Sequence[bytes | 
 MOST = 1_024
 """Writes that wait at most."""
 UNKNOWN: Any = bytes(bytearray(b"\x00 nobody has read it"))
-"""In the place of a value before that nobody has read: told by identity. It is bytes, since looking
-for it among bytes is then quick."""
+"""In the place of a value before that nobody has read, compared by identity. It is bytes, since
+looking for it among bytes is then quick."""
 _LARGE = 16 << 10
 """Bytes of a record that waits for nothing, so that what waits takes no memory to speak of."""
 
@@ -106,7 +106,7 @@ _LARGE = 16 << 10
 class Unwritten:
     """The last write of each key since the last block; None for a delete.
 
-    Whoever reads the family's records looks into ``waiting`` first, or calls `flush` before. What
+    Readers of the family's records look into ``waiting`` first, or call `flush` before. What
     was ``read`` of a key before is forgotten with its next write, but for the block, which says
     what each write replaces: that, or `UNKNOWN`.
     """
@@ -312,7 +312,7 @@ WriteBefore = Callable[[bytes, bytes | None, bytes | None], None]
 class Tally:
     """The contents of each family, from those at the beginning and each write since.
 
-    Whoever writes says what was there before: what a family held of the key at that moment.
+    A writer passes the value that the family had for the key just before the write.
     """
 
     def __init__(self, contents: Mapping[str, Contents]) -> None:

@@ -39,7 +39,7 @@ from statemigrate.files.documents import RESTORE_COPY
 # What proves that a working copy holds one version, and nothing besides.
 #
 # RocksDB's files are several moments' state after a crash: each family is flushed by itself, and
-# the order is nobody's promise. A copy is therefore believed only by a document beside them, which
+# the order is nobody's promise. A copy is therefore trusted only by a document next to them, which
 # says what the files are and what they hold. It is gone from disk before anything changes, and back
 # only after everything is closed.
 
@@ -68,7 +68,7 @@ def proven_state(copy: Path) -> str | None:
 
 
 def keep(copy: Path) -> None:
-    """Keep the proven files of ``copy`` beside it, proof and all, while it is worked on.
+    """Save the verified files of ``copy`` next to it, marker and all, while a task changes it.
 
     A batch that fails leaves a copy that proves nothing. Where durable files are damaged too, what
     is kept may be the last that has the state.
@@ -119,7 +119,7 @@ def saved_copy(copy: Path) -> Path:
 
 
 def withdraw(copy: Path) -> None:
-    """Take the proof away, so that no crash leaves it beside files that changed."""
+    """Remove the marker, so that no crash leaves it next to files that changed."""
     try:
         (copy / INTEGRITY_MARKER).unlink()
     except FileNotFoundError:
@@ -288,7 +288,7 @@ class _Source:
         try:
             _replayed(database, missing, self._directory)
         except CorruptFileError:
-            # Told again, with what there is instead, by what is made from files.
+            # Reported again by the restore from files, with what is used instead.
             return None
         whole = [kind for kind, errors in absent.items() if not errors]
         found = {str(error.data["path"]): error for errors in absent.values() for error in errors}

@@ -1,7 +1,7 @@
 """Removing old versions: manifests past the retained number, and files nothing refers to.
 
-Only what the engine itself has made is ever removed, told by its name; and no version before all
-that stands for it was read back. A file goes
+Only files that the engine itself has made are ever removed, recognised by name; and no version
+before all that stands for it was read back. A file goes
 
 - with the last manifest that named it, or
 - though no manifest is known that ever did, such as an attempt's that did not commit: once the

@@ -74,7 +74,7 @@ def proven(
 ) -> SnapshotReference:
     """``snapshot`` with its contents and records by family, as its stored files have them.
 
-    ``directory`` has the partition's durable files; what is made beside ``working`` is removed.
+    ``directory`` has the partition's durable files; what is made next to ``working`` is removed.
     Raises `CheckpointError` where the files that it replaces, those of ``base``, have others.
     """
     with _scratch(working) as scratch:
@@ -114,7 +114,7 @@ def compared(
 
 @contextmanager
 def _scratch(working: Path) -> Iterator[Path]:
-    """A folder beside the working copy, which is gone after the block."""
+    """A folder next to the working copy, removed after the block."""
     scratch = working.with_name(f"{working.name}-copy-{uuid.uuid4().hex}")
     scratch.mkdir()
     try:

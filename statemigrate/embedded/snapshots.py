@@ -143,7 +143,7 @@ def _shareable(listing: FileReference, directory: Path) -> list[FileReference]:
     try:
         return stored_files(listing, directory)
     except CorruptFileError:
-        # What it named is stored once more; whoever restores by it names the damage.
+        # What it named is stored once more; a restore by it reports the damage.
         return []
 
 

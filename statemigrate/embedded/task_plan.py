@@ -67,7 +67,7 @@ class BatchSchema:
 
 # What a task tells the driver: the partition's figures and new state, or the error it met.
 #
-# Reports travel in a column beside the output, in rows of their own.
+# Reports travel in a column next to the output, in rows of their own.
 
 
 _log = logging.getLogger("statemigrate.embedded")

@@ -132,7 +132,7 @@ Verb = Literal[
 """What was done. ``start`` is a deployment's first start, ``found`` what the log did not know.
 
 A release takes an event of a verb that it does not have for damage. So these are all there are in
-format 1, and what else is to be told stands in the details of one of them: `STEP`.
+format 1; further facts are in the details of one of them: `STEP`.
 """
 Change = Literal["first", "upgrade", "downgrade", "other", "none"]
 """What became of the revision that is written; "other" where the way between two is not known."""

@@ -254,7 +254,7 @@ class Noted:
 def newest_first(files: Files) -> Iterator[Noted]:
     """The documents of a checkpoint's log, each read when it is asked for.
 
-    One that is damaged is told in its place. Raises `StorageError` where the log cannot be reached.
+    A damaged one is reported in its place. Raises `StorageError` where the log cannot be reached.
     """
     for name in reversed(names(files)):
         try:
@@ -303,7 +303,7 @@ def document_after(last: str | None, event: Event, unique: str | None = None) ->
 
 
 def require_writable(files: Files) -> None:
-    """Before something is done that is told afterwards: make sure that it can be.
+    """Before something is done that the log records afterwards: make sure that it can.
 
     Raises the error of `append`. It is tried with a file that stays and is always the same one:
     who may make files need not have the right to remove them.
@@ -363,9 +363,9 @@ class Note:
     def start(self, files: Files, batch: int, facts: Facts) -> None:
         """Before the first batch, which is ``batch``: note what is new in this start.
 
-        First what the checkpoint's state says and the log does not: whoever changed that did not
-        tell the log, or ended before it could. A restart of what runs already adds nothing. Raises
-        `StorageError` where the log cannot be written; nothing was done then.
+        First what the checkpoint's state says and the log does not: the code that changed it did
+        not write to the log, or ended before it could. A restart of what runs already adds nothing.
+        Raises `StorageError` where the log cannot be written; nothing was done then.
         """
         known = Known(files)
         missing = unknown(known, facts, self.is_whole_query)
@@ -417,7 +417,7 @@ class Note:
         return Stamp(None, self.stamp.by, self.stamp.statemigrate, self.stamp.spark)
 
     def retired(self, files: Files, batch: int, dropped: str) -> None:
-        """Note families that a batch has dropped; one that is run again has told already."""
+        """Record families that a batch has dropped; a batch run again has recorded them already."""
         known = Known(files)
         changes = tuple(
             each.after(store, last_revision(known, store))

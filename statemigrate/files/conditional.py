@@ -14,7 +14,7 @@ _ATTEMPTS = 4
 
 
 class ConflictError(StorageError):
-    """Another was making a file of the same name at this moment (S3's 409), and neither is told."""
+    """Two writers made a file of one name at the same time (S3's 409): neither may have it."""
 
 
 def races_allowed() -> bool:
@@ -23,7 +23,7 @@ def races_allowed() -> bool:
 
 
 def no_create(place: str, found: str) -> UnsupportedError:
-    """The error for a store on which one of two writers would not be told."""
+    """The error for a store on which one of two writers would get no error."""
     return UnsupportedError(
         "SM-STORAGE-002",
         f"{place} cannot make a file only if it is not there",
@@ -46,8 +46,8 @@ def create_once(
     """Create a file by ``attempt``, again after a conflict.
 
     An attempt raises `FileExistsError` where the file is there. An answer may have been lost on the
-    way, and a client that asked again is told that its own file is there; then ``read`` has the
-    same ``data``, as no other writer's can.
+    way, and a client that asked again gets the answer that its own file is there; then ``read`` has
+    the same ``data``, as no other writer's can.
     """
     for number in range(_ATTEMPTS):
         try:

@@ -18,8 +18,9 @@ from statemigrate.files.protocol import LARGEST, Files, check_name, is_within, l
 
 # Going down from a directory to one below it without following a link.
 #
-# Each directory on the way is opened from the one above by its descriptor. Whoever can write there
-# may plant a link, or put one in place of a directory at any moment: it is never gone through.
+# Each directory on the way is opened from the one above by its descriptor. A user who can write
+# there may plant a link, or put one in place of a directory at any moment: it is never gone
+# through.
 
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -303,7 +304,7 @@ class ConfinedPath:
                 os.fsync(into)
 
     def sync_parent(self) -> None:
-        """Make the names beside it survive a loss of power, its own too."""
+        """Make the names in its folder survive a loss of power, its own too."""
         with self._directory() as directory:
             os.fsync(directory)
 

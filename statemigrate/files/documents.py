@@ -257,7 +257,7 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _is_stream(path: Path) -> bool:
-    # As /dev/stdout is, beside which no file can be made.
+    # As /dev/stdout is, next to which no file can be made.
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:

@@ -22,7 +22,7 @@ from statemigrate.files.protocol import LARGEST, Entry, check_name
 # How a file appears whole on one of Hadoop's file systems.
 #
 # Where a file can be seen only once it is closed (buckets), it is written under its name. Elsewhere
-# it is written beside it, and renamed, which HDFS and its like do at once or not at all. To make
+# it is written next to it, and renamed, which HDFS and its like do at once or not at all. To make
 # one that is not there S3A has a conditional write, and Google's connector; where renaming never
 # writes over a file that is enough. Of any other file system that is not known, and the user
 # decides.

@@ -2,8 +2,9 @@
 
 Whether a file system can be reached, known within ten seconds.
 
-Connectors try again for minutes. One of their own is made here for a first question, told to give
-up soon; and whatever it does, it is waited for no longer. The one that Spark uses is not touched.
+Connectors try again for minutes. A connector of its own is made here for a first question, set to
+give up soon; and whatever it does, it is waited for no longer. The one that Spark uses is not
+touched.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ _makers: list[Callable[[], SparkSession]] = []
 
 @dataclass(frozen=True)
 class Java:
-    """``gateway`` is py4j's, ``configuration`` Hadoop's, with all that a session was told."""
+    """``gateway`` is py4j's, ``configuration`` Hadoop's, with all settings of a session."""
 
     gateway: Any
     configuration: Any
@@ -196,7 +196,7 @@ def _context(spark: SparkSession | None) -> Any:
 
 
 def _session_settings(spark: SparkSession | None) -> list[tuple[str, str]]:
-    """What the session itself was told, which Spark's own readers hand to Hadoop as it is."""
+    """The session's own settings, which Spark's readers hand to Hadoop unchanged."""
     from pyspark.sql import SparkSession
 
     session = spark or SparkSession.getActiveSession()

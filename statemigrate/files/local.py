@@ -201,7 +201,7 @@ def _rights(path: ConfinedPath) -> int | None:
 
 @contextmanager
 def _unfinished(target: ConfinedPath) -> Iterator[ConfinedPath]:
-    """A new name beside ``target``, which nothing has after the block.
+    """A new name next to ``target``, which nothing has after the block.
 
     Spark passes over names that begin with a dot.
     """
@@ -278,7 +278,7 @@ def copy_local(source: LocalFiles, target: LocalFiles, names: Mapping[str, str])
 
 @contextmanager
 def _temporary_names(targets: list[ConfinedPath]) -> Iterator[dict[ConfinedPath, ConfinedPath]]:
-    """New names beside targets, which nothing has after the block; Spark passes over them."""
+    """New names next to targets, which nothing has after the block; Spark ignores them."""
     temporary = {each: each.with_name(f".{each.name}.{uuid.uuid4().hex}.tmp") for each in targets}
     for folder in {each.parent for each in targets}:
         with writing(folder):

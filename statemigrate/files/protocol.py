@@ -5,7 +5,7 @@ a folder is nothing but the part of names before a slash. Who may write what:
 
 - Files of data get a name that is new (`Files.put`) and never change.
 - What says that something is so (a manifest, an epoch) is made by one writer, once
-  (`Files.create`): of two that try, one is told.
+  (`Files.create`): of two that try, one gets an error.
 - Only small documents with a fixed name that one writer keeps up to date are written over
   (`Files.replace`): a plan, a record of deployments, a line of Spark's offset log.
 """

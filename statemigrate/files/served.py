@@ -1,4 +1,4 @@
-"""The driver's way to files, lent to the Python process that Spark starts beside the driver.
+"""The driver's way to files, lent to the Python process that Spark starts next to the driver.
 
 That process plans a query, and has neither the session nor its settings. It asks the driver through
 a socket in a directory that only this user can enter; nothing is pickled.
@@ -111,7 +111,7 @@ class ServedFiles:
 
 
 def served(files: Files) -> ServedFiles:
-    """What a process beside this one reaches the same files by, as long as this one lives."""
+    """Access to the same files for another process, as long as this one lives."""
     with _OPENING:
         way = _ways.get(files.location)
         if way is None or way.process != os.getpid():
@@ -221,7 +221,7 @@ def _answer(connection: Connection, files: Files) -> None:
         except tuple(_BUILT_IN.values()) as error:
             answer = {"built_in": type(error).__name__, "parts": error.args}
         except Exception as error:
-            # Whoever asked is told; here nobody is.
+            # The client that asked gets the error; here there is none.
             answer = {"error": _failed(files, head["verb"], error).to_json()}
         else:
             is_data = isinstance(found, bytes)

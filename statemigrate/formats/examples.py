@@ -54,7 +54,7 @@ _LEAVES: dict[str, tuple[Any, ...]] = {
 def made_up_values(fmt: Format, most: int = MOST) -> list[Value]:
     """Return up to ``most`` different values that a format holds.
 
-    Beside an ordinary value: the same with one field at a time at each of its edges, fields at
+    After an ordinary value: the same with one field at a time at each of its edges, fields at
     their edges together, and all that may be None being so.
     """
     found: dict[bytes, Value] = {}

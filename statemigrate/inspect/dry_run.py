@@ -55,7 +55,7 @@ def tried(
 ) -> DryRunReport:
     """Take the values of a store through its scripts, all of them or about ``sample``.
 
-    ``progress`` is told how many values were read, and of how many.
+    ``progress`` gets how many values were read, and of how many.
     """
     store = plan.declared.store
     to_try = _courses(state, plan)

@@ -77,7 +77,7 @@ def _native(values: int, pace: Pace) -> BackfillEstimate:
 
 def _paged(values: int, largest: int, pages: int, rate: float, pace: Pace) -> BackfillEstimate:
     # A backfill writes as well, but does without the way back and the examples: in Python a value
-    # of four fields took 8 to 14 microseconds beside 30 in a dry run. The rest is for Spark's part.
+    # of four fields took 8 to 14 microseconds, and 30 in a dry run. The rest is for Spark's part.
     return BackfillEstimate(
         values,
         largest / rate,

@@ -71,7 +71,7 @@ def _common(before: Any, after: Any, old: Node, new: Node, path: str) -> Iterato
 
 
 def record_in(node: Node) -> Record | None:
-    """The record that a type is, beside null at the most; None where it is none."""
+    """The record that a type is, possibly nullable; None where it is none."""
     if isinstance(node, Union):
         records = [branch for branch in node.branches if isinstance(branch, Record)]
         return records[0] if len(records) == 1 else None
@@ -130,7 +130,7 @@ class Side:
 class FieldOutcome:
     """One field before and after a step.
 
-    ``flows`` says that something of what the step returns was seen to depend on the field, which
+    ``flows`` says that something of what the step returns depends on the field, which
     was tried ``attempts`` times. In ``emptied`` values, a few of whose keys are ``keys``, there was
     something before, and less or nothing after.
     """
@@ -163,7 +163,7 @@ class FieldOutcome:
 
 
 class Observation(NamedTuple):
-    """What one value has at a place: ``first`` and ``text`` are kept if there was none before."""
+    """What one value has in a field: ``first`` and ``text`` stay if there was none before."""
 
     holds: bool
     differs: bool
@@ -405,7 +405,7 @@ def _differ(found: dict[str, str], one: Any, other: Any) -> Iterator[bool]:
             yield found.get(name) != one.get(name)
 
 
-# Which fields a migration empties, told from their fates.
+# Which fields a migration empties, by their outcomes.
 
 
 FieldOutcomes = Mapping[tuple[int, str], FieldOutcome]

@@ -1,4 +1,4 @@
-"""Fields that have another name afterwards: told from values that are the same in both places."""
+"""Fields that have another name afterwards, found by values that are the same under both."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Path = tuple[str, ...]
 class Renames:
     """Which removed field went to which added one, in the values that it is shown.
 
-    Both are told by their paths, so that a field that enters a struct is found as one that leaves
-    it. A pair is a rename if both sides were the same in every value, and two values differed: a
-    field that is always 0 could have gone to any other.
+    Both are identified by their paths, so that a field that enters a struct is found as one that
+    leaves it. A pair is a rename if both sides were the same in every value, and two values
+    differed: a field that is always 0 could have gone to any other.
     """
 
     def __init__(self, old: Record, new: Record, *, examples: bool) -> None:

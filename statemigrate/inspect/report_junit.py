@@ -1,4 +1,4 @@
-"""A dry run as JUnit XML, which GitHub, GitLab and Jenkins show beside a change."""
+"""A dry run as JUnit XML, which GitHub, GitLab and Jenkins show with a change."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ class NewKeys:
             try:
                 entries = chain.set(plain(row), value)
             except TransformError:
-                # Counted, and told with its cause, by the trial.
+                # Counted, and reported with its cause, by the trial.
                 continue
             yield from (write(each) for each, _ in entries)
 

@@ -193,7 +193,7 @@ def meter_of(provider: MeterProvider | None) -> Meter:
     return get_meter("statemigrate", meter_provider=provider)
 
 
-# Between a query and what records it: a failure to record is told, and never ends the query.
+# Between a query and what records it: a failure to record is logged, and never ends the query.
 
 
 _log = logging.getLogger("statemigrate.metrics")

@@ -221,7 +221,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def takes_key(function: Callable[..., Any]) -> bool:
-    """Whether a transform takes the key beside the value.
+    """Whether a transform takes the key as well as the value.
 
     It does if it must have two arguments, or if its second parameter is called ``key``.
     """

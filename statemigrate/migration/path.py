@@ -76,7 +76,7 @@ class Step:
 
         Raises TransformError if the transform raises or returns no dict.
         """
-        assert self.transform is not None, "whoever has no tables refuses the step"  # noqa: S101
+        assert self.transform is not None, "a caller without tables refuses the step"  # noqa: S101
         try:
             result = self.transform(value, key) if self.takes_key else self.transform(value)
         except Exception as cause:
@@ -91,7 +91,7 @@ class Step:
         Raises TransformError as soon as one of them does not go as usual; `run` says which and why.
         """
         transform = self.transform
-        assert transform is not None, "whoever has no tables refuses the step"  # noqa: S101
+        assert transform is not None, "a caller without tables refuses the step"  # noqa: S101
         if self.takes_key:
             return [self.run(value) for value in values]
         try:
@@ -183,7 +183,7 @@ def _unchanged(value: Value) -> Value:
 class Path:
     """Takes a value of revision ``source`` to revision ``target``; with no steps, the identity.
 
-    The last result is not validated here: whoever writes it validates it against the target's
+    The last result is not validated here: the writer validates it against the target's
     format anyway, and doing it twice would double that cost. What only passes on its way to the
     next step is validated, so that no step sees a value its own format could not have held.
 

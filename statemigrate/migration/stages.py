@@ -101,7 +101,7 @@ def _grouped(part: Any) -> Any:
 
 # Entries as Arrow tables: the form of a script that is run on many of them at once.
 #
-# No pyarrow is imported here: whoever has a table has it loaded.
+# No pyarrow is imported here: a caller with a table has loaded it.
 
 
 COLUMNS = ["key", "value"]
@@ -250,7 +250,7 @@ class Stage:
     def table(self, table: Any) -> Any:
         """What a ``pyarrow.Table`` of the structs ``key`` and ``value`` becomes; the same columns.
 
-        Their types are those the functions gave: whoever writes them converts them, and refuses
+        Their types are those the functions gave: the writer converts them, and refuses
         what does not fit. Raises TransformError for what raises, and for tables of another shape.
         """
         for step in self.steps:

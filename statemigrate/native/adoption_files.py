@@ -296,7 +296,7 @@ def sha256(data: bytes) -> str:
 # A checkpoint that was moved: what Spark noted in it still names the place where it was written.
 #
 # Spark starts a query only if it finds the schemas of the state where the operators' metadata say,
-# by absolute path. In a copy whose original is gone it fails; beside its original it would read
+# by absolute path. In a copy whose original is gone it fails; with the original there it would read
 # that.
 
 

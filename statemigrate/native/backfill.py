@@ -45,7 +45,8 @@ def with_identities(rows: DataFrame) -> DataFrame:
     """``rows`` with the column `IDENTITY` of their column ``key``.
 
     It is the key itself where Spark's equality is that of bytes, else the bytes of its row. Raises
-    `UnsupportedError` for a key with floating point numbers beside what no row can be made of.
+    `UnsupportedError` for a key with floating point numbers and a column that no row can be made
+    of.
     """
     from pyspark.sql.types import BinaryType, StructType
 

@@ -122,7 +122,7 @@ class BackfillFigures:
     ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
     chunks where they are cut while the query runs. What was processed before the listener was there
     is counted with the plan's average chunk. Of state in pages keys are entries, counted with
-    the plan's average page, and the batch's ``pages`` stand beside; else those are None.
+    the plan's average page, and the batch's ``pages`` are given too; else those are None.
     """
 
     batch: int

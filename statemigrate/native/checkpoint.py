@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 #
 # A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
 # ``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
-# takes operator 0 unless told otherwise.
+# takes operator 0 unless given another.
 
 
 _KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
@@ -546,7 +546,7 @@ class SparkCheckpoint:
         return only(self.path, found, self._processors(found), self._operator)
 
     def _processors(self, operators: Sequence[Operator]) -> list[Operator]:
-        """Those that could be meant: pages, which no other code reads, are told by their name."""
+        """The candidates: pages, which no other code reads, are recognised by their name."""
         processors = [each for each in operators if each.is_processor]
         if self._operator is not None:
             return processors
@@ -677,7 +677,7 @@ class SparkCheckpoint:
         try:
             return self.is_empty(variable)
         except (PySparkException, CheckpointError, UnsupportedError):
-            # Not seen is never empty: whoever asks takes it for full.
+            # What was not read is never empty: callers take it for full.
             return False
 
     def types(self, variable: Variable) -> VariableTypes:

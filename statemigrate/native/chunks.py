@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# How fast a planned backfill is to go beside live rows, as the plan keeps it.
+# How fast a planned backfill goes along with live rows, as stored in the plan.
 
 
 RATED_SHARE = 0.5

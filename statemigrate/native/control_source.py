@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.deployment.code import query_checkpoint
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted
@@ -207,10 +208,10 @@ def altered(path: str, expected: str, found: str) -> CorruptFileError:
     )
 
 
-# Whether a query has the control source, told from its checkpoint alone.
+# Whether a query has the control source, by its checkpoint alone.
 #
 # Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
-# with a bare assertion. Sources without names are told apart by their order alone, in which the
+# with a bare assertion. Sources without names differ by their order alone, in which the
 # control source is the last.
 
 
@@ -239,7 +240,7 @@ def require_control_source(files: ChunkFiles) -> None:
 
 
 def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
-    """Raise `CheckpointError` where it cannot be told whose the query's last source is.
+    """Raise `CheckpointError` where nothing shows whose the query's last source is.
 
     It may be the control source, whose directory is lost, and one more would be too many.
     """
@@ -247,7 +248,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
         return
     raise CheckpointError(
         "SM-BACKFILL-009",
-        f"it cannot be told whether the query of {files.checkpoint} has the control source",
+        f"it is unknown whether the query of {files.checkpoint} has the control source",
         expected=f"the directory {files.chunks}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
         "directory",
@@ -367,7 +368,7 @@ def with_backfill(
     ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
     of the query, a path or URI. Group the result by the same columns and give it a processor marked
     with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
-    `backfill` is then migrated one chunk a batch, beside live rows or while there are none. A
+    `backfill` is then migrated one chunk a batch, along with live rows or while there are none. A
     processor that is not marked gets the stream as it was before, and is refused with
     `StartupError` while the state is in families that it does not declare.
 
@@ -387,7 +388,7 @@ def with_backfill(
     else is written.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
-    files = ChunkFiles(str(checkpoint))
+    files = ChunkFiles(query_checkpoint(str(checkpoint)))
     marked, control = with_control(stream, keys, files, operator)
     from statemigrate.native.startup import check_forgetting
 

@@ -157,7 +157,7 @@ def fenced(sink: Sink, *, checkpoint: str | Path) -> Sink:
     def guarded(rows: DataFrame, batch: int) -> None:
         fence.require_own(begins=True)
         sink(rows, batch)
-        # A sink may take long, and whoever has begun meanwhile runs this batch again.
+        # A sink may take long; a query that has begun meanwhile runs this batch again.
         fence.require_newest()
 
     return guarded

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #
 # Spark tells how long a batch took and nothing of its parts. In a task live rows and those of the
 # backfill come one after the other, at the same moment of the same machine: so what each takes is
-# told by one batch alone, however slow the machine is in it.
+# measured in one batch alone, however slow the machine is in it.
 
 
 _REMEMBERED_BATCHES = 16
@@ -135,7 +135,7 @@ def total_of(context: SparkContext) -> Any:
 
 
 def add_work(total: Any, work: Work) -> None:
-    """Add a task's work to that of its batch."""
+    """Add a task's work to the total of its batch."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -146,7 +146,7 @@ def add_work(total: Any, work: Work) -> None:
 
 
 def work_of(context: SparkContext, query: str, batch: int) -> Work | None:
-    """The work of a batch; None where its tasks told nothing."""
+    """The work of a batch; None where its tasks reported nothing."""
     work_by_batch: _WorkByBatch = total_of(context).value
     return work_by_batch.get((query, str(batch)))
 
@@ -214,7 +214,7 @@ class Deployed:
     nothing was committed in it, so that every revision may have values. ``drained`` are the
     families, by store, that were found empty: they are not read any more, and dropped if the
     settings say so. ``observed`` is where all this was read, and ``records`` what is noted there by
-    store when the query starts, ``note`` what the log is told then.
+    store when the query starts, ``note`` what the log records then.
     """
 
     settings: Settings

@@ -146,12 +146,12 @@ _AGAIN = {
 
 @dataclass(frozen=True)
 class ObservedCheckpoint:
-    """The checkpoint that was looked at, its query's id, and its last committed batch.
+    """A checkpoint as a start found it: its query's id, and its last committed batch.
 
     ``driver`` is the process that looked.
-    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was seen, and
+    ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was read, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
-    is the way to the files for the process beside the driver, where they are on no local disk.
+    gives the files to the process next to the driver, where they are on no local disk.
     ``of`` is the function that its user gave ``checkpoint=``.
     """
 
@@ -183,7 +183,7 @@ class ObservedCheckpoint:
 
     @property
     def files(self) -> Files:
-        """The checkpoint's files, on the driver and beside it."""
+        """The checkpoint's files, on the driver and in the process next to it."""
         # Without a scheme too: what is on a default file system elsewhere is lent.
         local = local_path(self.checkpoint)
         return self.lent or (open_files(self.checkpoint) if local is None else LocalFiles(local))
@@ -225,7 +225,7 @@ class ObservedCheckpoint:
             return claim(files, self.driver, leaves={name: document.decode()}).leave
         except UnsupportedError as error:
             _log.warning(
-                "no second driver on %s is told by statemigrate, but by Spark alone: %s [%s]",
+                "a second driver on %s is detected by Spark alone, not by statemigrate: %s [%s]",
                 self.checkpoint, error.found, error.code,
             )  # fmt: skip
             return partial(files.replace, name, document)
@@ -332,7 +332,7 @@ def _has_scheme(path: str) -> bool:
 
 # Comparing the check with the query, wherever Spark brings the code to (rule 14).
 #
-# Spark brings it to a Python process beside the driver when a run plans its first batch, which
+# Spark brings it to a Python process next to the driver when a run plans its first batch, which
 # calls ``init`` to learn the variables, and to every task. Of an error that is raised in that
 # ``init`` Spark says only that the process crashed, and of one that is raised while the code is
 # read it says everything: so that is where the comparison is.
@@ -345,7 +345,7 @@ _PLANNING = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
 def is_planning() -> bool:
-    """Whether this is the process beside the driver in which Spark calls ``init`` to plan."""
+    """Whether this is the process next to the driver in which Spark calls ``init`` to plan."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
 
@@ -355,7 +355,7 @@ def begin_run(
 ) -> None:
     """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
 
-    Before these the log is told of it by ``note``, so that nothing is done where it cannot be.
+    First ``note`` records it in the log, so that nothing is done where the log cannot be written.
 
     Raises `StartupError` where the check is not good for the query that runs there by now, and
     `CheckpointInUseError` where another driver begins at the same moment.

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _AHEAD = 2
-"""The next batch may have begun when the last one is told of; so the one after it is cared for."""
+"""The next batch may have begun when the last one is reported; so this is for the one after it."""
 _TIDIED = 10
 """So many batches after a chunk was taken, what is committed is removed: a look costs a listing and
 the source's log, which Spark makes compact as often."""
 
 
 class Feeder:
-    """Of one control source: told of each batch, it makes the chunk that a later one takes.
+    """Feeds one control source: after each batch it makes the chunk that a later batch takes.
 
     Of every plan it removes the chunks whose batches are committed: Spark would list them for good.
 
@@ -128,7 +128,7 @@ class Feeder:
         return cut is not None
 
     def _is_withdrawn(self, plan: PlanRecord) -> bool:
-        # Whoever pauses removes the plan first, then the files that are there.
+        # Pausing removes the plan first, then the files that are there.
         now = self.files.plan()
         return now is None or now.id != plan.id
 
@@ -183,7 +183,7 @@ def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
     # Spark that has died before Python tells nobody either: then no answer comes, or no connection.
     with suppress(Py4JError, ConnectionError):
         spark.streams.removeListener(listener)
-        # What is being told right now is answered yet.
+        # What is being reported right now is still processed.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_ANSWERED)
 
 
@@ -195,7 +195,7 @@ class Feeding(StreamingQueryListener):
     """
 
     def __init__(self, work_of: Callable[[str, int], Work | None]) -> None:
-        """``work_of`` is asked for what a query's batch has told of its tasks."""
+        """``work_of`` returns what the tasks of a query's batch have reported."""
         self._work_of = work_of
         self._feeders: dict[str, Feeder] = {}
         self._runs: dict[str, tuple[Feeder, ...]] = {}
@@ -210,7 +210,7 @@ class Feeding(StreamingQueryListener):
         # A query with several operators on pages has a control source for each.
         feeders = tuple(each for each in list(self._feeders.values()) if _is_of(each, query))
         if feeders:
-            # What is still to be told of an earlier run says nothing of this one.
+            # Reports of an earlier run that come late say nothing of this one.
             others = {run: of for run, of in self._runs.items() if not {*of} & {*feeders}}
             self._runs = {**others, str(event.runId): feeders}
             self._safely(event, Feeder.begin)
@@ -226,7 +226,7 @@ class Feeding(StreamingQueryListener):
         self._safely(event, Feeder.idle)
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Forget the run: this may be told after the query's next start."""
+        """Forget the run: this call may come after the query's next start."""
         self._runs.pop(str(event.runId), None)
 
     def _safely(self, event: Any, report: Callable[[Feeder], None]) -> None:

@@ -3,8 +3,8 @@
 What live rows take and what chunks take, from what the last batches tell: pure.
 
 Single batches vary by more than a chunk takes, and machines become slower and faster within
-minutes. So what a chunk takes is told by its own batch where that is possible: tasks time what they
-do for a backfill beside what they do for live rows, at the same moment of the same machine. What
+minutes. So a chunk's time is measured in its own batch where that is possible: tasks time what they
+do for a backfill and what they do for live rows, at the same time on the same machine. What
 they do not see, such as a file that Spark reads more, is learned slowly: each batch with a chunk is
 held against the batches without one that are nearest to it, and the middle of many such comparisons
 counts, so that no single batch leads. Where tasks tell nothing, that comparison is all there is.
@@ -20,7 +20,7 @@ from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.native.chunks import Pace
 from statemigrate.native.deployed import Work
 
-# What is told of a batch, and the interval of the trigger that starts batches.
+# The figures of a batch, and the interval of the trigger that starts batches.
 
 
 _GRAIN = 100.0
@@ -34,7 +34,7 @@ class Batch:
     """A batch: when it ``began`` (ms since 1970), how long it took, and what was in it.
 
     ``rows`` are the stream's own, ``entries`` what its chunk asked to be migrated: 0 without one.
-    ``work`` is what its tasks told of themselves, None where they told nothing.
+    ``work`` is what its tasks reported, None where they reported nothing.
     """
 
     began: float
@@ -50,7 +50,7 @@ class Batch:
 
     @property
     def reported_ms(self) -> float:
-        """What its chunk took beside live rows as tasks tell it; 0 where they tell nothing."""
+        """Milliseconds of its chunk by the tasks' reports; 0 where they report nothing."""
         return 0.0 if self.work is None or not self.rows else self.work.asked_by_clock
 
     @property
@@ -224,7 +224,7 @@ class Costs:
         return batch.milliseconds / (self._pace(at) if batch.rows else 1.0) - live
 
     def _chunk_ms_at_pace_of_batch(self, batch: Batch, live: float) -> float:
-        """A chunk's milliseconds, at the pace that the rest of its very batch tells."""
+        """A chunk's milliseconds, at the pace of the other work in the same batch."""
         took = min(batch.reported_ms + self.fixed, _MOST * batch.milliseconds)
         return batch.reported_ms * live / (batch.milliseconds - took)
 
@@ -232,7 +232,7 @@ class Costs:
     def fixed(self) -> float:
         """What a chunk takes of a batch's time that tasks do not tell, however large it is.
 
-        Live rows too take longer beside one, and that is its doing.
+        Live rows too take longer in a batch with a chunk, and the chunk causes that.
         """
         untold = [
             (at, each.entries, each.untold)
@@ -393,7 +393,7 @@ class ChunkTuner:
 
     @property
     def _batches_between_baselines(self) -> int:
-        """One batch of so many has no chunk now."""
+        """One batch in this many runs without a chunk, as a baseline."""
         return 2 if len(self.costs.recent) < _LEARNING else _EVERY
 
     def observe(self, batch: Batch) -> ChunkTuner:
@@ -411,7 +411,7 @@ class ChunkTuner:
 
     def _with_chunk(self, batch: Batch) -> ChunkTuner:
         idle = not batch.rows
-        # What a chunk takes by itself is not what it takes beside live rows.
+        # A chunk alone in a batch takes another time than one with live rows.
         known = self.costs if idle == self.is_idle else self.costs.without_chunks()
         costs = known.after(batch)
         doubtful = bool(batch.rows) and costs.is_doubtful
@@ -427,7 +427,7 @@ class ChunkTuner:
         if live is None or chunks is None:
             return self
         time = self.tuner.budget(live).milliseconds
-        # Where little is left beside what a chunk takes at any size, there are to be chunks still.
+        # Chunks go on also where a chunk of any size leaves little of the budget.
         room = max(time - costs.fixed, _PART * time)
         if (interval := self.trigger.interval) is not None:
             room = min(room, max(0.0, _ON_TIME * interval / costs.pace() - live))

@@ -52,7 +52,7 @@ def compare_with_checkpoint(
 ) -> ObservedCheckpoint:
     """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
-    The checkpoint's log is told of the ``function``, also before there is more of the checkpoint:
+    The checkpoint's log records the ``function``, also before there is more of the checkpoint:
     nothing of it runs on the driver later. The scripts' checksums are left where there is a query,
     for the next one to compare.
     """

@@ -63,7 +63,7 @@ def read_stores(
 
     ``record`` is what deployments left there about themselves; ``accepted`` names families whose
     values may be given up. Nothing is compared with any code. Raises `StartupError` where code
-    without statemigrate ran in between: what it left cannot be told.
+    without statemigrate ran in between: what it left is unknown.
     """
     batch = checkpoint.last_batch()
     if batch is None:
@@ -160,7 +160,7 @@ class _Reading:
         return self._forgotten(lineage, store, record or StoreRecord())
 
     def _check_forgotten(self, lineage: Lineage, store: str, record: StoreRecord) -> None:
-        """Code without statemigrate ran in between: what it wrote and left cannot be told."""
+        """Code without statemigrate ran in between: what it wrote and left is unknown."""
         forgotten = self._forgotten(lineage, store, record)
         if forgotten:
             raise _refused(store, forgotten, self.variables, self._checkpoint.path)

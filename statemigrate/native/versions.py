@@ -36,7 +36,7 @@ def check_spark_version(
 def check_kind(kind: str, store: str) -> None:
     """Raise `UnsupportedError` for state that this PySpark does not give as it was written.
 
-    PySpark 4.0 hands lists to Python through pandas: integers beside a null become floats.
+    PySpark 4.0 hands lists to Python through pandas: integers in a list with a null become floats.
     """
     import pyspark
 
@@ -46,7 +46,7 @@ def check_kind(kind: str, store: str) -> None:
             "SM-PACKAGES-005",
             f"this PySpark does not give the elements of a list as they are (state {store})",
             expected=f"PySpark {needed} or newer for list state that migrates",
-            found=f"PySpark {pyspark.__version__}, which hands integers beside a null as floats",
+            found=f"PySpark {pyspark.__version__}, which turns integers next to a null to floats",
             next_action=f"migrate {store} after Spark was upgraded, or by `statemigrate rewrite`; "
             "value and map state migrate here",
             store=store,

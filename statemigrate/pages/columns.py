@@ -312,7 +312,7 @@ class Columns:
     def keys(self) -> list[bytes]:
         """All keys. Raises `PageError` where they are not in order."""
         if self._keys is None:
-            # Whoever wants all keys asks for many values.
+            # A caller that wants all keys asks for many values.
             data, self._ends = self._data, list(self._ends)
             bounds = pairwise([self._first, *self._ends[: self.count]])
             keys = [data[start:end] for start, end in bounds]
@@ -336,7 +336,7 @@ class Columns:
         return self.expiry_times[at] if self.expiry_times else NEVER
 
     def index_of(self, key: bytes, first: int = 0) -> int:
-        """Where ``key`` is or would be, which is not before ``first``."""
+        """The index at which ``key`` is or would be, from ``first`` on."""
         if self._keys is not None:
             return bisect_left(self._keys, key, first)
         return bisect_left(range(self.count), key, first, key=self.key)

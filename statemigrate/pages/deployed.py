@@ -210,7 +210,7 @@ class PagedDeployment:
     """A processor's deployment on pages.
 
     ``key`` is the type of the grouping key, whose columns are at ``key_columns`` in the stream, and
-    ``record`` what is left in the checkpoint when the query starts, ``note`` what the log is told.
+    ``record`` is written to the checkpoint when the query starts, and ``note`` to the log.
     ``before`` names the deployment whose record was there at the check, None where there was none;
     ``operator`` is the name that `paged` was given for it, empty if none.
     """

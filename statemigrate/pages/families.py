@@ -254,7 +254,7 @@ class PageStores:
             access.resume()
 
     def migrate(self, *, asked: bool = False) -> None:
-        """Migrate all that the page has in an older family: whoever touches it, moves it whole.
+        """Migrate all that the page has in an older family: a touched page is moved whole.
 
         Where reads are not to migrate, only if it is ``asked`` for by a backfill. An entry that
         does not migrate stays as it was, and its neighbours go on: it fails when it is touched
@@ -305,7 +305,7 @@ class PageStores:
         return self._page.contains_family(name)
 
     def drop_expired(self) -> None:
-        """Remove what has expired of the page, whoever was asked for anything."""
+        """Remove what has expired of the page, for any key that is asked for."""
         for family in self._expiring:
             family.drop_expired()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment.code import is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.checkpoint import is_name
 from statemigrate.native.chunks import ChunkFiles
@@ -70,7 +71,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     A query may have several, each with a name of its own, ``operator``: small letters, digits and
     underscores. It is the operator's for good, and what verbs call it. One of them, or the only
     one, may be without; a second of the same name is refused when the query starts. Other stateful
-    operators may be beside it, a ``transformWithState`` too.
+    operators may be in the query too, also a ``transformWithState``.
 
     Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
     given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``,
@@ -83,6 +84,10 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     grouping column whose equal values have several bytes.
     """
     check_spark_version(_OLDEST, "keep state in pages")
+    checkpoint = query_checkpoint(str(checkpoint))
+    if pages is None and is_only_looking():
+        # The number is the checkpoint's, which code that is tried out does not see.
+        pages = 1
     columns = (by,) if isinstance(by, str) else tuple(by)
     _check_stream(stream, columns)
     key = grouping_key(stream.schema, columns, argument="by")

@@ -123,7 +123,7 @@ def _refused(status: int, message: str) -> StorageError:
     )
 
 
-# Where the large values of a page lie: in a map of Spark's state, beside the page.
+# Where the large values of a page are: in a map of Spark's state, next to the page.
 
 
 class LargeValues:
@@ -150,7 +150,7 @@ class LargeValues:
 # The entries of a page that did not migrate, marked in the page itself.
 #
 # A mark is written in the batch that tried the entry, with the deployment that did: so that it is
-# told of once, and its neighbours' visits do not try it again. Every start tries it anew.
+# reported once, and its neighbours' visits do not try it again. Every start tries it anew.
 
 
 MARKS = "@quarantine"

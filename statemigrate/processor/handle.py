@@ -99,7 +99,7 @@ def declared_variables(
 ) -> tuple[Declared, ...]:
     """The state variables a processor's ``init`` asks for, found by calling it.
 
-    ``listening`` makes the engine's handle around a function that is told of each variable. The
+    ``listening`` makes the engine's handle around a function that gets each variable. The
     variables handed out belong to no state: as with PySpark, ``init`` may only create them. It is
     called on a copy, since it may open what cannot travel to the workers.
     """

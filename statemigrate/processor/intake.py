@@ -134,7 +134,7 @@ def _columns(value: Any, names: list[str], empty_for_absent: bool) -> list[Any] 
 def _array(item: Take) -> Take:
     def take(values: Any) -> Any:
         found = python_value(values)
-        # A named tuple is a struct gone astray, to PySpark too.
+        # A named tuple is a misplaced struct, to PySpark too.
         return [item(each) for each in found] if type(found) in (list, tuple) else found
 
     return take

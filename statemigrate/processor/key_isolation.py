@@ -68,7 +68,7 @@ def _changed(before: _Look, after: _Look) -> Iterator[str]:
     for name, (value, elements) in before.items():
         now = after.get(name)
         is_same = now is not None and _is_same(value, now[0]) and _are_same(elements, now[1])
-        # Whoever has nothing yet may make it at its first use.
+        # A processor without the attribute yet may make it at its first use.
         if not is_same and value is not None:
             yield name
 

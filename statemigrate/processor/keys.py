@@ -47,7 +47,7 @@ def key_type(column: str, data_type: DataType) -> tuple[Encode, Decode]:
     raise UnsupportedError(
         "SM-START-025",
         f"column {column} of type {data_type.simpleString()} cannot be a key here",
-        expected="a type whose values can be told apart by their bytes",
+        expected="a type whose values have distinct bytes",
         found=data_type.simpleString(),
         next_action="take another column as the key, or cast it to a type with values of its own",
         column=column,

@@ -262,7 +262,7 @@ class DirectValueState(DualValueState):
         try:
             return self._read(data)
         except Exception:
-            # Whoever reads it in full says what is wrong, if anything.
+            # Reading it in full reports what is wrong, if anything.
             return super().get()
 
     def update(self, newValue: tuple[Any, ...]) -> None:
@@ -270,7 +270,7 @@ class DirectValueState(DualValueState):
         try:
             data = self._write(newValue)
         except Exception:
-            # Whoever takes it by plain values makes it fit, or says what does not.
+            # The conversion by plain values makes it fit, or reports what does not.
             super().update(newValue)
         else:
             self._put_encoded(self._key.data, data)

@@ -1,6 +1,6 @@
 """Whether the workers can run a query: asked on each executor, said before the query starts.
 
-Transforms travel by value, with the modules that lie beside the scripts. Any other module that they
+Transforms travel by value, with the modules in the scripts' folder. Any other module that they
 need must be importable where the executors run, as for every function that Spark sends there; and
 so must this package, and what Spark's own workers import for the query.
 """
@@ -458,7 +458,7 @@ def _pickled(lineages: Mapping[str, Lineage]) -> bytes:
         raise StartupError(
             "SM-WORKERS-004",
             "the migration scripts cannot be sent to the workers",
-            expected="functions, and modules beside them, that cloudpickle takes by value",
+            expected="functions, and modules in their folder, that cloudpickle takes by value",
             found=f"{type(error).__name__}: {error}",
             next_action="keep open files, locks and connections out of the module's globals",
         ) from error
@@ -493,7 +493,7 @@ def _unloaded(
         found=found,
         next_action="install it where the executors run, or send it: spark-submit --py-files, or "
         "spark.sparkContext.addPyFile before this; a module that only scripts need can lie in the "
-        "scripts' folder, beside versions, and travels with them",
+        "scripts' folder, next to versions, and travels with them",
         modules=modules,
         paths=paths,
         host=host,

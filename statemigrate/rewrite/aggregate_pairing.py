@@ -328,7 +328,7 @@ def _in_parts(
     return RewriteError(
         "SM-REWRITE-019",
         f"{store}.{other} is a part of {new.function.text}, whose fields stay together",
-        expected=f"--take {store}.{names[0]}=OLD, which is the whole function, or nothing beside",
+        expected=f"--take {store}.{names[0]}=OLD, which is the whole function, or nothing else",
         found=f"--take {store}.{other}={sources.get(other)}",
         next_action=f"name the function by its first field, {store}.{names[0]}",
         store=store,

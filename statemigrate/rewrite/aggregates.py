@@ -47,6 +47,12 @@ class AggregateFunction:
         """Whether both keep fields of the same names and types, in the same order."""
         return fields_agree(self.fields, other.fields)
 
+    def has_types_of(self, other: AggregateFunction) -> bool:
+        """Whether Spark would read the buffer of one as that of the other: it has no names."""
+        return len(self.fields) == len(other.fields) and all(
+            is_same(one, two) for (_, one), (_, two) in zip(self.fields, other.fields, strict=True)
+        )
+
 
 @dataclass(frozen=True)
 class KnownFunctions:

@@ -114,7 +114,7 @@ class Owner:
 
     @property
     def is_running(self) -> bool | None:
-        """Whether it still makes the checkpoint; None where that cannot be told from here."""
+        """Whether it still makes the checkpoint; None where that is not visible from here."""
         if self.has_ended:
             return False
         if self.machine != this_machine():
@@ -152,7 +152,7 @@ class Claim:
         """Say that the command has ended, unless its claim is gone with all of them."""
         _active.discard(self.owner.unique)
         # What has ended the command may keep this from being written too. Who comes next sees that
-        # the process is gone, or is told what to do.
+        # the process is gone, or the user learns what to do.
         with suppress(StatemigrateError):
             if _owner_of(self.files, self.number) == self.owner:
                 ended = replace(self.owner, has_ended=True)
@@ -243,7 +243,7 @@ def _in_use(files: Files, number: int, owner: Owner | str | None) -> CheckpointI
         found=_described(owner),
         next_action="let it finish, or end it and run the same command again"
         if is_running
-        else f"let it finish; if it has ended, which cannot be told from here, remove {path} and "
+        else f"let it finish; if it has ended, which is not visible from here, remove {path} and "
         "run the same command again",
         path=files.location,
         owner=None if not isinstance(owner, Owner) else asdict(owner),

@@ -46,7 +46,7 @@ def match_operators(
     new: Sequence[OperatorShape],
     given: Mapping[int, int | None],
 ) -> tuple[Pair, ...]:
-    """Match operators as ``given`` by their numbers, the others by their kind, in their order.
+    """Match operators by the numbers in ``given``, the others by their kind, in their order.
 
     Raises `RewriteError` where both have operators of a kind, and not as many.
     """
@@ -88,7 +88,7 @@ def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
     if old and new and len(old) != len(new):
         raise RewriteError(
             "SM-REWRITE-024",
-            f"which {_word(old[0])} of the query is which cannot be told",
+            f"which {_word(old[0])} of the query is which is not clear",
             expected=f"{len(old)} of them, as before: {_listed(old)}",
             found=f"{len(new)}: {_listed(new)}",
             next_action=f"say what each becomes, as in --operator {old[0].number}={new[0].number}, "
@@ -271,7 +271,7 @@ def _variable_of(name: str, new: OperatorShape, take: Mapping[str, str]) -> str:
     if len(found) != 1:
         raise RewriteError(
             "SM-REWRITE-027",
-            f"which variable goes on with the state of {name} cannot be told",
+            f"it is not clear which variable goes on with the state of {name}",
             expected=f"one of {', '.join(known) or 'no variable'}",
             found=", ".join(found) or "none that has one value for each key",
             next_action=f"say it, as in --take {(known or ['VARIABLE'])[0]}={name}; or let the "

@@ -115,7 +115,7 @@ class Derivation:
     pages: MadePages | None = None
 
     def found(self) -> Iterator[Found]:
-        """What comes out of each family that has old rows, beside what was written of it."""
+        """What comes out of each family that has old rows, and what was written of it."""
         for old, new, families in self._pairs():
             missing = self.scripts.missing
             untried = {
@@ -141,7 +141,7 @@ class Derivation:
                 if each.name in names and each.read is not None and {*each.read_of} <= {*old}
             ]
             if families:
-                # Whose rows are counted with the pages that they lie beside.
+                # Their rows are counted with the pages that they belong to.
                 is_made = self.pages is not None and self.pages.are_of(new)
                 large_values = [
                     each

@@ -66,7 +66,7 @@ def _entry_size(entry: Entry) -> int:
 class EntryFormats:
     """The formats of keys and values; with ``is_list`` a value is a list of such.
 
-    ``carried`` are columns of whole numbers that entries take along beside both counts.
+    ``carried`` are columns of whole numbers that entries take along with both counts.
     """
 
     key: Format
@@ -84,7 +84,7 @@ class EntryFormats:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The columns beside key and value."""
+        """The columns other than key and value."""
         return (ORIGINS, MERGED, *self.carried)
 
     def plain(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Entry]:

@@ -66,7 +66,7 @@ class StructChange:
 
     @property
     def every(self) -> tuple[FieldChange, ...]:
-        """The fields at any depth, those of a struct behind all that are beside it."""
+        """The fields at any depth, those of a struct after all fields of its level."""
         inner = [each.nested.every for each in self.fields if each.nested]
         return (*self.fields, *(field for fields in inner for field in fields))
 

@@ -1,7 +1,7 @@
 """The rows of an operator in the files of its partitions.
 
 What tasks of Spark are given: it says where the files are, and needs nothing of the driver. A
-snapshot is read a batch at a time; what has changes beside it is held in memory, a store of one
+snapshot is read a batch at a time; what has changes after it is held in memory, a store of one
 partition at a time.
 """
 

@@ -93,7 +93,7 @@ def deletions(
     for partition in range(used_partitions(operator)):
         codecs = _codecs(files, shape, operator, families, partition)
         if len(codecs) < len(families):
-            # Whose keys are whose cannot be told.
+            # Nothing shows which keys belong to which.
             unknown.update(batches)
             continue
         for batch in batches:
@@ -167,7 +167,7 @@ class FamilyRows:
 
     All of its rows are ``found``. ``restored`` are those that come back; ``live`` are those whose
     key a live family has, and ``deleted`` those whose key was deleted since. Of the batches
-    ``untold`` it cannot be told what they have deleted.
+    ``untold`` it is unknown what they have deleted.
     """
 
     source: FamilySource

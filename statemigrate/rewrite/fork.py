@@ -282,7 +282,7 @@ def _schemas(operator: OperatorShape) -> list[str]:
 
 
 def _with_checksums(old: Files, names: Iterable[str]) -> list[str]:
-    """The files, and Spark's own checksum file beside each that has one."""
+    """The files, and Spark's own checksum file of each that has one."""
     wanted = list(dict.fromkeys(names))
     folders = {name.rpartition("/")[0] for name in wanted}
     there = {each.name for folder in folders for each in old.list(folder) if each.kind == "file"}

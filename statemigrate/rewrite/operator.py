@@ -130,7 +130,7 @@ class OperatorRun:
         return {
             each.name: dict(self._surveyed(each))
             for each in self.operator.families
-            # The rows of large values are those of the pages that they lie beside.
+            # The rows of large values are those of the pages that they belong to.
             if each.sources and each.way != "large values"
         }
 
@@ -159,7 +159,7 @@ class OperatorRun:
     def _copied_report(
         self, family: FamilyPlan, parts: dict[str, Survey], new: OperatorShape
     ) -> FamilyReport:
-        """What is in copied files is what was found in the old ones."""
+        """The report of copied files: what was found in the old ones."""
         there = {n: each for found in parts.values() for n, each in found.partitions.items()}
         tallies = {n: Tally(each, each.count) for n, each in there.items()}
         written = {n: tallies.get(n, Tally()) for n in range(used_partitions(new))}

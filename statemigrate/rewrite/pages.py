@@ -206,7 +206,7 @@ class PagesReader:
         return rows.withColumn("partition", partition_of(operator, place))
 
     def _with_large(self, pages: DataFrame) -> DataFrame:
-        """The pages, each with its large values, which lie beside it."""
+        """The pages, each with its large values, which are stored next to it."""
         from pyspark.sql import functions as F  # noqa: N812
 
         places = (each for each in all_families(self.operator) if is_large(each.family.name))
@@ -328,7 +328,7 @@ def _struct(columns: Sequence[Any], kind: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns), fields=list(kind))
 
 
-# Rows of variables and timers put into pages; large values beside them, and Spark's timers.
+# Rows of variables and timers put into pages; large values next to them, and Spark's timers.
 
 
 ENTRIES = "page INT, family STRING, format BINARY, key BINARY, value BINARY, expiry BIGINT"
@@ -397,7 +397,7 @@ def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame
 
 
 def _record(plan: FamilyPlan) -> PagesRecord:
-    assert plan.record is not None, "pages are told of"  # noqa: S101
+    assert plan.record is not None, "pages have a record"  # noqa: S101
     return plan.record
 
 

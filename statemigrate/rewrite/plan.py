@@ -116,7 +116,7 @@ class RewritePlan:
 
     @property
     def _operators(self) -> list[str]:
-        # What a script runs has another address each time; its checksum is told beside.
+        # What a script runs has another address each time; its checksum is reported too.
         return [
             repr(replace(each, families=tuple(map(_unscripted, each.families))))
             for each in self.operators
@@ -159,7 +159,7 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
 ) -> RewritePlan:
     """Plan the way from ``old`` to the operators and ``sources`` of the new code.
 
-    ``further`` questions are asked beside those of the plan, which calls the old state ``rows``.
+    ``further`` questions are asked after those of the plan, which calls the old state ``rows``.
     Buffers of aggregations are paired by ``functions``; None only where fields go by their names,
     as those of the author's own tables do, or where no code says that they change.
 

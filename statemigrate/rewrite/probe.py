@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.code import only_looking
 from statemigrate.errors import CodeError, FormatError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -118,6 +119,8 @@ def _evaluated(annotation: str, names: Mapping[str, Any]) -> object:
         for each in ast.walk(expression)
         if isinstance(each, ast.Constant | ast.Name)
     ]
+    # A name may be that of a whole annotation.
+    said += [part for each in said for part in get_args(each)[1:]]
     return next((each for each in reversed(said) if _is_schema(each)), None)
 
 
@@ -200,8 +203,9 @@ def run_probe(
     schemas = input_schemas(function, inputs or {}, name)
     session = _session(spark, conf or {})
     streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
-    result = _result(function, streams, name)
     checkpoint = folder / "checkpoint"
+    with only_looking(checkpoint.as_uri()):
+        result = _result(function, streams, name)
     query = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)

@@ -138,7 +138,7 @@ class Definitions:
         return Expression(expression.name, children, expression.fields)
 
     def _name_columns(self, node: Mapping[str, Any], source: int | None) -> None:
-        """Columns of several sources are told apart by the sources' order in the plan."""
+        """Columns of several sources are distinguished by the sources' order in the plan."""
         for column in _expressions(node.get("output")):
             if source is not None and column.name == ATTRIBUTE and column.id is not None:
                 name = f"{source}.{column.fields['name']}"

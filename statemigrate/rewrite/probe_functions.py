@@ -277,7 +277,7 @@ def _unite(union: Any, found: dict[int, Node | str]) -> None:
 
 
 def _with_code(node: Node, expression: Any) -> Node:
-    """An expression whose functions of the user's are told apart by their code, not by a name."""
+    """An expression whose user functions are distinguished by their code, not by a name."""
     head, inner = node
     pairs = zip(inner, _seq(expression.children()), strict=True)
     children = tuple(_with_code(each, own) for each, own in pairs)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -51,18 +52,42 @@ _PART = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?) ([a-z]+)")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 
 
-def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
-    """The key columns of each operator of a query that has run a batch.
+@dataclass(frozen=True)
+class PlanThatRan:
+    """The physical plan of a query's last batch.
 
-    Nothing of a session that has no plan to show, as one of Spark Connect.
+    ``nodes`` are those of its JSON, in which each Python function says its code. ``numbers`` has
+    the stateful operator that each of them is, None for none; ``unions`` are the plan's, from the
+    top. ``root`` is Spark's own object.
+    """
+
+    nodes: Sequence[Mapping[str, Any]]
+    numbers: Sequence[int | None]
+    unions: Sequence[Union]
+    root: Any
+
+
+def plan_that_ran(query: StreamingQuery) -> PlanThatRan | None:
+    """The plan of a query that has run a batch.
+
+    None for a session that has no plan to show, as one of Spark Connect.
     """
     wrapped = getattr(query, "_jsq", None)
     if wrapped is None:
-        return {}
+        return None
     plan = wrapped.streamingQuery().lastExecution().executedPlan()
     nodes = json.loads(plan.toJSON())
     _add_codes(nodes, dict(_codes(plan)))
-    return read_meanings(nodes, list(_numbers(plan)), list(_unions(plan)))
+    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan)
+
+
+def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
+    """The key columns of each operator of a query that has run a batch.
+
+    Nothing of a session that has no plan to show.
+    """
+    plan = plan_that_ran(query)
+    return {} if plan is None else read_meanings(plan.nodes, plan.numbers, plan.unions)
 
 
 def _unions(plan: Any) -> Iterator[Union]:
@@ -242,7 +267,7 @@ def _time_window(pairs: Sequence[tuple[Expression, Expression]]) -> TimeWindow |
 
 
 def _makes(window: TimeWindow, pairs: Sequence[tuple[Expression, Expression]], time: int) -> bool:
-    """Whether the pairs make the windows that an event is in, and else only others beside it."""
+    """Whether the pairs make the windows that an event is in, and otherwise only others."""
     made = {(_computed(start, time), _computed(end, time)) for start, end in pairs}
     around = {(each, each + window.length) for each in window.starts_of(time)}
     rest = made - around

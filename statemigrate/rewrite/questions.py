@@ -48,8 +48,8 @@ class Question:
     """Something that only the author knows: ``text`` asks, ``proposal`` is what --accept means.
 
     ``name`` is what it is about, as ``aggregation-0.max``; None as a proposal means that there is
-    none. ``otherwise`` are the answers on the command line beside --accept. ``facts`` are of this
-    very state, as counts are: they help to answer, and are no part of what is asked.
+    none. ``otherwise`` are the other answers on the command line than --accept. ``facts`` are of
+    this very state, as counts are: they help to answer, and are no part of what is asked.
     """
 
     name: str
@@ -311,7 +311,7 @@ class Asked:
             self._proposed(question)
 
     def take_start(self, question: Question) -> None:
-        """Something that only ``--start`` can answer, with what is not a field's value."""
+        """Take an answer that only ``--start`` can give: it is no field's value."""
         if question.name in self._answers.start:
             self.starts[question.name] = self._answers.start[question.name]
             self._close(question, json.dumps(self.starts[question.name]))

@@ -83,7 +83,7 @@ class FamilyReport:
 
     @property
     def added(self) -> int:
-        """The entries that old rows became beside their first."""
+        """The entries that old rows became after their first."""
         read = 0 if self.read is None else self.read.count
         return self.total.count + self.merged + self.dropped - read
 

@@ -30,7 +30,7 @@ from statemigrate.errors import RewriteError
 # Rows as RocksDB's own tables, which Spark opens instead of replaying them one by one.
 #
 # Rows are sorted a run at a time, and each run becomes an SST file. RocksDB itself takes the files
-# into a database, whose small files are the snapshot's zip; the tables go beside it.
+# into a database, whose small files are the snapshot's zip; the tables go next to it.
 
 
 _MOST_RUNS = 8

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def publish_shape(
     shape: CheckpointShape, new: Files, extra: Iterable[tuple[str, bytes]]
 ) -> dict[str, str]:
-    """Write what the new checkpoint's ``shape`` says, and the files ``extra_files`` it by name.
+    """Write what the new checkpoint's ``shape`` says, and further files (``extra_files``) by name.
 
     Returns the SHA-256 of each by its name.
     """
@@ -76,7 +76,7 @@ def _operator_files(operator: OperatorShape, root: str) -> Iterator[tuple[str, b
             path = f"state/{operator.number}/0/{inner}_metadata/schema"
             yield path, written_v2(_lenient(store.families[0]))
         # Where the old Spark noted none, the new one notes what it finds: what a function on groups
-        # is called cannot be told from its state.
+        # is called is not in its state.
         if operator.metadata_version:
             yield FIRST_METADATA.format(operator.number), entry_of(operator).data
         return
@@ -158,7 +158,7 @@ def _differences(family: FamilyReport, found: dict[int, Checksum]) -> Iterator[R
             )
 
 
-# What ended attempts have left beside what they made: harmless, and removed all the same.
+# What ended attempts have left over: harmless, and removed all the same.
 #
 # A task that is tried again makes tables of its own under new names, and a process that ends leaves
 # the file that it was writing under a name that nobody reads.
@@ -199,7 +199,7 @@ def _used(files: Files, found: Iterable[Entry]) -> set[str]:
 
 
 Progress = Callable[[int, int | None], None]
-"""Told how many rows are written, of how many."""
+"""Gets how many rows are written, of how many."""
 
 
 def run_plan(

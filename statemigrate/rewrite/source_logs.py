@@ -284,7 +284,7 @@ def _files(source: SourcePlan, spark: SparkSession) -> list[tuple[str, int]]:
     """The path, as a file source writes it, and the time of change in milliseconds of each file."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    # Of a folder with partitions Spark's reader passes over files beside them; a stream does not.
+    # In a folder with partitions Spark's reader ignores other files; a stream does not.
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     found = reader.load(source.taken).select(
         "_metadata.file_path",

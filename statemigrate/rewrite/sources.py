@@ -91,7 +91,7 @@ class SourcesPlan:
 class AskedOfSources:
     """What the author asks for: offsets as JSON, and places whose files are taken, by new source.
 
-    ``given`` has the new source of an old one, None where it goes.
+    ``given`` maps an old source to the new one, to None where it goes.
     """
 
     given: Mapping[str, str | None] = field(default_factory=dict)
@@ -114,7 +114,7 @@ def plan_sources(
     """Match the sources of ``old`` with those of the new code, where these are known.
 
     Raises `RewriteError` for a source that there is not, and for an offset that the files which a
-    source has taken do not bear out; what cannot be told is asked.
+    source has taken do not bear out; what remains unclear is asked.
     """
     before = tuple(old.by_source)
     after = new or NewSources(old.named, before)
@@ -149,7 +149,7 @@ def _matched(
     given: Mapping[str, str | None],
     asked: Asked,
 ) -> dict[str, str | None]:
-    """The new source of each old one: as told, by name, or where there are as many by place."""
+    """The new source of each old one: as given, by name, or by position if as many."""
     pairs: dict[str, str | None] = dict(given)
     is_certain = named == after.named and (named or len(before) == len(after.names))
     for source in before:
@@ -217,7 +217,7 @@ def _check_known(wanted: AskedOfSources, before: tuple[str, ...], after: NewSour
 
 
 def _check_files(source: SourcePlan) -> None:
-    """A source of files has its log beside its offset: one without the other misses files."""
+    """A source of files has a log and an offset: one without the other misses files."""
     reached = None if source.offset is None else file_offset(source.offset)
     if source.taken and source.old is not None:
         raise RewriteError(
@@ -255,7 +255,7 @@ PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """What is asked for beside the new code.
+    """What is asked for along with the new code.
 
     ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
     number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.

@@ -217,7 +217,7 @@ def wrapped_again(rows: DataFrame, family: FamilyShape) -> DataFrame:
 
 ORIGIN, POSITION = "origin", "position"
 CARRIED = (EXPIRES, ORIGIN, POSITION)
-"""What entries take along beside their counts."""
+"""What entries take along with their counts."""
 
 
 def entries_of(rows: DataFrame, operator: OperatorShape, place: FamilyAddress) -> DataFrame:

@@ -55,7 +55,7 @@ def compared_logs(old: Files | None, new: Files, report: RewriteReport) -> Itera
 
 @dataclass(frozen=True)
 class _Recorded:
-    """The new checkpoint's files beside what the rewrite noted of them."""
+    """The new checkpoint's files, compared with what the rewrite recorded of them."""
 
     new: Files
     record: LogRecord
@@ -136,7 +136,7 @@ class _Recorded:
 
 @dataclass(frozen=True)
 class _Derived:
-    """The new checkpoint's logs beside what the old ones, and what was asked for, make of them."""
+    """The new checkpoint's logs, compared with what the old ones and the request make of them."""
 
     old: Files
     new: Files

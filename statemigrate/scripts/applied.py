@@ -1,4 +1,4 @@
-"""``applied.json`` beside the scripts: what was applied, so that a check needs no checkpoint.
+"""``applied.json`` next to the scripts: what was applied, so that a check needs no checkpoint.
 
 The file is committed with the scripts.
 """

@@ -52,7 +52,7 @@ def prove_functions(source: str) -> None:
             _refuse(f"the attribute {node.attr!r}, which no generated function uses")
     for statement in tree.body:
         if not isinstance(statement, ast.FunctionDef) and not _is_drops(statement):
-            _refuse(f"{type(statement).__name__} beside the generated functions")
+            _refuse(f"{type(statement).__name__} outside the generated functions")
 
 
 def prove_script(data: bytes, plain: str, formats: Formats, parts: Iterable[str]) -> None:

@@ -99,7 +99,7 @@ class Functions:
 
 
 def _excused(source: str) -> str:
-    """Return a function with linters told if it has no use for its argument."""
+    """Return a function, marked for linters if it does not use its argument."""
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     if "value" in names:
         return source

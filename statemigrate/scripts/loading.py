@@ -24,7 +24,7 @@ from statemigrate.migration import Question
 from statemigrate.migration.migration import imported_inside
 from statemigrate.scripts.checksums import code_checksum
 
-# Modules that lie beside the scripts, in the scripts' folder or in ``versions``.
+# Modules next to the scripts, in the scripts' folder or in ``versions``.
 #
 # A script imports them by their plain names. They travel to the workers by value, as the scripts
 # do: what is in no one's ``sys.modules`` is taken so by cloudpickle. For that, and so that two
@@ -33,7 +33,7 @@ from statemigrate.scripts.checksums import code_checksum
 
 @contextmanager
 def importable_siblings(versions: Path) -> Iterator[frozenset[str]]:
-    """Let a script import what lies beside it; gives the names of those modules."""
+    """Let a script import the modules next to it; yields their names."""
     folders = [versions.parent.resolve(), versions.resolve()]
     names = _names(folders)
     added, kept = [str(each) for each in folders], sys.dont_write_bytecode
@@ -185,8 +185,8 @@ def _check_imports(path: Path, module: ModuleType, siblings: frozenset[str]) -> 
         if late:
             raise ScriptError(
                 "SM-SCRIPT-008",
-                f"{path}: {function.__name__} imports {late[0]}, which lies beside the scripts.",
-                expected=f"`import {late[0]}` at the top of the script: what lies beside scripts "
+                f"{path}: {function.__name__} imports {late[0]}, which is next to the scripts.",
+                expected=f"`import {late[0]}` at the top of the script: what is next to scripts "
                 "is there only while they are loaded, and travels with what they use of it",
                 found=f"an import inside {function.__name__}",
                 next_action="move the import to the top of the script",

@@ -212,7 +212,7 @@ def rekey_in(script: Script) -> Rekey | None:
             "SM-SCRIPT-019",
             script,
             "`downgrade` gives values back, and nothing their keys.",
-            expected="no `downgrade` beside `rekey`: the way back is the old checkpoint",
+            expected="no `downgrade` together with `rekey`: the way back is the old checkpoint",
             found="both",
             next_action="remove `downgrade`",
         )

@@ -86,7 +86,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder holds, read once: a value that whoever needs scripts is given.
+    """What a folder holds, read once: a value for every function that needs scripts.
 
     ``versions`` is where the scripts lie. ``places`` has, by path, what each script says of its
     store and revision, ``follows`` which revision it says it follows. ``scripts`` are those that

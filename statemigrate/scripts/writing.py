@@ -198,7 +198,7 @@ def _check_complete(directory: Path, transforms: Transforms) -> None:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    # alembic imports what it has just written, and would leave a __pycache__ beside it.
+    # alembic imports what it has just written, and would leave a __pycache__ next to it.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # Entries of embedded partitions as blocks of bytes, a process a partition, in partitions' order.
 #
-# Each process writes a file of its own beside its working copy. The command takes them as they are
+# Each process writes a file of its own next to its working copy. The command takes them as they are
 # completed, in order, so that what it gets is that of one process; nobody holds more than a block.
 
 
@@ -75,7 +75,7 @@ class PartitionBlocks:
     def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
         """What ``block`` makes of all entries, in the order of `State.entries`, as open files.
 
-        ``tick`` is told how many entries there were so far. Raises what reading raises, and
+        ``tick`` gets the number of entries so far. Raises what reading raises, and
         `CheckpointError` for a process that ended by itself.
         """
         numbers = range(len(self.committed.manifest.partitions))

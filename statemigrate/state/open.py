@@ -187,7 +187,7 @@ class Scripts:
         return self.survey.stores if self.survey else []
 
     def reported_stores(self, state: State) -> Mapping[str, StoredStore]:
-        """The stores of a state that are told of, by name."""
+        """The stores of a state that are reported, by name."""
         return reported_stores(state, self.stores)
 
     def is_broken(self, store: str) -> bool:

@@ -366,7 +366,7 @@ def _struct(columns: dict[str, Any] | None) -> StructType | None:
 class PagedState(SparkState):
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one.
 
-    ``operator_state`` has beside the ``pages`` what other operators of the query keep.
+    ``operator_state`` has, besides the ``pages``, the state of other operators of the query.
     """
 
     engine = "paged"

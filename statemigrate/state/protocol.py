@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 Tick = Callable[[int], None]
-"""Is told, from time to time, how many values have been read so far."""
+"""Gets, from time to time, how many values have been read so far."""
 Document = dict[str, Any]
 """What JSON can hold."""
 
@@ -122,7 +122,7 @@ class State(Protocol):
 
     engine: str
     operator: str
-    """The name of the operator on pages that is told of; empty where it has none."""
+    """The name of the operator on pages that is reported; empty where it has none."""
     checkpoint: str
     batch: int
     """The id of the last committed batch."""
@@ -184,9 +184,9 @@ class State(Protocol):
 
 
 def reported_stores(state: State, scripted: Collection[str]) -> Mapping[str, StoredStore]:
-    """The stores that are told of where none is named.
+    """The stores that are reported where none is named.
 
-    Where a query has stores of its own, the state of Spark's own operators beside them counts only
+    Where a query has stores of its own, the state of Spark's own operators in the query counts only
     if it is ``scripted``: nobody who migrates live has to do with it.
     """
     found = state.stores
@@ -263,7 +263,7 @@ def _unscripted(state: State, store: str) -> StartupError:
     )
 
 
-# An error of a task told at the driver: Spark hands over no more than a text of it.
+# Errors of tasks, raised again at the driver: Spark itself hands over only their text.
 
 
 _CARRIED_ERROR = re.compile(r"statemigrate-error-([A-Za-z0-9+/=]+)-end")
@@ -275,7 +275,7 @@ class WorkerError(RuntimeError):
 
 
 class CarriesErrors:
-    """A function for ``mapInArrow`` whose errors `reraising_worker_errors` raises again at the driver."""
+    """A function for ``mapInArrow``; see `reraising_worker_errors` for its errors."""
 
     def __init__(self, function: Batches) -> None:
         self._function = function
@@ -293,7 +293,7 @@ class CarriesErrors:
 
 @contextmanager
 def reraising_worker_errors() -> Iterator[None]:
-    """Raise the error that a task has told of in place of Spark's."""
+    """Raise the error that a task reported in place of Spark's."""
     try:
         yield
     except StatemigrateError:

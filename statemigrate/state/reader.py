@@ -126,7 +126,7 @@ class StateReader:
 
         Each file has one block or several, one after the other, and is closed with the next. Much
         of the embedded engine's state is made into blocks by several processes, to which ``block``
-        travels. ``tick`` is told how many entries there were so far.
+        travels. ``tick`` gets the number of entries so far.
         """
         plan = self._plan(store)
         if isinstance(self._state, EmbeddedState):

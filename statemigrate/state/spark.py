@@ -1,4 +1,4 @@
-"""The committed state of Spark's own store, whatever kept it there."""
+"""The committed state in Spark's own store, of any kind of operator."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class OperatorState(Protocol):
 
 
 class CombinedState:
-    """See `OperatorState`: state variables or envelopes, and the state of other operators of the query."""
+    """State variables or envelopes, and the state of other operators of the query."""
 
     def __init__(self, main: OperatorState, operators: OperatorState) -> None:
         self._main = main

@@ -52,7 +52,7 @@ def test_one_goes_out_of_pages_and_back_while_the_other_stays(spark, scripts, tm
         rewrite_checkpoint(query.checkpoint, tmp_path / "new", options=RewriteOptions(pages=0))
     assert "--paged-operator" in str(caught.value)
     # Neither control source has taken a file: which of sources 1 and 3 it is has to be said.
-    with pytest.raises(RewriteError, match="cannot be told") as caught:
+    with pytest.raises(RewriteError, match="is unknown") as caught:
         rewritten(query, folder, pages=0, paged="tallies")
     assert caught.value.data["sources"] == ["1", "3"]
     plain = rewritten(query, folder, Mixed, pages=0, paged="tallies", sources={"1": None})

@@ -60,7 +60,7 @@ def test_a_verb_is_a_function_of_the_same_name(verb):
 # which of several checkpoints are meant, that a function is given.
 SHOWING = {
     "json", "debug", "values", "help", "html", "junit", "watch", "interval", "check_heads",
-    "match", "only",
+    "match", "only", "markdown",
 }  # fmt: skip
 # By option what the function calls it; of `quarantine` the values are what is returned.
 NAMES = {
@@ -79,6 +79,7 @@ NAMES = {
 OWN = {
     ("doctor", "master"): {"spark"},
     ("new", "checkpoint"): {"from_checkpoint"},
+    ("lock", "file"): {"file"},
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
     ("quarantine", "path"): set(),
     ("verify", "places"): {"old", "new"},
@@ -94,7 +95,7 @@ RECORDS = {
 def test_every_option_of_a_verb_is_a_parameter_of_its_function(verb):
     taken = {*parameters(verb.replace("-", "_"))}
     for name, record in RECORDS.items():
-        if name in taken and verb in ("rewrite", "seed"):
+        if name in taken and verb in ("rewrite", "seed", "plan"):
             taken |= {*inspect.signature(record).parameters}
     context = click.Context(main)
     options = {each.name for each in main.get_command(context, verb).params}

@@ -47,9 +47,9 @@ from statemigrate.files import Files
 
 # Which operator a state is of, where Spark has not noted it: before 4.0.
 #
-# Spark 3.5 and older note the schemas of a store, and have no operator but those told apart here,
-# by names that Spark itself gives to columns and stores. What two of them could have written is
-# told apart no further: then nothing is said.
+# Spark 3.5 and older note the schemas of a store, and have no operator but those distinguished
+# here, by names that Spark itself gives to columns and stores. What two of them could have written
+# is distinguished no further: then nothing is said.
 
 
 _SESSION_START, _SESSION = "sessionStartTime", "session_window"

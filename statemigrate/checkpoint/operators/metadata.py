@@ -95,7 +95,7 @@ def operator_files(files: Files) -> list[OperatorFile]:
 
 
 def known_variables(files: Files) -> frozenset[str] | None:
-    """The state variables that any batch of the query was planned with; None if not all are told.
+    """The state variables that any batch of the query was planned with; None if some are unknown.
 
     Raises `CheckpointError` for metadata that are not understood.
     """

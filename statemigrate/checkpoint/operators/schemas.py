@@ -1,4 +1,4 @@
-"""The schemas of a stateful operator's rows, as Spark notes them beside them.
+"""The schemas of a stateful operator's rows, as Spark writes them next to the rows.
 
 The file begins with its version. In ``v1`` the schemas of key and value follow, as JSON, each one
 text; in ``v2`` each is a text in parts. Both are ``_metadata/schema`` of a store's partition 0.

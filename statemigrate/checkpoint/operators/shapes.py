@@ -47,7 +47,7 @@ class TimestampPostfix:
 
 
 Wrapping = Literal["none", "expiry", "key", "state"]
-"""What a value has beside its content: when it expires, its key, or when its group times out."""
+"""What is stored with a value's content: when it expires, its key, or when its group times out."""
 EXPIRATION = "ttlExpirationMs"
 """The field, in milliseconds since 1970, of a value that expires; its content is in ``value``."""
 GROUP_STATE, TIMEOUT = "groupState", "timeoutTimestamp"

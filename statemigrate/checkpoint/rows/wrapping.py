@@ -265,7 +265,7 @@ class RowLayout:
         return RowLayout(rocksdb, rocksdb and is_avro(conf), checksums, _DELIMITERS[merging])
 
 
-# Rows with the checksums that a query keeps with them if it is told to.
+# Rows with the checksums that a query stores if it is configured to.
 #
 # RocksDB has the checksum, the length and the bytes of each value, the HDFS-backed provider the
 # checksum and the bytes; a deletion has the checksum before its key. What is summed is the key as

@@ -103,7 +103,7 @@ def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator
 
 
 def records(kind: int, keys: Rows, values: Rows, *, typed: bool) -> Rows:
-    """Records that put or merge ``values`` under ``keys``, one beside the other."""
+    """Records that put or merge ``values`` under ``keys``, paired in order."""
     parts: tuple[Any, ...] = (_lengths(keys), keys, _lengths(values), values)
     return joined(bytes([kind]), *parts) if typed else joined(*parts)
 

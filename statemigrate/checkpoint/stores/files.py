@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 # Snapshots of Spark's RocksDB provider: ``<version>.zip``.
 #
 # The zip has RocksDB's small files and ``metadata``: a line ``v1``, and JSON that says which SST
-# files and logs, in ``SSTs/`` and ``logs/`` beside it, belong to them, how many keys there are, and
-# the numbers of the column families. A snapshot with nothing but ``metadata`` is of an empty store,
-# for which Spark makes a new database. Format: ``RocksDBFileManager.scala`` of apache/spark.
+# files and logs, in ``SSTs/`` and ``logs/`` next to it, belong to them, how many keys there are,
+# and the numbers of the column families. A snapshot with nothing but ``metadata`` is of an empty
+# store, for which Spark makes a new database. Format: ``RocksDBFileManager.scala`` of apache/spark.
 
 
 _LARGEST = 64 << 20
@@ -163,7 +163,7 @@ class StoreVersion:
     """The files of one version of one store, by their names below the checkpoint.
 
     ``snapshot`` is None where all changes since the beginning are there. ``shared`` are the files
-    that the snapshot has beside it.
+    that belong to the snapshot.
     """
 
     folder: str
@@ -285,7 +285,7 @@ def _present(  # what a version is, and where it is looked for
 
 
 def _shared(files: Files, folder: str, snapshot: str | None) -> tuple[str, ...]:
-    """The files of a snapshot that are beside it, in the size that it says."""
+    """The files next to a snapshot that belong to it, with the size that it says."""
     if snapshot is None:
         return ()
     with io.BytesIO(files.get(snapshot, most=LARGEST_ZIP)) as source:

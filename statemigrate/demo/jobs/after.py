@@ -1,6 +1,6 @@
 """The processor of the second deployment: item and price are structs, money is decimal.
 
-Beside `statemigrate.demo.jobs.before`, the code has changed as the format has; for the migration
+Compared with `statemigrate.demo.jobs.before` the code follows the new format; for the migration
 there is the decorator, and the script in the example's ``migrations/versions``.
 """
 

@@ -496,7 +496,7 @@ def _record_accepts(fields: list[tuple[str, Callable[[Any], bool]]]) -> Callable
 
 
 class ArrayCheck:
-    """A list; a plain tuple is taken for one. A Row or named tuple is a record gone astray."""
+    """A list; a plain tuple is taken for one. A Row or named tuple is a misplaced record."""
 
     def __init__(self, array: Array) -> None:
         self.items = check_of(array.items)

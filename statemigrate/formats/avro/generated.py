@@ -53,7 +53,7 @@ class Source:
 
     @contextmanager
     def function(self, head: str) -> Iterator[None]:
-        """Write a function beside the one that is being written."""
+        """Write another function while one is being written."""
         outer, self._lines, indent, self._indent = self._lines, [], self._indent, 0
         with self.block(head):
             yield

@@ -239,7 +239,7 @@ def accepts_none(node: Node) -> bool:
 
 
 def without_none(node: Node) -> Node:
-    """Return what the type holds beside None: one type, or a union of several."""
+    """Return the type without None: one type, or a union of several."""
     if not isinstance(node, Union):
         return node
     others = tuple(branch for branch in node.branches if branch != NULL)
@@ -249,7 +249,7 @@ def without_none(node: Node) -> Node:
 
 
 def non_null_type(node: Node) -> Node:
-    """Return the one type that a nullable type holds beside None; any other type as it is."""
+    """Return the one type of a nullable type other than None; any other type as it is."""
     nullable = isinstance(node, Union) and NULL in node.branches and len(node.branches) == 2
     return without_none(node) if nullable else node
 

@@ -248,7 +248,7 @@ def _short(found: object) -> str:
     return text if len(text) <= 120 else f"{text[:117]}..."
 
 
-# A string's collation in the JSON of a Spark type: beside the type, or within it.
+# A string's collation in the JSON of a Spark type: next to the type, or within it.
 #
 # Spark writes ``string`` for every string, and the collations of a column's strings into the
 # column's metadata, by the way to each: ``tags.element``, ``prices.key``. Within this package a

@@ -109,7 +109,7 @@ def test_of_two_file_sources_the_log_tells_whether_the_last_is_the_control_sourc
     root = checkpoint(tmp_path / "c", batches=0)
     batch(root, 0, '{"logOffset":1}', last)
     files = ChunkFiles(str(root))
-    with pytest.raises(CheckpointError, match="cannot be told whether the query of"):
+    with pytest.raises(CheckpointError, match="is unknown whether the query of"):
         require_control_source(files)
     files.create()
     # Both are there from the first day, and the second has taken nothing.
@@ -127,7 +127,7 @@ def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again
     require_control_source(ChunkFiles(str(root)))
     shutil.rmtree(root / "statemigrate")
     before = tree(root)
-    untold = "cannot be told whether the query of .* has the control source"
+    untold = "is unknown whether the query of .* has the control source"
     with pytest.raises(CheckpointError, match=untold) as caught:
         require_control_source(ChunkFiles(str(root)))
     assert f"make the empty directory {root / CHUNKS} again" in caught.value.next_action
@@ -144,7 +144,7 @@ def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again
 def test_a_streams_own_last_source_is_known_by_the_first_file_it_takes(tmp_path):
     root = checkpoint(tmp_path / "c", batches=0)
     batch(root, 0, '{"logOffset":1}', "-")
-    with pytest.raises(CheckpointError, match="cannot be told whether"):
+    with pytest.raises(CheckpointError, match="is unknown whether"):
         adopt(str(root), apply=True, wait=0)
     file_log(root, 1, ["/data/1.json"])
     batch(root, 1, '{"logOffset":1}', '{"logOffset":0}')

@@ -1,0 +1,216 @@
+"""`plan` and `lock`: what happens to a query's state when its code changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import Settings, configuration, named_paths, shared_options
+from statemigrate.cli.output import console, print_json, print_line, print_sentence
+from statemigrate.cli.rewrite import named_values, new_code_options
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    from statemigrate.commands.plan import ChangePlan, Locked
+
+_STYLES = {
+    "live": "bold cyan",
+    "rewrite": "bold cyan",
+    "unnoticed": "bold yellow",
+    "unknown": "bold yellow",
+    "cannot": "bold red",
+}
+
+
+@click.command(epilog="Example: statemigrate plan checkpoints/orders --code pipeline:orders")
+@click.argument("checkpoint", callback=named_paths)
+@new_code_options
+@click.option(
+    "--old-code",
+    metavar="MODULE:FUNCTION",
+    help="The code that the checkpoint was written by: says what its state means.",
+)
+@click.option(
+    "--lock",
+    metavar="FILE",
+    type=click.Path(),
+    help="The lock file of that code, in place of --old-code.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@shared_options()
+@click.pass_obj
+def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -> None:
+    """Say what happens to the state of CHECKPOINT when the new code starts on it.
+
+    The code runs once, on empty streams, and is compared with the checkpoint: every source, state
+    and variable gets a verdict, and the steps follow as commands to copy. Nothing is written; the
+    query may be running. Without --code the migration scripts alone are compared with the state.
+
+    Spark compares the types of state and not what it means: another key of the same type, or `max`
+    in place of `min`, starts without an error. --old-code or --lock says what the state means.
+
+    Exit code 0 if the code can start as it is, 1 if something is to be done or decided first.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.new_code import NewCode
+    from statemigrate.commands.plan import plan as make_plan
+
+    with spark_when_needed() as spark:
+        found = make_plan(
+            checkpoint,
+            target=NewCode(
+                given["code"],
+                named_values("--input", given["inputs"]),
+                given["mode"],
+                given["like"],
+                given["old_code"],
+                given["lock"],
+            ),
+            migrations=settings.migrations,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    if settings.json:
+        print_json(found.to_json())
+    elif markdown:
+        for line in markdown_of(found):
+            print_line(line)
+    else:
+        print_plan(found)
+    if found.asks:
+        click.get_current_context().exit(1)
+
+
+@click.command(epilog="Example: statemigrate lock pipeline:orders")
+@click.argument("code", metavar="MODULE:FUNCTION")
+@click.option(
+    "--file",
+    metavar="FILE",
+    type=click.Path(),
+    help="Where it is written.  [default: state.lock]",
+)
+@click.option(
+    "--input",
+    "inputs",
+    metavar="NAME=DDL",
+    multiple=True,
+    help="Schema of an input stream, where the function's annotation does not say it.",
+)
+@click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"]))
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the code has changed.")
+@shared_options()
+@click.pass_obj
+def lock(
+    settings: Settings,
+    /,
+    code: str,
+    file: str | None,
+    inputs: tuple[str, ...],
+    mode: str | None,
+    check: bool,
+) -> None:
+    """Write down what the state of the code means, in a file to review and commit.
+
+    The function runs once, on empty streams. The file has what its keys, windows, aggregate
+    functions, filters and joins are computed from, one fact a line, and the same text for the same
+    code. With --check the code is compared with the file, without any checkpoint, as in CI.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.plan import LOCK
+    from statemigrate.commands.plan import lock as lock_meaning
+
+    path, schemas = file or LOCK, named_values("--input", inputs)
+    with spark_when_needed() as spark:
+        found = lock_meaning(code, file=path, inputs=schemas, mode=mode, check=check, spark=spark)
+    if settings.json:
+        print_json({"file": path, **found.to_json()})
+    elif not check:
+        names = [each.name for each in found.meaning.operators]
+        print_sentence(f"{path}: {', '.join(names) or 'no stateful operator'}")
+        print_sentence("Next: review and commit it")
+    else:
+        _print_checked(code, path, found)
+    if found.asks:
+        click.get_current_context().exit(1)
+
+
+def _print_checked(code: str, path: str, found: Locked) -> None:
+    if not found.changes:
+        print_sentence(f"{code} means what {path} says.")
+        return
+    _print_items([(each.name, each.verdict, each.text) for each in found.changes])
+    print_sentence(
+        f"Next: `statemigrate plan CHECKPOINT --code {argument(code)} --lock {argument(path)}` "
+        f"says what to do; if the change is meant, `statemigrate lock {argument(code)}` writes the "
+        "file again"
+    )
+
+
+def print_plan(found: ChangePlan) -> None:
+    """Print the verdicts, the steps, and the way back."""
+    from statemigrate.rewrite.run import time_since
+
+    screen = console()
+    print_sentence(found.checkpoint)
+    print_sentence(
+        f"  query {found.query}, as of batch {found.batch}, begun {time_since(found.begun)}; "
+        f"{size_text(found.size)} of state"
+    )
+    screen.print()
+    _print_items([(each.name, each.verdict, each.text) for each in found.items])
+    screen.print()
+    for number, step in enumerate(found.steps, 1):
+        print_sentence(f"{number}. {step.text}")
+        if step.command:
+            print_sentence(f"   {step.command}")
+    if found.stops:
+        print_sentence("The query is stopped while its state is rewritten.")
+    if found.undo:
+        print_sentence(f"Back: {found.undo}")
+
+
+def _print_items(rows: list[tuple[str, Any, str]]) -> None:
+    from statemigrate.meaning import VERDICTS
+
+    wide = max((len(name) for name, _, _ in rows), default=0)
+    for name, verdict, text in rows:
+        print_sentence(
+            f": {text}",
+            mark=f"  {name:<{wide}}  {VERDICTS[verdict]}",
+            style=_STYLES.get(verdict, ""),
+        )
+
+
+def markdown_of(found: ChangePlan) -> list[str]:
+    """The plan as Markdown: a table of what is not the same, and the steps."""
+    from statemigrate.meaning import VERDICTS
+    from statemigrate.quoting import markdown_text
+
+    asked = [each for each in found.items if each.asks]
+    rest = len(found.items) - len(asked)
+    lines = [f"### State of {markdown_text(found.checkpoint)}", ""]
+    if asked:
+        lines += ["| what | verdict | why |", "|---|---|---|"]
+        lines += [
+            f"| {markdown_text(each.name)} | {VERDICTS[each.verdict]} "
+            f"| {markdown_text(each.text)} |"
+            for each in asked
+        ]
+        lines.append("")
+    lines += [f"{rest} {'other is' if rest == 1 else 'others are'} the same, or go on.", ""]
+    for number, step in enumerate(found.steps, 1):
+        lines.append(f"{number}. {markdown_text(step.text)}")
+        if step.command:
+            lines += ["   ```sh", f"   {step.command}", "   ```"]
+    if found.undo:
+        lines += ["", f"Back: {markdown_text(found.undo)}"]
+    return lines
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as a person reads it."""
+    for unit, factor in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if size >= factor:
+            return f"{size / factor:,.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,233 @@
+"""What a query's code keeps and what it means: seen by a probe, written down in a lock file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from statemigrate.checkpoint.operators.shapes import OperatorShape, shown_paths, with_labels
+from statemigrate.errors import CodeError
+from statemigrate.files.documents import OBJECT, Maybe, Table, check_shape, parse_json
+from statemigrate.formats.struct.ddl import ddl_of
+from statemigrate.rewrite.aggregates import AggregateFunction
+from statemigrate.rewrite.column_pairing import operator_name, store_families
+from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.windows import (
+    KeyMeaning,
+    SessionWindow,
+    TimeWindow,
+    Window,
+)
+
+_FORMAT = 1
+_ABOUT = (
+    "What the state of this code means. `statemigrate lock` writes this file: review and commit "
+    "it, and do not edit it by hand"
+)
+
+
+@dataclass(frozen=True)
+class OperatorMeaning:
+    """A stateful operator: what it keeps, and what that is computed from.
+
+    ``kind`` is Spark's name of the operator. ``state`` has by the user's name of a state the DDL of
+    its key and its value. ``keys``, ``functions`` and ``facts`` are as the probe saw them.
+    """
+
+    name: str
+    number: int
+    kind: str
+    state: Mapping[str, tuple[str, str]]
+    keys: tuple[KeyMeaning, ...] = ()
+    functions: tuple[AggregateFunction, ...] = ()
+    facts: tuple[OperatorFact, ...] = ()
+
+
+@dataclass(frozen=True)
+class CodeMeaning:
+    """A query's code by its ``reference``: its sources in their order, and its operators.
+
+    ``sources`` are the names of the function's parameters in the order in which Spark counts the
+    sources, empty for one that no parameter is known of. ``spark`` is the release that the code ran
+    on when it was looked at.
+    """
+
+    reference: str
+    spark: str
+    sources: tuple[str, ...]
+    operators: tuple[OperatorMeaning, ...]
+
+    @property
+    def functions(self) -> dict[int, tuple[AggregateFunction, ...]]:
+        """The aggregate functions of operators by their numbers."""
+        return {each.number: each.functions for each in self.operators if each.functions}
+
+    @property
+    def keys(self) -> dict[int, tuple[KeyMeaning, ...]]:
+        """The key columns of operators by their numbers."""
+        return {each.number: each.keys for each in self.operators if each.keys}
+
+
+def operator_meaning(
+    shape: OperatorShape,
+    keys: Sequence[KeyMeaning],
+    functions: Sequence[AggregateFunction],
+    facts: Sequence[OperatorFact],
+) -> OperatorMeaning:
+    """The meaning of an operator of ``shape``, with what a probe has seen of it."""
+    state = {
+        name: (state_ddl(place.family.key), state_ddl(place.family.content))
+        for name, place in store_families(shape)
+    }
+    return OperatorMeaning(
+        operator_name(shape),
+        shape.number,
+        shape.name,
+        state,
+        tuple(keys),
+        tuple(functions),
+        tuple(facts),
+    )
+
+
+def state_ddl(struct: Mapping[str, Any]) -> str:
+    """The DDL of a struct of Spark's, with a label for each field, without those of no value."""
+    named = with_labels(dict(struct))
+    return ddl_of({**named, "fields": [named["fields"][at] for at in shown_paths(dict(struct))]})
+
+
+# The lock: a text file beside the code, one fact a line.
+
+
+_WINDOW = Maybe({"kind": str})
+_SHAPE = {
+    "format": int,
+    "code": str,
+    "spark": str,
+    "sources": [str],
+    "operators": Table(
+        {
+            "number": int,
+            "kind": str,
+            "state": Table({"key": str, "value": str}),
+            "keys": [{"name": str, "expression": str, "window": _WINDOW}],
+            "functions": [OBJECT],
+            "facts": [{"kind": str, "side": str, "text": str}],
+        }
+    ),
+    "checksum": str,
+}
+
+
+def lock_text(meaning: CodeMeaning) -> str:
+    """The text of the lock file; the same for the same code."""
+    document = {
+        "about": _ABOUT,
+        "format": _FORMAT,
+        "code": meaning.reference,
+        "spark": meaning.spark,
+        "sources": list(meaning.sources),
+        "operators": {each.name: _operator(each) for each in meaning.operators},
+    }
+    return json.dumps({**document, "checksum": _checksum(document)}, indent=2) + "\n"
+
+
+def read_lock(path: str | Path) -> CodeMeaning:
+    """The meaning that a lock file has.
+
+    Raises `CodeError` for a file that is none, was edited by hand, or is of a newer release.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, "SM-LOCK-001", f"{type(error).__name__}: {error}") from error
+    try:
+        document = parse_json(text)
+        check_shape(document, _SHAPE)
+    except ValueError as error:
+        raise _unreadable(path, "SM-LOCK-001", str(error)) from error
+    given = document.pop("checksum")
+    if document["format"] != _FORMAT or given != _checksum(document):
+        raise _unreadable(path, "SM-LOCK-002", "another text than was written")
+    try:
+        return _meaning(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path, "SM-LOCK-001", f"{type(error).__name__}: {error}") from error
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def _operator(operator: OperatorMeaning) -> dict[str, Any]:
+    return {
+        "number": operator.number,
+        "kind": operator.kind,
+        "state": {
+            name: {"key": key, "value": value} for name, (key, value) in operator.state.items()
+        },
+        "keys": [
+            {
+                "name": each.name,
+                "expression": each.expression,
+                "window": None if each.window is None else each.window.to_json(),
+            }
+            for each in operator.keys
+        ],
+        "functions": [asdict(each) for each in operator.functions],
+        "facts": [asdict(each) for each in operator.facts],
+    }
+
+
+def _meaning(document: Mapping[str, Any]) -> CodeMeaning:
+    operators = tuple(
+        OperatorMeaning(
+            name,
+            each["number"],
+            each["kind"],
+            {state: (ddl["key"], ddl["value"]) for state, ddl in each["state"].items()},
+            tuple(
+                KeyMeaning(key["name"], key["expression"], _window(key["window"]))
+                for key in each["keys"]
+            ),
+            tuple(_function(function) for function in each["functions"]),
+            tuple(OperatorFact(**fact) for fact in each["facts"]),
+        )
+        for name, each in document["operators"].items()
+    )
+    return CodeMeaning(document["code"], document["spark"], tuple(document["sources"]), operators)
+
+
+def _function(document: Mapping[str, Any]) -> AggregateFunction:
+    fields = tuple((str(name), spark) for name, spark in document["fields"])
+    empty = document["empty"]
+    return AggregateFunction(
+        **{**document, "fields": fields, "empty": None if empty is None else tuple(empty)}
+    )
+
+
+def _window(document: Mapping[str, Any] | None) -> Window | None:
+    if document is None:
+        return None
+    if document["kind"] == "session":
+        return SessionWindow(document["gap"])
+    if document["kind"] != "time":
+        raise ValueError(f"there is no kind of window {document['kind']!r}")
+    return TimeWindow(document["length"], document["slide"], document["offset"])
+
+
+def _unreadable(path: str | Path, code: str, found: str) -> CodeError:
+    return CodeError(
+        code,
+        f"{path} is not a lock file as `statemigrate lock` wrote it",
+        expected="the whole file, unchanged",
+        found=found,
+        next_action="restore the file from version control; or write it again from the code whose "
+        "state the checkpoint has, with `statemigrate lock MODULE:FUNCTION`",
+        reference=str(path),
+    )

@@ -1,0 +1,131 @@
+"""Whether Spark starts new code on a checkpoint: the rules by which it compares state.
+
+Spark compares operators by their numbers and names, and the rows of each state by their types:
+names of fields do not count, and a field that may be null was one before. Sources:
+``OperatorStateMetadataValidator``, ``StateSchemaCompatibilityChecker`` and
+``DataType.equalsIgnoreNameAndCompatibleNullability`` of apache/spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.checkpoint.operators.shapes import FamilyShape
+
+_WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
+
+
+@dataclass(frozen=True)
+class Read:
+    """How Spark reads old rows as new ones.
+
+    ``refused`` says why it does not start, and is empty where it does. ``as_other`` are pairs of
+    fields: what is kept as the one is read as the other. ``dropped`` and ``empty`` are fields of
+    Avro rows that are not read any more, and that old rows do not have.
+    """
+
+    refused: str = ""
+    as_other: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """Whether each field is read as what it was written as."""
+        return not (self.refused or self.as_other or self.dropped or self.empty)
+
+
+def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[Read, Read]:
+    """How Spark reads the keys and the values of a family that ``old`` code has written.
+
+    ``evolves`` is for variables of ``transformWithState`` that are kept as Avro: their values are
+    read by the names of their fields.
+    """
+    compare = _by_name if evolves else _by_place
+    if old.wrapping == new.wrapping:
+        value = compare(old.content, new.content)
+    else:
+        value = Read("values have a time to live in one of state and code, and none in the other")
+    return _by_place(old.key, new.key), value
+
+
+def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Read:
+    before, after = old["fields"], new["fields"]
+    if len(before) != len(after):
+        where = f" of {path}" if path else ""
+        return Read(f"{len(before)} fields{where} are kept, and the code has {len(after)}")
+    others: list[tuple[str, str]] = []
+    for one, other in zip(before, after, strict=True):
+        names = f"{path}{one['name']}", f"{path}{other['name']}"
+        refused = next(_refusals(one, other, names), None)
+        if refused is not None:
+            return Read(refused)
+        if names[0] != names[1]:
+            others.append(names)
+        elif isinstance(one["type"], Mapping) and one["type"]["type"] == "struct":
+            others += _by_place(one["type"], other["type"], f"{names[0]}.").as_other
+    return Read(as_other=tuple(others))
+
+
+def _refusals(
+    old: Mapping[str, Any], new: Mapping[str, Any], names: tuple[str, str]
+) -> Iterator[str]:
+    called = names[0] if names[0] == names[1] else f"{names[0]} (now {names[1]})"
+    if not _same_type(old["type"], new["type"]):
+        yield f"{called} is kept as {_text(old['type'])}, and the code has {_text(new['type'])}"
+    elif new["nullable"] and not old["nullable"]:
+        yield f"{called} may be null in the code, and is never null in the state"
+
+
+def _same_type(old: Any, new: Any) -> bool:
+    """Whether types are the same but for names, and null is not where it was not."""
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return bool(old == new)
+    if old["type"] != new["type"]:
+        return False
+    match old["type"]:
+        case "struct":
+            return len(old["fields"]) == len(new["fields"]) and all(
+                _same_type(one["type"], other["type"])
+                and (one["nullable"] or not other["nullable"])
+                for one, other in zip(old["fields"], new["fields"], strict=True)
+            )
+        case "array":
+            return _same_type(old["elementType"], new["elementType"]) and (
+                old["containsNull"] or not new["containsNull"]
+            )
+        case "map":
+            return (
+                _same_type(old["keyType"], new["keyType"])
+                and _same_type(old["valueType"], new["valueType"])
+                and (old["valueContainsNull"] or not new["valueContainsNull"])
+            )
+    return bool(old == new)
+
+
+def _by_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> Read:
+    before = {each["name"]: each for each in old["fields"]}
+    after = {each["name"]: each for each in new["fields"]}
+    for name in before.keys() & after.keys():
+        one, other = before[name]["type"], after[name]["type"]
+        if not (_same_type(one, other) or _is_widened(one, other)):
+            return Read(f"{name} is kept as {_text(one)}, and the code has {_text(other)}")
+    return Read(
+        dropped=tuple(name for name in before if name not in after),
+        empty=tuple(name for name in after if name not in before),
+    )
+
+
+def _is_widened(old: Any, new: Any) -> bool:
+    names = (old, new) if isinstance(old, str) and isinstance(new, str) else ("", "")
+    if names[0] in _WIDER and names[1] in _WIDER:
+        return _WIDER[names[0]] <= _WIDER[names[1]]
+    return names[0] in (*_WIDER, "float") and names[1] in ("float", "double")
+
+
+def _text(spark: Any) -> str:
+    if isinstance(spark, str):
+        return spark
+    return f"a {spark['type']}"

@@ -1,0 +1,95 @@
+"""Queries over the same stream: the first one made the checkpoint, the others are its next code."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+Events = Annotated[DataFrame, "k STRING, region STRING, v BIGINT, at TIMESTAMP"]
+
+
+def _totals(rows, *more, key="k", low="min(v)"):
+    return rows.groupBy(key).agg(F.expr(low).alias("low"), F.expr("count(*)").alias("n"), *more)
+
+
+def deployed(events: Events):
+    return _totals(events.where("v > 0"))
+
+
+def written_in_another_way(events: Events):
+    rows = events.withColumnRenamed("v", "amount").filter(F.col("amount") > 0)
+    return rows.groupBy("k").agg(F.min("amount").alias("low"), F.count(F.lit(1)).alias("n"))
+
+
+def with_max(events: Events):
+    return _totals(events.where("v > 0"), low="max(v)")
+
+
+def with_another_argument(events: Events):
+    return _totals(events.where("v > 0"), low="min(-v)")
+
+
+def with_another_key(events: Events):
+    return _totals(events.where("v > 0").withColumn("k", F.upper("k")))
+
+
+def with_another_filter(events: Events):
+    return _totals(events.where("v > 10"))
+
+
+def without_filter(events: Events):
+    return _totals(events)
+
+
+def with_one_column_more(events: Events):
+    return _totals(events.where("v > 0"), F.max("v").alias("high"))
+
+
+def with_a_key_more(events: Events):
+    return events.where("v > 0").groupBy("k", "region").agg(F.min("v"), F.count("*"))
+
+
+def deduplicated(events: Events):
+    return events.where("v > 0").dropDuplicates(["k"])
+
+
+def minutes(events: Events):
+    return _windowed(events, "1 minute", "30 seconds")
+
+
+def hours(events: Events):
+    return _windowed(events, "1 hour", "30 seconds")
+
+
+def later_minutes(events: Events):
+    return _windowed(events, "1 minute", "5 minutes")
+
+
+def _windowed(events, length, delay):
+    late = events.withWatermark("at", delay)
+    return late.groupBy(F.window("at", length), "k").agg(F.count("*").alias("n"))
+
+
+def joined(left: Events, right: Events):
+    return _joined(left, right, "inner", "l.v < r.v")
+
+
+def joined_outer(left: Events, right: Events):
+    return _joined(left, right, "leftOuter", "l.v < r.v")
+
+
+def joined_by_another_condition(left: Events, right: Events):
+    return _joined(left, right, "inner", "l.v <= r.v")
+
+
+def joined_the_other_way_round(right: Events, left: Events):
+    return _joined(right, left, "inner", "l.v < r.v")
+
+
+def _joined(left, right, how, condition):
+    one = left.withWatermark("at", "1 minute").alias("l")
+    other = right.withWatermark("at", "1 minute").alias("r")
+    within = "r.at >= l.at AND r.at <= l.at + INTERVAL 1 MINUTE"
+    return one.join(other, F.expr(f"l.k = r.k AND {within} AND {condition}"), how).select("l.k")

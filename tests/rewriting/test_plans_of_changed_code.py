@@ -1,0 +1,191 @@
+"""What `plan` says of changed code, with Spark's own reaction to it beside."""
+
+import json
+from pathlib import Path
+
+import planned_code as code
+import pytest
+from fed_queries import Feed
+from pyspark.errors import StreamingQueryException
+from rewritten_queries import rows_of, session_with
+from support.file_hashes import file_hashes
+
+from statemigrate import NewCode, lock, plan
+from statemigrate.errors import CodeError
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+ROWS = rows_of(*((f"k{n % 7}", n - 3, n) for n in range(60)))
+
+
+class Deployed:
+    """A query's checkpoint, its input, and the lock file of its code."""
+
+    def __init__(self, spark, folder, function, mode, sources=1):
+        self.session, self.mode, self.checkpoint = spark, mode, folder / "checkpoint"
+        self.feeds = [Feed(folder / f"input-{n}") for n in range(sources)]
+        self.lock = str(folder / "state.lock")
+        self.run(function)
+        lock(named(function), file=self.lock, mode=mode, spark=spark)
+
+    def run(self, function):
+        for feed in self.feeds:
+            feed.add(ROWS)
+        result = function(*(feed.stream(self.session) for feed in self.feeds))
+        writer = result.writeStream.format("noop").outputMode(self.mode)
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(180)
+        assert not query.isActive
+
+    def plan(self, function, **known):
+        known = known or {"lock": self.lock}
+        target = NewCode(named(function), mode=self.mode, **known)
+        before = file_hashes(self.checkpoint)
+        found = plan(str(self.checkpoint), target=target, migrations=None, spark=self.session)
+        assert file_hashes(self.checkpoint) == before, "a plan writes nothing"
+        return found
+
+
+def named(function):
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def asked(found):
+    return [(each.name, each.verdict) for each in found.items if each.asks]
+
+
+@pytest.fixture(scope="module")
+def rocksdb(spark):
+    return session_with(spark, "rocksdb")
+
+
+@pytest.fixture(scope="module")
+def totals(rocksdb, tmp_path_factory):
+    return Deployed(rocksdb, tmp_path_factory.mktemp("totals"), code.deployed, "update")
+
+
+CHANGES = {
+    code.deployed: [],
+    code.written_in_another_way: [],
+    code.with_max: [("aggregation-0", "unnoticed"), ("aggregation-0 low", "unnoticed")],
+    code.with_another_argument: [("aggregation-0 low", "unnoticed")],
+    code.with_another_key: [("aggregation-0 key k", "unnoticed")],
+    code.with_another_filter: [("aggregation-0 filter", "unnoticed")],
+    code.without_filter: [("aggregation-0 filter", "unnoticed")],
+    code.with_one_column_more: [("aggregation-0", "rewrite")],
+    code.with_a_key_more: [("aggregation-0", "rewrite")],
+    code.deduplicated: [("deduplicate-0", "rewrite")],
+}
+
+
+@pytest.mark.parametrize("function", CHANGES, ids=lambda each: each.__name__)
+def test_each_change_has_the_verdict_that_spark_bears_out(totals, function, tmp_path):
+    found = totals.plan(function)
+    expected = CHANGES[function]
+    assert asked(found) == expected
+    assert found.asks == bool(expected)
+    starts = not any(verdict == "rewrite" for _, verdict in expected)
+    assert starts_in_spark(totals, function, tmp_path) == starts
+
+
+def starts_in_spark(deployed, function, tmp_path):
+    from statemigrate import fork
+
+    copy = tmp_path / "copy"
+    fork(str(deployed.checkpoint), str(copy), new_id=True)
+    result = function(*(feed.stream(deployed.session) for feed in deployed.feeds))
+    for feed in deployed.feeds:
+        feed.add(ROWS)
+    writer = result.writeStream.format("noop").outputMode(deployed.mode)
+    query = writer.option("checkpointLocation", str(copy)).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination(180)
+    except StreamingQueryException:
+        return False
+    return True
+
+
+def test_without_the_old_code_what_the_state_means_is_not_known(totals):
+    found = totals.plan(code.deployed, old_code=None)
+    assert asked(found) == [("aggregation-0 meaning", "unknown")]
+    assert found.steps[0].command.endswith("--old-code MODULE:FUNCTION")
+    known = totals.plan(code.with_another_filter, old_code=named(code.deployed))
+    assert asked(known) == [("aggregation-0 filter", "unnoticed")]
+
+
+def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
+    found = totals.plan(code.with_one_column_more)
+    commands = [each.command for each in found.steps if each.command]
+    new = f"{totals.checkpoint}-2"
+    rewrite = f"statemigrate rewrite {totals.checkpoint} {new}"
+    given = f"--code {named(code.with_one_column_more)} --output-mode update --lock {totals.lock}"
+    assert commands == [
+        f"{rewrite} {given}",
+        f"{rewrite} {given} --apply",
+        f"statemigrate verify {totals.checkpoint} {new}",
+    ]
+    assert found.stops
+    assert found.undo
+
+
+def test_a_lock_is_the_same_for_the_same_code_and_says_what_has_changed(totals, tmp_path):
+    text = Path(totals.lock).read_text()
+    again = tmp_path / "again.lock"
+    lock(named(code.deployed), file=again, mode="update", spark=totals.session)
+    assert again.read_text() == text
+    found = lock(named(code.with_another_filter), file=again, check=True, spark=totals.session)
+    assert [(each.name, each.verdict) for each in found.changes] == [
+        ("aggregation-0 filter", "unnoticed")
+    ]
+    assert again.read_text() == text, "a check writes nothing"
+
+
+def test_a_lock_of_another_query_is_refused(totals, tmp_path):
+    other = tmp_path / "other.lock"
+    lock(named(code.deduplicated), file=other, spark=totals.session)
+    with pytest.raises(CodeError) as caught:
+        totals.plan(code.deployed, lock=str(other))
+    assert caught.value.code == "SM-LOCK-004"
+    with pytest.raises(CodeError) as caught:
+        totals.plan(code.deployed, lock=totals.lock, old_code=named(code.deployed))
+    assert caught.value.code == "SM-LOCK-003"
+
+
+WINDOWS = {
+    code.minutes: [],
+    code.later_minutes: [],
+    code.hours: [("aggregation-0 key window", "unnoticed")],
+}
+
+
+def test_windows_of_another_length_are_noticed_and_another_delay_goes_on(rocksdb, tmp_path_factory):
+    deployed = Deployed(rocksdb, tmp_path_factory.mktemp("windows"), code.minutes, "append")
+    for function, expected in WINDOWS.items():
+        assert asked(deployed.plan(function)) == expected
+    delay = [
+        each for each in deployed.plan(code.later_minutes).items if each.name.endswith("delay")
+    ]
+    assert [each.verdict for each in delay] == ["goes on"]
+    # Without the old code the state itself says which windows it has.
+    unknown = asked(deployed.plan(code.hours, old_code=None))
+    assert ("aggregation-0.window", "unnoticed") in unknown
+
+
+def test_a_join_of_another_kind_condition_or_order_is_noticed(rocksdb, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("joins")
+    deployed = Deployed(rocksdb, folder, code.joined, "append", sources=2)
+    assert asked(deployed.plan(code.joined)) == []
+    assert asked(deployed.plan(code.joined_outer)) == [("join-0 join type", "unnoticed")]
+    other = asked(deployed.plan(code.joined_by_another_condition))
+    assert other == [("join-0 join condition", "unnoticed")]
+    swapped = asked(deployed.plan(code.joined_the_other_way_round))
+    assert {("source 0 (right)", "unnoticed"), ("source 1 (left)", "unnoticed")} <= {*swapped}
+
+
+def test_a_plan_for_machines_has_every_item_and_step(totals):
+    found = totals.plan(code.with_max)
+    document = json.loads(json.dumps(found.to_json()))
+    assert document["asks"] is True
+    assert document["batch"] == 0
+    assert [each["verdict"] for each in document["items"]] == [each.verdict for each in found.items]
+    assert len(document["steps"]) == len(found.steps)
