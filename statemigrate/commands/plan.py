@@ -308,17 +308,16 @@ def _scripted(operator: OperatorShape, lineages: Mapping[str, Lineage]) -> Itera
 
 
 def _steps_without_code(files: Files, items: Sequence[PlanItem]) -> Iterator[PlanStep]:
-    given = argument(files.location)
     for each in items:
         if each.verdict == "live":
             yield PlanStep(
                 f"Try the scripts of {each.store} on the state",
-                f"statemigrate dry-run {argument(each.store)} {given}",
+                f"statemigrate dry-run {argument(each.store)} {argument(files.location)}",
             )
     if any(each.asks for each in items):
         yield PlanStep(
             "Name the code, which says whether Spark takes it",
-            f"statemigrate plan {given} --code MODULE:FUNCTION",
+            f"statemigrate plan {argument(files.location)} --code MODULE:FUNCTION",
         )
 
 
@@ -404,11 +403,11 @@ class _Steps:
             error = self.rewrite
             yield PlanStep(f"{error.headline}: {error.next_action or error.found}")
             return
-        old, new = argument(self.checkpoint), argument(f"{self.checkpoint}-2")
+        old, new = self.checkpoint, f"{self.checkpoint}-2"
         known = f" --old-code {argument(self.wanted.old_code)}" if self.wanted.old_code else ""
         if self.wanted.lock is not None:
             known = f" --lock {argument(str(self.wanted.lock))}"
-        command = f"statemigrate rewrite {old} {new}{self._code}{known}"
+        command = f"statemigrate rewrite {argument(old)} {argument(new)}{self._code}{known}"
         questions = self.rewrite.questions
         if questions:
             yield PlanStep(f"Answer what a rewrite asks ({len(questions)})", command)
@@ -417,29 +416,31 @@ class _Steps:
             "Make a new checkpoint" + (", with the answers" if questions else ""),
             f"{command} --apply",
         )
-        yield PlanStep("Compare it with the old one", f"statemigrate verify {old} {new}")
+        yield PlanStep(
+            "Compare it with the old one", f"statemigrate verify {argument(old)} {argument(new)}"
+        )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
 
     def _migrating(self) -> Iterator[PlanStep]:
-        given = argument(self.checkpoint)
         for each in self.items:
             if each.verdict != "live":
                 continue
             if not each.store:
                 yield PlanStep(
                     "Stop the query, and make room for the backfill's source",
-                    f"statemigrate adopt {given} --apply",
+                    f"statemigrate adopt {argument(self.checkpoint)} --apply",
                 )
                 continue
-            store = argument(each.store)
             if not self._is_scripted(each.store):
                 yield from self._new_script(each.store)
             yield PlanStep(
                 f"Try the scripts of {each.store} on the state",
-                f"statemigrate dry-run {store} {given}",
+                f"statemigrate dry-run {argument(each.store)} {argument(self.checkpoint)}",
             )
         yield PlanStep("Restart the query with the new code on the same checkpoint")
-        yield PlanStep("Watch the old values go", f"statemigrate status {given}")
+        yield PlanStep(
+            "Watch the old values go", f"statemigrate status {argument(self.checkpoint)}"
+        )
 
     def _is_scripted(self, store: str) -> bool:
         """Whether the code is for scripts, and they lead to what it writes."""
@@ -458,16 +459,16 @@ class _Steps:
             for _, place in store_families(operator)
             if place.family.name == store
         )
-        given = argument(store)
         if store not in self.lineages:
             yield PlanStep(
                 f"Record the format that {store} has today",
-                f"statemigrate new {given} -m 'as it is' "
+                f"statemigrate new {argument(store)} -m 'as it is' "
                 f"--from-checkpoint {argument(self.checkpoint)}",
             )
         yield PlanStep(
             f"Write the script that changes {store}, and fill in its `upgrade`",
-            f"statemigrate new {given} -m 'what changes' --to {argument(state_ddl(content))}",
+            f"statemigrate new {argument(store)} -m 'what changes' "
+            f"--to {argument(state_ddl(content))}",
         )
         yield PlanStep(
             "Mark the processor with `migrated`, which reads old values through the script"

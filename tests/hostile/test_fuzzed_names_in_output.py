@@ -282,9 +282,13 @@ OWN = {
     "error.headline",
     "words",
     "checkpoint.words",
-    "_words(settings, checkpoint)",
+    "settings.words(checkpoint)",
     "self.option",
+    "self._option",
     "self._files.option",
+    "self._code",
+    "self._again",
+    "known",
 }
 """What stands in a command and is the tool's own option, or a checkpoint and an operator that were
 quoted together; or a message behind a command's name."""

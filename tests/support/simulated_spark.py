@@ -212,7 +212,7 @@ class Query:
         if control:
             require_control_source(ChunkFiles(str(self.root)))
             ChunkFiles(str(self.root)).create()
-        seen = made.seen
+        seen = made.observed
         assert seen is not None
 
         def plan() -> None:

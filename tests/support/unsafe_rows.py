@@ -177,9 +177,9 @@ def structs(inner: st.SearchStrategy[Any], least: int = 1, most: int = 4) -> Any
 
 def values(spark: Any, nullable: bool) -> st.SearchStrategy[Any]:
     """Values of a type."""
-    found = _present(spark)
     if spark == "void":
         return st.none()
+    found = _present(spark)
     return st.none() | found if nullable else found
 
 

@@ -210,7 +210,7 @@ def test_a_place_is_a_text_or_a_path(name):
     for each in parameters(name).values():
         if each.name in PLACES:
             # A `Place` is one of both, or what a test has in memory.
-            assert str(each.annotation).startswith(("str | Path", "Place"))
+            assert str(each.annotation).startswith(("str | Path", "PathOrFiles"))
 
 
 def test_a_path_serves_where_a_text_does(tmp_path):
