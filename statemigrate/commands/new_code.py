@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from statemigrate.native.session import session_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import probed_inputs, run_probe
+from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
 from statemigrate.rewrite.probe_functions import aggregate_functions
 from statemigrate.rewrite.probe_keys import key_meanings
 from statemigrate.rewrite.sources import NewSources
@@ -39,8 +38,9 @@ class NewCode:
     ``MODULE:FUNCTION`` too: it shows which aggregate functions the old state is of.
 
     ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
-    on empty streams: ``inputs`` has their schemas by name where the function does not say them, and
-    ``mode`` the output mode. ``like`` is a checkpoint that the new code has made on a little input.
+    on empty streams: ``inputs`` has their schemas by name where a function does not say them, and
+    ``mode`` the output mode. Either function is given the inputs that it reads. ``like`` is a
+    checkpoint that the new code has made on a little input.
     """
 
     code: str | None = None
@@ -85,7 +85,23 @@ def probed(
         )
     if wanted.like:
         return _described(open_files(wanted.like), pinned)
-    return _run(wanted, pinned, spark, checkpoint) if wanted.code else None
+    if not wanted.code:
+        return None
+    inputs = _without_inputs_of(wanted.old_code, wanted.code, wanted.inputs)
+    return _run(replace(wanted, inputs=inputs), pinned, spark, checkpoint)
+
+
+def _without_inputs_of(
+    other: str | None, code: str, inputs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The inputs without those that only the ``other`` code reads.
+
+    Those that neither reads stay, and are refused.
+    """
+    if other is None:
+        return inputs
+    alone = input_names(named_object(other)) - input_names(named_object(code))
+    return {name: schema for name, schema in inputs.items() if name not in alone}
 
 
 def _run(
@@ -137,9 +153,7 @@ def probed_before(
             next_action="add --code MODULE:FUNCTION, or leave --old-code out: without new code "
             "every function stays what it is",
         )
-    function = named_object(wanted.old_code)
-    known = inspect.signature(function).parameters if callable(function) else {}
-    inputs = {name: each for name, each in wanted.inputs.items() if name in known}
+    inputs = _without_inputs_of(wanted.code, wanted.old_code, wanted.inputs)
     # The output mode is the new query's; which functions there are does not depend on it.
     old = replace(wanted, code=wanted.old_code, inputs=inputs, mode=None, like=None)
     found = _run(old, shape.conf, spark, checkpoint)
