@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import probed_inputs, run_probe
+from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
 from statemigrate.rewrite.probe_facts import Facts, OperatorFact, operator_facts
 from statemigrate.rewrite.probe_functions import aggregate_functions
 from statemigrate.rewrite.probe_keys import key_meanings
@@ -44,8 +43,9 @@ class NewCode:
     lock file of that code, which says the same.
 
     ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
-    on empty streams: ``inputs`` has their schemas by name where the function does not say them, and
-    ``mode`` the output mode. ``like`` is a checkpoint that the new code has made on a little input.
+    on empty streams: ``inputs`` has their schemas by name where a function does not say them, and
+    ``mode`` the output mode. Either function is given the inputs that it reads. ``like`` is a
+    checkpoint that the new code has made on a little input.
     """
 
     code: str | None = None
@@ -94,7 +94,23 @@ def probed(
         )
     if wanted.like:
         return _described(open_files(wanted.like), pinned)
-    return _run(wanted, pinned, spark, checkpoint) if wanted.code else None
+    if not wanted.code:
+        return None
+    inputs = _without_inputs_of(wanted.old_code, wanted.code, wanted.inputs)
+    return _run(replace(wanted, inputs=inputs), pinned, spark, checkpoint)
+
+
+def _without_inputs_of(
+    other: str | None, code: str, inputs: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The inputs without those that only the ``other`` code reads.
+
+    Those that neither reads stay, and are refused.
+    """
+    if other is None:
+        return inputs
+    alone = input_names(named_object(other)) - input_names(named_object(code))
+    return {name: schema for name, schema in inputs.items() if name not in alone}
 
 
 def _run(
@@ -208,9 +224,7 @@ def probed_before(
             next_action="add --code MODULE:FUNCTION, or leave --old-code out: without new code "
             "every function stays what it is",
         )
-    function = named_object(wanted.old_code)
-    known = inspect.signature(function).parameters if callable(function) else {}
-    inputs = {name: each for name, each in wanted.inputs.items() if name in known}
+    inputs = _without_inputs_of(wanted.code, wanted.old_code, wanted.inputs)
     # The output mode is the new query's; which functions there are does not depend on it.
     old = replace(wanted, code=wanted.old_code, inputs=inputs, mode=None, like=None)
     found = _run(old, shape.conf, spark, checkpoint)

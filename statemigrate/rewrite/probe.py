@@ -88,12 +88,22 @@ def _parameters(function: Callable[..., Any], reference: str) -> dict[str, inspe
             next_action="name the function that turns the input streams into the DataFrame which "
             "the query writes",
         )
+    return _read(function)
+
+
+def _read(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters that input streams are given to."""
     found = inspect.signature(function).parameters
     return {
         name: each
         for name, each in found.items()
         if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     }
+
+
+def input_names(function: object) -> set[str]:
+    """The names of the inputs that a function reads; none of what is no function."""
+    return set(_read(function)) if callable(function) else set()
 
 
 def _annotated(parameter: inspect.Parameter, names: Mapping[str, Any]) -> Schema | None:

@@ -8,6 +8,7 @@ from support.pages import DOCS, Page, Reader
 
 import statemigrate
 from statemigrate.checkpoint.shape import describe
+from statemigrate.event_log.log import read_event
 from statemigrate.files import LocalFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
@@ -65,8 +66,14 @@ def test_a_fork_keeps_the_last_two_entries_and_the_query(made, tmp_path):
     files = new.list(recursive=True)
     assert done.files == len(files)
     assert done.bytes == sum(each.size for each in files)
+    # Of its own the fork has what its log says of how it was made, and nothing else.
+    (own,) = {each.name for each in files} - {
+        each.name for each in LocalFiles(old).list(recursive=True)
+    }
+    event = read_event(new, own)
+    assert (event.verb, event.batch, event.details["from"]) == ("fork", 2, str(old))
     for each in files:
-        if not each.name.startswith("state/0/_metadata/v2"):
+        if each.name != own and not each.name.startswith("state/0/_metadata/v2"):
             assert new.get(each.name) == (old / each.name).read_bytes(), each.name
             assert (tmp_path / "new" / each.name).stat().st_ino != (old / each.name).stat().st_ino
     text = (tmp_path / "new/state/0/_metadata/v2/0").read_text()

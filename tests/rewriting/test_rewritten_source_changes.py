@@ -10,11 +10,12 @@ from support.new_checkpoints import is_shut
 
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import rewrite_checkpoint
-from statemigrate.errors import RewriteError
+from statemigrate.errors import CodeError, RewriteError
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
 BOTH = {"events": DDL, "others": DDL}
+FUNCTIONS = "aggregation-0:functions"
 
 
 def totals(*batches):
@@ -44,14 +45,14 @@ def test_a_source_that_is_added_begins_without_the_files_that_the_state_has(spar
     old, new = tmp_path / "old", tmp_path / "new"
     run(session, feed, code.totals, old)
     asked = rewritten(spark, old, new, code.totals_of_both, inputs=BOTH, apply=False)
-    assert [each.name for each in asked.plan.questions] == ["source-0", "source-1"]
+    assert [each.name for each in asked.plan.questions] == [FUNCTIONS, "source-0", "source-1"]
     made = rewritten(
         spark,
         old,
         new,
         code.totals_of_both,
         inputs=BOTH,
-        answers=accepting("source-0"),
+        answers=accepting(FUNCTIONS, "source-0"),
         taken={"others": str(others.folder)},
     )
     assert [(each.name, each.old, each.input) for each in made.plan.sources.sources] == [
@@ -77,13 +78,35 @@ def test_of_two_sources_the_second_goes_on_alone(spark, feed, tmp_path):
     old, new, twin = tmp_path / "old", tmp_path / "new", tmp_path / "twin"
     for each in (old, twin):
         run(session, [feed, others], code.totals_of_both, each)
-    made = rewritten(spark, old, new, code.totals, sources={"0": None, "1": "0"})
+    sources, answers = {"0": None, "1": "0"}, accepting(FUNCTIONS)
+    made = rewritten(spark, old, new, code.totals, sources=sources, answers=answers)
     assert (made.plan.sources.gone, made.plan.questions) == (("0",), ())
     for rows in (rows_of(("a", 100), ("c", 1)), rows_of(("b", 5))):
         others.add(rows)
         given = run(session, others, code.totals, new)
         assert given == run(session, [feed, others], code.totals_of_both, twin)
         assert len(given) == 1
+
+
+def test_each_code_is_given_the_inputs_that_it_reads(spark, feed, tmp_path):
+    session = session_with(spark, "hdfs")
+    others = Feed(tmp_path / "others")
+    feed.add(rows_of(("a", 1)))
+    others.add(rows_of(("a", 10)))
+    both, one, new = tmp_path / "both", tmp_path / "one", tmp_path / "new"
+    run(session, [feed, others], code.totals_of_both, both)
+    run(session, feed, code.totals, one)
+    for old, before, after in (
+        (both, code.totals_of_both, code.totals),
+        (one, code.totals, code.totals_of_both),
+    ):
+        asked = rewritten(spark, old, new, after, before=before, inputs=BOTH, apply=False)
+        # A sum over a union is of all its parts, and so is a key; a count has no argument.
+        names = [each.name for each in asked.plan.questions if "source" not in each.name]
+        assert sorted(names) == ["aggregation-0.k:computed", "aggregation-0.sum"]
+        wrong = {**BOTH, "neither": DDL}
+        with pytest.raises(CodeError, match="has no input neither"):
+            rewritten(spark, old, new, after, before=before, inputs=wrong, apply=False)
 
 
 @pytest.mark.skipif(
@@ -109,7 +132,7 @@ def test_sources_that_have_names_go_on_by_them(spark, feed, tmp_path):
     run(session, [Named("b"), Named("d")], code.totals_of_both, probe)
     like = {"target": NewCode(like=probe), "migrations": None, "spark": spark}
     asked = rewrite_checkpoint(old, new, **like)
-    names = ["aggregation-0:functions", "source-c", "source-d"]
+    names = [FUNCTIONS, "source-c", "source-d"]
     assert [each.name for each in asked.plan.questions] == names
     made = rewrite_checkpoint(old, new, **like, answers=accepting(*names), apply=True)
     assert made.report is not None
@@ -136,5 +159,6 @@ def test_what_does_not_fit_the_sources_is_refused(spark, feed, tmp_path):
     refused("has a log of the files", taken={"events": str(feed.folder)}, sources={"0": "0"})
     (tmp_path / "empty").mkdir()
     taken = {"others": str(tmp_path / "empty")}
-    refused("there is no file in", sources={"0": "events"}, taken=taken)
+    answers = accepting(FUNCTIONS)
+    refused("there is no file in", sources={"0": "events"}, taken=taken, answers=answers)
     assert is_shut(new)

@@ -6,6 +6,7 @@ from base64 import b64encode
 import bytes_code as code
 import pytest
 from rewritten_queries import Feed, accepting, rewritten, run, session_with
+from support.new_checkpoints import is_shut
 
 from statemigrate.commands.dry_run import dry_run
 from statemigrate.commands.view import export, get
@@ -161,7 +162,7 @@ def test_a_script_that_would_see_such_a_key_is_refused_by_name(spark, feed, tmp_
     assert raised.value.data["path"] == "key.k"
     assert raised.value.data["key"]["k"] in SHOWN
     assert "upgrade_table" in raised.value.next_action
-    assert not (new / "metadata").exists()
+    assert is_shut(new)
 
 
 @pytest.mark.rewrites

@@ -16,6 +16,7 @@ from rewritten_queries import (
     scripts_in,
     session_with,
 )
+from support.new_checkpoints import is_shut
 
 from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
@@ -191,7 +192,7 @@ def test_a_window_that_lacks_parts_is_a_question_and_other_windows_are_refused(
             migrations=wrong,
             answers=accepting(NAME),
         )
-    assert not (tmp_path / "new" / "metadata").exists()
+    assert is_shut(tmp_path / "new")
 
 
 @pytest.fixture(scope="module")
