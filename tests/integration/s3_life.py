@@ -36,7 +36,7 @@ COMMANDS = ("rewrite", "fork")
 def main(told: dict[str, Any]) -> None:
     """Start Spark, and do what is told."""
     # A machine that is busy with other tests loads the connector's classes for a while.
-    reaching.PATIENCE = 120.0
+    reaching.ANSWER_TIMEOUT = 120.0
     root = Path(told["root"])
     spark = session(settings(root / "warehouse", map(Path, told["jars"]), told["conf"]))
     (root / "ready").touch()
