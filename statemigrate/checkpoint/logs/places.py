@@ -6,7 +6,7 @@ A line is either that of the next source or repeats one before it, with the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _AHEAD = 1
 """A file is in a source's log before its batch is in that of offsets."""
@@ -17,16 +17,26 @@ class PlacesOfSources:
     """The lines of the newest offsets, and of an earlier batch, and how far logs ``reached``.
 
     ``offsets`` has what the newest lines say of a file source, as `file_offset`; ``reached`` is by
-    the folder's number, None for one without a file source's log.
+    the folder's number, None for one without a file source's log. ``ahead`` is by how many batches
+    a log may be further than its offset.
     """
 
     newest: Sequence[str]
     offsets: Sequence[int | None]
     reached: Mapping[int, int | None]
     earlier: Sequence[str] = ()
+    ahead: int = _AHEAD
 
     def of(self, number: int) -> list[int]:
-        """The lines that may be the first of a folder."""
+        """The lines that may be the first of a folder.
+
+        Where logs and offsets can be read as equally far, they are: a log is ahead only where a
+        query was killed between the two.
+        """
+        level = replace(self, ahead=0)._lines_of(number)
+        return level if len(level) == 1 else self._lines_of(number)
+
+    def _lines_of(self, number: int) -> list[int]:
         before, after = self._before(), self._after()
         return [
             line
@@ -76,4 +86,4 @@ class PlacesOfSources:
         if offset is None:
             # Of a source that is none of files.
             return reached is None or reached < 0
-        return (-1 if reached is None else reached) in (offset, offset + _AHEAD)
+        return (-1 if reached is None else reached) in (offset, offset + self.ahead)

@@ -6,6 +6,7 @@ from support.source_logs import KINDS, file_log, source_files
 
 from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
 from statemigrate.checkpoint.logs.offsets import SourceLog, parse_offsets
+from statemigrate.checkpoint.logs.places import PlacesOfSources
 from statemigrate.errors import UnsupportedError
 from statemigrate.files.open import open_files
 
@@ -96,3 +97,9 @@ def test_a_chunk_is_committed_though_the_stream_has_come_almost_as_far_in_anothe
     chunks = [[f"{files.location}/{below}/plan/{each}.parquet"] for each in range(4)]
     file_log(tmp_path / "c", 1, *chunks)
     assert SourceLog.read(files, below).committed == 3
+
+
+def test_two_streams_at_one_offset_are_not_taken_for_one_that_is_read_twice():
+    line = '{"logOffset":0}'
+    found = PlacesOfSources([line, line, "-"], [0, 0, -1], {0: 0, 1: 0})
+    assert [found.of(number) for number in (0, 1)] == [[0], [1]]
