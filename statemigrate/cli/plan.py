@@ -8,7 +8,7 @@ import click
 
 from statemigrate.cli.options import Settings, configuration, named_paths, shared_options
 from statemigrate.cli.output import console, print_json, print_line, print_sentence
-from statemigrate.cli.rewrite import named_values, new_code_options
+from statemigrate.cli.rewrite import lock_option, named_values, new_code_of, new_code_options
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -31,12 +31,7 @@ _STYLES = {
     metavar="MODULE:FUNCTION",
     help="The code that the checkpoint was written by: says what its state means.",
 )
-@click.option(
-    "--lock",
-    metavar="FILE",
-    type=click.Path(),
-    help="The lock file of that code, in place of --old-code.",
-)
+@lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @shared_options()
 @click.pass_obj
@@ -53,20 +48,12 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -
     Exit code 0 if the code can start as it is, 1 if something is to be done or decided first.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.plan import plan as make_plan
 
     with spark_when_needed() as spark:
         found = make_plan(
             checkpoint,
-            target=NewCode(
-                given["code"],
-                named_values("--input", given["inputs"]),
-                given["mode"],
-                given["like"],
-                given["old_code"],
-                given["lock"],
-            ),
+            target=new_code_of(given),
             migrations=settings.migrations,
             stores=configuration().stores,
             spark=spark,

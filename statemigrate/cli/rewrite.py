@@ -41,6 +41,7 @@ from statemigrate.formats.json_values import json_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.seed import Seeding
     from statemigrate.rewrite.report import RewriteReport
@@ -75,6 +76,28 @@ def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--like", metavar="PROBE", help="A checkpoint that the new code made on some input."
         ),
+    )
+
+
+lock_option = click.option(
+    "--lock",
+    metavar="FILE",
+    type=click.Path(),
+    help="The lock file of that code, in place of --old-code.",
+)
+
+
+def new_code_of(given: dict[str, Any]) -> NewCode:
+    """The code that the options name."""
+    from statemigrate.commands.new_code import NewCode
+
+    return NewCode(
+        given["code"],
+        named_values("--input", given["inputs"]),
+        given["mode"],
+        given["like"],
+        given.get("old_code"),
+        given.get("lock"),
     )
 
 
@@ -134,12 +157,7 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="MODULE:FUNCTION",
     help="The code of OLD: which aggregate functions its state is of.",
 )
-@click.option(
-    "--lock",
-    metavar="FILE",
-    type=click.Path(),
-    help="The lock file of that code, in place of --old-code.",
-)
+@lock_option
 @click.option(
     "--accept-new",
     is_flag=True,
@@ -256,23 +274,14 @@ def verify(settings: Settings, places: tuple[str, ...]) -> None:
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the library's functions take it."""
     from statemigrate.checkpoint.logs.entries import PROVIDER
-    from statemigrate.commands.new_code import NewCode
     from statemigrate.rewrite.questions import RewriteAnswers
     from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
     conf = named_values("--conf", given["conf"])
     if given["provider"]:
         conf[PROVIDER] = PROVIDERS[given["provider"]]
-    inputs = named_values("--input", given["inputs"])
     return {
-        "target": NewCode(
-            given["code"],
-            inputs,
-            given["mode"],
-            given["like"],
-            given.get("old_code"),
-            given.get("lock"),
-        ),
+        "target": new_code_of(given),
         "options": RewriteOptions(
             given["partitions"],
             conf,

@@ -17,14 +17,13 @@ from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, read_lock
 from statemigrate.meaning.code_meaning import operator_meaning
 from statemigrate.native.session import session_of
-from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
 from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
-from statemigrate.rewrite.probe_facts import Facts, OperatorFact, operator_facts
+from statemigrate.rewrite.probe_facts import Facts, operator_facts
 from statemigrate.rewrite.probe_functions import aggregate_functions
-from statemigrate.rewrite.probe_keys import key_meanings
+from statemigrate.rewrite.probe_keys import plan_that_ran, read_meanings
 from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import KeyMeaning, Meanings
 
@@ -62,8 +61,7 @@ class Probed:
 
     ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
     has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
-    given. ``facts`` are what else decides about operators' rows, and ``pages`` has the records of
-    paged operators by their names.
+    given. ``facts`` are what else decides about operators' rows, None where no plan was seen.
     """
 
     shape: CheckpointShape
@@ -71,8 +69,7 @@ class Probed:
     functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
     keys: Meanings = field(default_factory=dict)
     like: Files | None = None
-    facts: Facts = field(default_factory=dict)
-    pages: Mapping[str, PagesRecord] = field(default_factory=dict)
+    facts: Facts | None = None
 
 
 def probed(
@@ -121,12 +118,14 @@ def _run(
     session = session_of(spark, checkpoint)
     functions: dict[int, tuple[AggregateFunction, ...]] = {}
     keys: dict[int, tuple[KeyMeaning, ...]] = {}
-    facts: dict[int, tuple[OperatorFact, ...]] = {}
+    facts: list[Facts] = []
 
     def look(query: StreamingQuery) -> None:
         functions.update(aggregate_functions(query))
-        keys.update(key_meanings(query))
-        facts.update(operator_facts(query))
+        plan = plan_that_ran(query)
+        if plan is not None:
+            keys.update(read_meanings(plan.nodes, plan.numbers, plan.unions))
+            facts.append(operator_facts(plan))
 
     with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
         made = run_probe(
@@ -142,7 +141,7 @@ def _run(
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
-        return Probed(shape, sources, functions, keys, facts=facts, pages=records(files))
+        return Probed(shape, sources, functions, keys, facts=facts[0] if facts else None)
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
@@ -154,7 +153,7 @@ def meaning_of(found: Probed, reference: str) -> CodeMeaning:
             each,
             found.keys.get(each.number, ()),
             found.functions.get(each.number, ()),
-            found.facts.get(each.number, ()),
+            (found.facts or {}).get(each.number, ()),
         )
         for each in found.shape.operators
     )

@@ -16,7 +16,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_of, probed
 from statemigrate.commands.rewrite import Reading, plan_for
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError
+from statemigrate.errors import CodeError, RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import replacing
 from statemigrate.files.open import open_files
@@ -38,7 +38,6 @@ from statemigrate.rewrite.column_pairing import operator_name, store_families
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_findings import WindowFinding
-from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -112,15 +111,14 @@ def plan(
     wanted, files = target or NewCode(), open_files(checkpoint)
     committed = CheckpointDirectory(files).require_commit()
     shape = describe(files, committed)
-    survey = survey_of(migrations)
-    lineages = {} if survey is None else dict(survey.lineages)
+    reading = Reading(migrations, {}, stores or {}, spark)
+    lineages = {} if reading.survey is None else dict(reading.survey.lineages)
     found = probed(wanted, shape.conf, spark, files.location)
     if found is None:
         items = tuple(_without_code(shape, lineages))
         steps, undo, stops = tuple(_steps_without_code(files, items)), "", False
     else:
         old = known_before(wanted, shape, spark, files.location)
-        reading = Reading(migrations, {}, stores or {}, spark)
         rewrite = _rewrite_plan(files, shape, found, old, reading)
         items = tuple(_with_code(shape, found, old, rewrite, lineages))
         made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages)
@@ -177,6 +175,15 @@ def lock(
     known = read_lock(file) if check else None
     found = probed(NewCode(code, inputs or {}, mode), None, spark, code)
     assert found is not None, "code was given"  # noqa: S101
+    if found.facts is None:
+        raise CodeError(
+            "SM-LOCK-005",
+            f"what {code} means cannot be seen in this session",
+            expected="a session of classic Spark, which shows the plan that it has run",
+            found="a session without plans, as one of Spark Connect",
+            next_action="run the command where PySpark starts Spark itself, as in local[2]",
+            reference=code,
+        )
     meaning = meaning_of(found, code)
     if known is not None:
         return Locked(meaning, tuple(compare_code(known, meaning)))
@@ -222,7 +229,8 @@ def _with_code(
     for name in dict.fromkeys(each.operator for each in states):
         own = [each for each in states if each.operator == name]
         number = numbers.get(name)
-        if number in before and number in after:
+        # Of code that no plan was seen of, nothing was found to be the same.
+        if found.facts is not None and number in before and number in after:
             known = list(compare_meanings(before[number], after[number]))
             yield from _settled(own, known)
             yield from known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,6 +50,7 @@ from statemigrate.scripts.folder import survey_of
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
+    from statemigrate.scripts.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
         from statemigrate.commands.rewrite_pages import paging_plan
 
         session = session_of(spark, str(old))
-        lineages = _lineages(migrations, shape, stores or {}, {})
+        lineages = _lineages(survey_of(migrations), shape, stores or {}, {})
         plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
     check_offsets(plan, old_files)
     origins = (("the old checkpoint", old_files),)
@@ -195,6 +196,11 @@ class Reading:
     names: Mapping[str, str]
     spark: Spark
 
+    @cached_property
+    def survey(self) -> Survey | None:
+        """All scripts, read when they are asked for first; None where there is no folder."""
+        return survey_of(self.migrations)
+
 
 def _plan(
     old: Files,
@@ -223,7 +229,7 @@ def plan_for(
     ``before`` is what is known of the old code. Raises as `rewrite` does.
     """
     take, names = answers.take if answers else {}, reading.names
-    lineages = _lineages(reading.migrations, shape, names, take)
+    lineages = _lineages(reading.survey, shape, names, take)
     store_scripts = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
     of_old = store_scripts.of_old()
     scripts = Scripts(of_old, store_scripts.of_new(take))
@@ -290,13 +296,12 @@ def _observed(
 
 
 def _lineages(
-    migrations: str | Path | None,
+    survey: Survey | None,
     shape: CheckpointShape,
     names: Mapping[str, str],
     take: Mapping[str, str],
 ) -> dict[str, Lineage]:
     """The lineages of a folder. Raises what is wrong with those of stores that may need them."""
-    survey = survey_of(migrations)
     if survey is None:
         return {}
     own = {known: name for name, known in names.items()}

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,9 +188,17 @@ Made = TypeVar("Made")
 
 def sealed(document: dict[str, Any]) -> bytes:
     """A JSON document together with the checksum of its content."""
-    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(body.encode()).hexdigest()
-    return f'{{"sha256":"{digest}","body":{body}}}\n'.encode()
+    body = _canonical(document)
+    return f'{{"sha256":"{document_checksum(document)}","body":{body}}}\n'.encode()
+
+
+def document_checksum(document: Mapping[str, Any]) -> str:
+    """The SHA-256 of what a document says, whatever the order and spaces of its text."""
+    return hashlib.sha256(_canonical(document).encode()).hexdigest()
+
+
+def _canonical(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def unsealed(data: bytes, place: str) -> dict[str, Any]:
@@ -202,8 +210,7 @@ def unsealed(data: bytes, place: str) -> dict[str, Any]:
         raise _altered(place, "a JSON document with its checksum", str(error)) from error
     body: dict[str, Any] = envelope["body"]
     expected = envelope["sha256"]
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    found = hashlib.sha256(canonical.encode()).hexdigest()
+    found = document_checksum(body)
     if found != expected:
         raise _altered(place, f"SHA-256 {expected}", found)
     return body

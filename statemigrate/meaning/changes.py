@@ -15,7 +15,6 @@ from statemigrate.deployment import revision_in, store_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, state_ddl
 from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
-from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.sources import NewSources
@@ -97,7 +96,6 @@ def compare_sources(
                 f"source {extra[-1]}",
                 "live",
                 "the backfill's control source is new: the checkpoint needs room for it",
-                store="",
             )
             return
         yield PlanItem(
@@ -391,7 +389,7 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
     if len(old.functions) != len(new.functions):
         return
     for before, after in zip(old.functions, new.functions, strict=True):
-        if not _is_same_function(before, after) and before.has_types_of(after):
+        if before.meaning != after.meaning and before.has_types_of(after):
             yield PlanItem(
                 f"{new.name} {after.result or after.text}",
                 "unnoticed",
@@ -399,10 +397,6 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
                 "types",
                 new.name,
             )
-
-
-def _is_same_function(before: AggregateFunction, after: AggregateFunction) -> bool:
-    return before.meaning == after.meaning
 
 
 _WHAT_FOLLOWS = {

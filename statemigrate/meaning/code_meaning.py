@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,17 +10,19 @@ from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import OperatorShape, shown_paths, with_labels
 from statemigrate.errors import CodeError
-from statemigrate.files.documents import OBJECT, Maybe, Table, check_shape, parse_json
+from statemigrate.files.documents import (
+    OBJECT,
+    Maybe,
+    Table,
+    check_shape,
+    document_checksum,
+    parse_json,
+)
 from statemigrate.formats.struct.ddl import ddl_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.windows import (
-    KeyMeaning,
-    SessionWindow,
-    TimeWindow,
-    Window,
-)
+from statemigrate.rewrite.windows import KeyMeaning, window_from_json
 
 _FORMAT = 1
 _ABOUT = (
@@ -133,7 +134,7 @@ def lock_text(meaning: CodeMeaning) -> str:
         "sources": list(meaning.sources),
         "operators": {each.name: _operator(each) for each in meaning.operators},
     }
-    return json.dumps({**document, "checksum": _checksum(document)}, indent=2) + "\n"
+    return json.dumps({**document, "checksum": document_checksum(document)}, indent=2) + "\n"
 
 
 def read_lock(path: str | Path) -> CodeMeaning:
@@ -151,17 +152,12 @@ def read_lock(path: str | Path) -> CodeMeaning:
     except ValueError as error:
         raise _unreadable(path, "SM-LOCK-001", str(error)) from error
     given = document.pop("checksum")
-    if document["format"] != _FORMAT or given != _checksum(document):
+    if document["format"] != _FORMAT or given != document_checksum(document):
         raise _unreadable(path, "SM-LOCK-002", "another text than was written")
     try:
         return _meaning(document)
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(path, "SM-LOCK-001", f"{type(error).__name__}: {error}") from error
-
-
-def _checksum(document: Mapping[str, Any]) -> str:
-    body = json.dumps(document, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(body.encode()).hexdigest()
 
 
 def _operator(operator: OperatorMeaning) -> dict[str, Any]:
@@ -192,7 +188,11 @@ def _meaning(document: Mapping[str, Any]) -> CodeMeaning:
             each["kind"],
             {state: (ddl["key"], ddl["value"]) for state, ddl in each["state"].items()},
             tuple(
-                KeyMeaning(key["name"], key["expression"], _window(key["window"]))
+                KeyMeaning(
+                    key["name"],
+                    key["expression"],
+                    None if key["window"] is None else window_from_json(key["window"]),
+                )
                 for key in each["keys"]
             ),
             tuple(_function(function) for function in each["functions"]),
@@ -209,16 +209,6 @@ def _function(document: Mapping[str, Any]) -> AggregateFunction:
     return AggregateFunction(
         **{**document, "fields": fields, "empty": None if empty is None else tuple(empty)}
     )
-
-
-def _window(document: Mapping[str, Any] | None) -> Window | None:
-    if document is None:
-        return None
-    if document["kind"] == "session":
-        return SessionWindow(document["gap"])
-    if document["kind"] != "time":
-        raise ValueError(f"there is no kind of window {document['kind']!r}")
-    return TimeWindow(document["length"], document["slide"], document["offset"])
 
 
 def _unreadable(path: str | Path, code: str, found: str) -> CodeError:

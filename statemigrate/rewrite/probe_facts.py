@@ -9,16 +9,12 @@ probe only, and never where a query of the user's runs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from statemigrate.rewrite.probe_expressions import Definitions, Expression, parse_tree
-from statemigrate.rewrite.probe_keys import PlanThatRan, plan_that_ran
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
+from statemigrate.rewrite.probe_keys import PlanThatRan
 
 FactKind = Literal[
     "filter", "watermark", "delay", "join type", "join key", "join condition", "output mode"
@@ -76,21 +72,10 @@ class _Node:
                 yield parse_tree(tree)
 
 
-def operator_facts(query: StreamingQuery) -> dict[int, tuple[OperatorFact, ...]]:
-    """The facts of each stateful operator of a query that has run a batch.
-
-    Nothing of a session that has no plan to show, as one of Spark Connect.
-    """
-    plan = plan_that_ran(query)
-    return {} if plan is None else read_facts(plan, list(_beyond_json(plan.root)))
-
-
-def read_facts(
-    plan: PlanThatRan, beyond: Sequence[Mapping[str, str]]
-) -> dict[int, tuple[OperatorFact, ...]]:
-    """The facts of a plan; ``beyond`` has by node what its JSON lacks: a delay, a condition."""
+def operator_facts(plan: PlanThatRan) -> dict[int, tuple[OperatorFact, ...]]:
+    """The facts of each stateful operator of a plan."""
     definitions = Definitions(plan.nodes, plan.unions)
-    parts = iter(zip(plan.nodes, plan.numbers, beyond, strict=True))
+    parts = iter(zip(plan.nodes, plan.numbers, _beyond_json(plan.root), strict=True))
     found: dict[int, tuple[OperatorFact, ...]] = {}
     for node in _every(_tree(parts)):
         if node.number is not None and node.number not in found:

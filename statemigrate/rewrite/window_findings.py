@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.rewrite.windows import SessionWindow, TimeWindow, Window, duration
+from statemigrate.rewrite.windows import Window, duration, window_from_json
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.window_comparison import Verdict
@@ -74,16 +74,8 @@ class WindowFinding:
     def from_json(cls, document: Mapping[str, Any]) -> WindowFinding:
         """From what `to_json` has made. Raises KeyError, TypeError and ValueError."""
         made = {
-            name: None if document[name] is None else _window(document[name])
+            name: None if document[name] is None else window_from_json(document[name])
             for name in ("old", "new")
         }
         lengths = tuple(int(each) for each in document["lengths"])
         return cls(**{**document, **made, "lengths": lengths})
-
-
-def _window(document: Mapping[str, Any]) -> Window:
-    if document["kind"] == "session":
-        return SessionWindow(document["gap"])
-    if document["kind"] != "time":
-        raise ValueError(f"there is no kind of window {document['kind']!r}")
-    return TimeWindow(document["length"], document["slide"], document["offset"])

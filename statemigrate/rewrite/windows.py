@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 _UNITS = (
     ("day", 86_400_000_000),
@@ -92,6 +93,15 @@ class SessionWindow:
 
 
 Window = TimeWindow | SessionWindow
+
+
+def window_from_json(document: Mapping[str, Any]) -> Window:
+    """From what `to_json` of a window has made. Raises KeyError and ValueError."""
+    if document["kind"] == "session":
+        return SessionWindow(document["gap"])
+    if document["kind"] != "time":
+        raise ValueError(f"there is no kind of window {document['kind']!r}")
+    return TimeWindow(document["length"], document["slide"], document["offset"])
 
 
 def duration(micros: int) -> str:

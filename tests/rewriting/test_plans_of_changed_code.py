@@ -113,6 +113,13 @@ def test_without_the_old_code_what_the_state_means_is_not_known(totals):
     assert asked(known) == [("aggregation-0 filter", "unnoticed")]
 
 
+def test_code_that_is_known_by_a_checkpoint_alone_is_never_taken_for_the_same(totals):
+    target = NewCode(like=str(totals.checkpoint), lock=totals.lock)
+    found = plan(str(totals.checkpoint), target=target, migrations=None, spark=totals.session)
+    assert ("aggregation-0 meaning", "unknown") in asked(found)
+    assert not any(each.name.endswith("filter") for each in found.items)
+
+
 def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
     found = totals.plan(code.with_one_column_more)
     commands = [each.command for each in found.steps if each.command]
