@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.dry_run_file import dry_run_file
     from statemigrate.inspect.estimate import Pace
     from statemigrate.inspect.report import DryRunReport
+    from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
     from statemigrate.metrics.listeners import NativeMetrics
     from statemigrate.metrics.sources import SourceMetrics
@@ -156,6 +157,7 @@ _NAMES = {
     "statemigrate.inspect.check_report": "CheckReport Finding",
     "statemigrate.inspect.estimate": "Pace",
     "statemigrate.inspect.report": "DryRunReport",
+    "statemigrate.meaning.guard": "guarded",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
     "statemigrate.metrics.listeners": "NativeMetrics",
     "statemigrate.metrics.sources": "SourceMetrics",
@@ -287,6 +289,7 @@ __all__ = [
     "fenced",
     "fork",
     "get",
+    "guarded",
     "heads",
     "history",
     "init",

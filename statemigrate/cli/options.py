@@ -335,8 +335,10 @@ def _positional(command: Command, callback: Any, text: str = _CHECKPOINT_HELP) -
     return argument(option(as_configured(command)))
 
 
-def named_paths(ctx: click.Context, parameter: click.Parameter, said: PathOrPaths) -> PathOrPaths:  # noqa: ARG001
+def named_paths(ctx: click.Context, parameter: click.Parameter, said: Any) -> Any:  # noqa: ARG001
     """The paths of checkpoints that an argument names; what has no name is a path."""
+    if said is None:
+        return None
     if isinstance(said, tuple):
         return tuple(map(_path_of, said))
     return _path_of(said)

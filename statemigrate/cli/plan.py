@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, configuration, named_paths, shared_options
+from statemigrate.cli.options import (
+    Settings,
+    configuration,
+    named_paths,
+    optional_checkpoint,
+    shared_options,
+)
 from statemigrate.cli.output import console, print_json, print_line, print_sentence
 from statemigrate.cli.rewrite import lock_option, named_values, new_code_of, new_code_options
 from statemigrate.quoting import argument
@@ -71,6 +77,7 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -
 
 @click.command(epilog="Example: statemigrate lock pipeline:orders")
 @click.argument("code", metavar="MODULE:FUNCTION")
+@optional_checkpoint("Write the record into this checkpoint, whose state the code wrote.")
 @click.option(
     "--file",
     metavar="FILE",
@@ -96,12 +103,16 @@ def lock(
     inputs: tuple[str, ...],
     mode: str | None,
     check: bool,
+    checkpoint: str | None,
 ) -> None:
     """Write down what the state of the code means, in a file to review and commit.
 
     The function runs once, on empty streams. The file has what its keys, windows, aggregate
     functions, filters and joins are computed from, one fact a line, and the same text for the same
     code. With --check the code is compared with the file, without any checkpoint, as in CI.
+
+    With CHECKPOINT the record goes into the checkpoint instead: for a query whose starts were not
+    guarded until now. Name the code that is deployed. The query may be running.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.plan import LOCK
@@ -109,13 +120,26 @@ def lock(
 
     path, schemas = file or LOCK, named_values("--input", inputs)
     with spark_when_needed() as spark:
-        found = lock_meaning(code, file=path, inputs=schemas, mode=mode, check=check, spark=spark)
+        found = lock_meaning(
+            code,
+            file=path,
+            inputs=schemas,
+            mode=mode,
+            check=check,
+            checkpoint=checkpoint,
+            spark=spark,
+        )
+    written = checkpoint or path
     if settings.json:
-        print_json({"file": path, **found.to_json()})
+        print_json({"file": written, **found.to_json()})
     elif not check:
         names = [each.name for each in found.meaning.operators]
-        print_sentence(f"{path}: {', '.join(names) or 'no stateful operator'}")
-        print_sentence("Next: review and commit it")
+        print_sentence(f"{written}: {', '.join(names) or 'no stateful operator'}")
+        print_sentence(
+            "Next: deploy the query with `guarded`, which compares each start with the record"
+            if checkpoint
+            else "Next: review and commit it"
+        )
     else:
         _print_checked(code, path, found)
     if found.asks:

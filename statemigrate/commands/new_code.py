@@ -14,7 +14,7 @@ from statemigrate.deployment.code import named_object
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
-from statemigrate.meaning import CodeMeaning, read_lock
+from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
 from statemigrate.meaning.code_meaning import operator_meaning
 from statemigrate.native.session import session_of
 from statemigrate.rewrite.aggregates import AggregateFunction
@@ -62,6 +62,7 @@ class Probed:
     ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
     has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
     given. ``facts`` are what else decides about operators' rows, None where no plan was seen.
+    ``schemas`` are those of the streams, in the plan's order.
     """
 
     shape: CheckpointShape
@@ -70,6 +71,7 @@ class Probed:
     keys: Meanings = field(default_factory=dict)
     like: Files | None = None
     facts: Facts | None = None
+    schemas: tuple[str, ...] = ()
 
 
 def probed(
@@ -119,6 +121,7 @@ def _run(
     functions: dict[int, tuple[AggregateFunction, ...]] = {}
     keys: dict[int, tuple[KeyMeaning, ...]] = {}
     facts: list[Facts] = []
+    schemas: list[str] = []
 
     def look(query: StreamingQuery) -> None:
         functions.update(aggregate_functions(query))
@@ -126,6 +129,7 @@ def _run(
         if plan is not None:
             keys.update(read_meanings(plan.nodes, plan.numbers, plan.unions))
             facts.append(operator_facts(plan))
+            schemas.extend(plan.schemas)
 
     with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
         made = run_probe(
@@ -141,7 +145,8 @@ def _run(
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
-        return Probed(shape, sources, functions, keys, facts=facts[0] if facts else None)
+        known = facts[0] if facts else None
+        return Probed(shape, sources, functions, keys, facts=known, schemas=tuple(schemas))
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
@@ -159,16 +164,29 @@ def meaning_of(found: Probed, reference: str) -> CodeMeaning:
     )
     sources = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
     release = ".".join(pyspark.__version__.split(".")[:2])
-    return CodeMeaning(reference, release, sources, operators)
+    return CodeMeaning(reference, release, sources, operators, found.schemas)
+
+
+def meaning_files(found: Probed, reference: str, batch: int) -> Mapping[str, bytes]:
+    """The record for a new checkpoint of a ``batch``; none where no plan was seen of the code."""
+    if found.facts is None:
+        return {}
+    return MeaningRecord(batch, meaning_of(found, reference)).files()
 
 
 def known_before(
-    wanted: NewCode, shape: CheckpointShape, spark: Spark, checkpoint: str
+    wanted: NewCode, shape: CheckpointShape, spark: Spark, files: Files
 ) -> CodeMeaning | None:
-    """What the code meant that the ``checkpoint`` was written by; None where nothing says it.
+    """What the code meant that wrote the checkpoint in ``files``; None where nothing says it.
 
-    Raises `CodeError` for a lock file that is none or of another query, and as `probed_before`.
+    The old code or its lock file says it where one is given, else the record in the checkpoint.
+    Raises `CodeError` for a lock file that is none or of another query, `CorruptFileError` for a
+    record that was altered, and as `probed_before`.
     """
+    checkpoint = files.location
+    if wanted.lock is None and wanted.old_code is None:
+        record = recorded_meaning(files, shape.batch)
+        return None if record is None else record.meaning
     if wanted.lock is None:
         before = probed_before(wanted, shape, spark, checkpoint)
         return None if before is None else meaning_of(before, str(wanted.old_code))
@@ -182,11 +200,11 @@ def known_before(
             reference=wanted.old_code,
         )
     found = read_lock(wanted.lock)
-    _check_of_checkpoint(found, shape, str(wanted.lock), checkpoint)
+    check_of_checkpoint(found, shape, str(wanted.lock), checkpoint)
     return found
 
 
-def _check_of_checkpoint(
+def check_of_checkpoint(
     found: CodeMeaning, shape: CheckpointShape, lock: str, location: str
 ) -> None:
     """Raise `CodeError` for a lock of other operators than the checkpoint has."""

@@ -13,7 +13,14 @@ from statemigrate.checkpoint.logs.entries import is_avro
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_of, probed
+from statemigrate.commands.new_code import (
+    NewCode,
+    Probed,
+    check_of_checkpoint,
+    known_before,
+    meaning_of,
+    probed,
+)
 from statemigrate.commands.rewrite import Reading, plan_for
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.errors import CodeError, RewriteError, StatemigrateError, UnsupportedError
@@ -22,6 +29,7 @@ from statemigrate.files.documents import replacing
 from statemigrate.files.open import open_files
 from statemigrate.meaning import (
     CodeMeaning,
+    MeaningRecord,
     PlanItem,
     PlanStep,
     compare_code,
@@ -118,7 +126,7 @@ def plan(
         items = tuple(_without_code(shape, lineages))
         steps, undo, stops = tuple(_steps_without_code(files, items)), "", False
     else:
-        old = known_before(wanted, shape, spark, files.location)
+        old = known_before(wanted, shape, spark, files)
         rewrite = _rewrite_plan(files, shape, found, old, reading)
         items = tuple(_with_code(shape, found, old, rewrite, lineages))
         made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages)
@@ -164,16 +172,22 @@ def lock(
     inputs: Mapping[str, Any] | None = None,
     mode: str | None = None,
     check: bool = False,
+    checkpoint: str | Path | None = None,
     spark: Spark = None,
 ) -> Locked:
     """Write down what the state of ``code`` means, ``MODULE:FUNCTION``, in a ``file``.
 
     The function runs once on empty streams; ``inputs`` and ``mode`` are as in `NewCode`. The same
     code gives the same text. With ``check`` nothing is written, and the code is compared with the
-    file. Raises `CodeError` for code that does not run, and for a file that is no lock.
+    file. With a ``checkpoint`` the record is written there instead, for state that no guarded start
+    has run on: name the code that wrote the state. Raises `CodeError` for code that does not run or
+    is not the checkpoint's, and for a file that is no lock; `CheckpointError` for a checkpoint that
+    cannot be read.
     """
     known = read_lock(file) if check else None
-    found = probed(NewCode(code, inputs or {}, mode), None, spark, code)
+    shape = None if checkpoint is None else _shape_of(checkpoint, check=check)
+    conf = None if shape is None else shape.conf
+    found = probed(NewCode(code, inputs or {}, mode), conf, spark, str(checkpoint or code))
     assert found is not None, "code was given"  # noqa: S101
     if found.facts is None:
         raise CodeError(
@@ -187,9 +201,43 @@ def lock(
     meaning = meaning_of(found, code)
     if known is not None:
         return Locked(meaning, tuple(compare_code(known, meaning)))
+    if checkpoint is not None and shape is not None:
+        check_of_checkpoint(meaning, shape, code, str(checkpoint))
+        _check_types(shape, found.shape, code, str(checkpoint))
+        MeaningRecord(shape.batch, meaning).write(open_files(checkpoint))
+        return Locked(meaning)
     with replacing(Path(file)) as stream:
         stream.write(lock_text(meaning).encode())
     return Locked(meaning)
+
+
+def _shape_of(checkpoint: str | Path, *, check: bool) -> CheckpointShape:
+    if check:
+        raise CodeError(
+            "SM-LOCK-006",
+            "a checkpoint and --check are given",
+            expected="a checkpoint, to write a record, or --check, which writes nothing",
+            found="both",
+            next_action="leave one of them out; `statemigrate plan` compares code and checkpoint",
+            reference=str(checkpoint),
+        )
+    files = open_files(checkpoint)
+    return describe(files, CheckpointDirectory(files).require_commit())
+
+
+def _check_types(old: CheckpointShape, new: CheckpointShape, code: str, location: str) -> None:
+    """Raise `CodeError` for code whose state has other types than the checkpoint's."""
+    states = compare_operators(old.operators, new.operators, {}, evolves=is_avro(old.conf))
+    others = [f"{each.name}: {each.text}" for each in states if each.asks]
+    if others:
+        raise CodeError(
+            "SM-LOCK-004",
+            f"{code} is not the code that {location} was written by",
+            expected="the state that the checkpoint has",
+            found="; ".join(others),
+            next_action="name the code that is deployed, from the commit that it was deployed from",
+            reference=code,
+        )
 
 
 def _rewrite_plan(

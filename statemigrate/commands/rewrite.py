@@ -12,7 +12,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
+from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_files, probed
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -136,9 +136,12 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     # A plan is a look: it is of what is committed. What is begun would be missing in a rewrite.
     is_unfinished = not apply and 0 <= committed < begun
     shape = describe(old_files, committed if is_unfinished else None)
+    found: Probed | None = None
     if options.pages is None:
         reading = Reading(migrations, targets or {}, stores or {}, spark)
-        plan = _plan(old_files, shape, wanted, options, answers, reading)
+        found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
+        before = known_before(wanted, shape, spark, old_files)
+        plan = plan_for(old_files, shape, found, before, options, answers, reading)
     else:
         from statemigrate.commands.rewrite_pages import paging_plan
 
@@ -157,7 +160,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     check_spark_version(REWRITING, "rewrite a checkpoint")
     session = session_of(spark, str(old))
     check_stopped(old_files, session)
-    origin = OldCheckpoint(old_files, shape.query_id)
+    origin = OldCheckpoint(old_files, shape.query_id, meaning=_new_meaning(wanted, found, plan))
     report = run_plan(plan, origin, place, session, progress)
     return Rewriting(str(old), str(new), plan, report)
 
@@ -202,17 +205,13 @@ class Reading:
         return survey_of(self.migrations)
 
 
-def _plan(
-    old: Files,
-    shape: CheckpointShape,
-    wanted: NewCode,
-    options: RewriteOptions,
-    answers: RewriteAnswers | None,
-    reading: Reading,
-) -> RewritePlan:
-    found = probed(wanted, options.pinned(shape.conf), reading.spark, old.location)
-    before = known_before(wanted, shape, reading.spark, old.location)
-    return plan_for(old, shape, found, before, options, answers, reading)
+def _new_meaning(
+    wanted: NewCode, found: Probed | None, plan: RewritePlan
+) -> Mapping[str, bytes] | None:
+    """The record of what the new code means by the state; None where it is the old code."""
+    if not (wanted.code or wanted.like):
+        return None
+    return {} if found is None else meaning_files(found, str(wanted.code), plan.new.batch)
 
 
 def plan_for(

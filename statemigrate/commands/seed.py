@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.logs.entries import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, probed
+from statemigrate.commands.new_code import NewCode, Probed, meaning_files, probed
 from statemigrate.commands.rewrite import counted, new_windows, require_answers
 from statemigrate.deployment.code import named_object
 from statemigrate.errors import RewriteError
@@ -136,7 +136,8 @@ def seed(  # noqa: PLR0913 - all but two by name
         sources=found.sources,
         rows=OF_TABLES,
     )
-    origin = Tables(seeds, str(uuid.uuid4()))
+    meaning = meaning_files(found, str(target.code), BATCH)
+    origin = Tables(seeds, str(uuid.uuid4()), meaning)
     place = Target(open_files(new), "", origin.location, _origins(origin), "seed")
     place.check()
     first = planned(answers=replace(own, accept=frozenset()), further=further)

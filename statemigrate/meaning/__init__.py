@@ -23,10 +23,12 @@ from statemigrate.meaning.code_meaning import (
     lock_text,
     read_lock,
 )
+from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
 
 __all__ = [
     "VERDICTS",
     "CodeMeaning",
+    "MeaningRecord",
     "OperatorMeaning",
     "PlanItem",
     "PlanStep",
@@ -37,4 +39,5 @@ __all__ = [
     "compare_sources",
     "lock_text",
     "read_lock",
+    "recorded_meaning",
 ]

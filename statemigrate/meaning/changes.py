@@ -327,12 +327,14 @@ def _migrating(
 
 
 def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
-    """What differs between two versions of a query's code, without any checkpoint."""
-    if old.sources != new.sources:
-        order = sorted(old.sources) == sorted(new.sources)
-        listed = [", ".join(each) or "none" for each in (old.sources, new.sources)]
-        text = f"they were {listed[0]}, and are {listed[1]}"
-        yield PlanItem("sources", "unnoticed" if order else "rewrite", text)
+    """What differs between two versions of a query's code, without any checkpoint.
+
+    A start has no names of sources and no types of state: Spark itself compares the types.
+    """
+    if any(old.sources) and any(new.sources):
+        yield from _read_otherwise(old.sources, new.sources)
+    else:
+        yield from _read_otherwise(old.schemas, new.schemas)
     before = {each.number: each for each in old.operators}
     after = {each.number: each for each in new.operators}
     for number in sorted(before.keys() | after.keys()):
@@ -342,11 +344,27 @@ def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
             text = f"operator {number} was {names[0]}, and is {names[1]}: Spark does not start"
             yield PlanItem(f"operator {number}", "rewrite", text)
             continue
-        for state in [*now.state, *(each for each in was.state if each not in now.state)]:
+        both = [*now.state, *(each for each in was.state if each not in now.state)]
+        for state in both if was.state and now.state else ():
             texts = [each.state.get(state) for each in (was, now)]
             if texts[0] != texts[1]:
                 yield PlanItem(state, "rewrite", _other_state(texts[0], texts[1]), now.name)
         yield from compare_meanings(was, now)
+
+
+def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem]:
+    """Of sources by their names or schemas, in the order in which Spark counts them."""
+    if old == new:
+        return
+    listed = [_short(", ".join(each)) or "none" for each in (old, new)]
+    text = f"they were {listed[0]}, and are {listed[1]}"
+    if sorted(old) == sorted(new):
+        text += ": Spark counts sources in the order of the code, and exchanges their offsets"
+        yield PlanItem("sources", "unnoticed", text)
+    elif len(old) != len(new):
+        yield PlanItem("sources", "rewrite", f"{text}: Spark does not start")
+    else:
+        yield PlanItem("sources", "goes on", text)
 
 
 def _other_state(was: tuple[str, str] | None, now: tuple[str, str] | None) -> str:

@@ -53,14 +53,16 @@ class CodeMeaning:
     """A query's code by its ``reference``: its sources in their order, and its operators.
 
     ``sources`` are the names of the function's parameters in the order in which Spark counts the
-    sources, empty for one that no parameter is known of. ``spark`` is the release that the code ran
-    on when it was looked at.
+    sources, empty for one that no parameter is known of; ``schemas`` are those of the streams in
+    the order in which the plan reads them. ``spark`` is the release that the code ran on when it
+    was looked at.
     """
 
     reference: str
     spark: str
     sources: tuple[str, ...]
     operators: tuple[OperatorMeaning, ...]
+    schemas: tuple[str, ...] = ()
 
     @property
     def functions(self) -> dict[int, tuple[AggregateFunction, ...]]:
@@ -105,11 +107,12 @@ def state_ddl(struct: Mapping[str, Any]) -> str:
 
 
 _WINDOW = Maybe({"kind": str})
-_SHAPE = {
+MEANING_SHAPE = {
     "format": int,
     "code": str,
     "spark": str,
     "sources": [str],
+    "schemas": [str],
     "operators": Table(
         {
             "number": int,
@@ -120,21 +123,27 @@ _SHAPE = {
             "facts": [{"kind": str, "side": str, "text": str}],
         }
     ),
-    "checksum": str,
 }
+"""The shape of `meaning_document`, for `check_shape`."""
+_SHAPE = {**MEANING_SHAPE, "checksum": str}
 
 
 def lock_text(meaning: CodeMeaning) -> str:
     """The text of the lock file; the same for the same code."""
-    document = {
-        "about": _ABOUT,
+    document = {"about": _ABOUT, **meaning_document(meaning)}
+    return json.dumps({**document, "checksum": document_checksum(document)}, indent=2) + "\n"
+
+
+def meaning_document(meaning: CodeMeaning) -> dict[str, Any]:
+    """A meaning as JSON holds it; `meaning_from_document` reads it."""
+    return {
         "format": _FORMAT,
         "code": meaning.reference,
         "spark": meaning.spark,
         "sources": list(meaning.sources),
+        "schemas": list(meaning.schemas),
         "operators": {each.name: _operator(each) for each in meaning.operators},
     }
-    return json.dumps({**document, "checksum": document_checksum(document)}, indent=2) + "\n"
 
 
 def read_lock(path: str | Path) -> CodeMeaning:
@@ -155,7 +164,7 @@ def read_lock(path: str | Path) -> CodeMeaning:
     if document["format"] != _FORMAT or given != document_checksum(document):
         raise _unreadable(path, "SM-LOCK-002", "another text than was written")
     try:
-        return _meaning(document)
+        return meaning_from_document(document)
     except (KeyError, TypeError, ValueError) as error:
         raise _unreadable(path, "SM-LOCK-001", f"{type(error).__name__}: {error}") from error
 
@@ -180,7 +189,13 @@ def _operator(operator: OperatorMeaning) -> dict[str, Any]:
     }
 
 
-def _meaning(document: Mapping[str, Any]) -> CodeMeaning:
+def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
+    """The meaning in a document of `meaning_document`.
+
+    Raises `KeyError`, `TypeError` and `ValueError` for another one.
+    """
+    if document["format"] != _FORMAT:
+        raise ValueError(f"format {document['format']}")
     operators = tuple(
         OperatorMeaning(
             name,
@@ -200,7 +215,13 @@ def _meaning(document: Mapping[str, Any]) -> CodeMeaning:
         )
         for name, each in document["operators"].items()
     )
-    return CodeMeaning(document["code"], document["spark"], tuple(document["sources"]), operators)
+    return CodeMeaning(
+        document["code"],
+        document["spark"],
+        tuple(document["sources"]),
+        operators,
+        tuple(document["schemas"]),
+    )
 
 
 def _function(document: Mapping[str, Any]) -> AggregateFunction:

@@ -101,6 +101,8 @@ def making(
 
 
 _OWN = "statemigrate"
+MEANINGS = f"{_OWN}/meaning"
+"""The folder of records of what state means, each named after the first batch that it is of."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
         return OwnFiles(tuple(names))
     later = {name for folder in _adoptions(old, names, batch) for name in _below(names, folder)}
     later |= of_later(old, names, batch)
+    later |= {f"{MEANINGS}/{each}" for each in batches_in(names_in(old, MEANINGS)) if each > batch}
     control = {name for name in names if name.startswith(f"{CONTROL}/")}
     written, left = _record(old, batch) if RECORD in names else ({}, [])
     if control:

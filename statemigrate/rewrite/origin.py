@@ -26,7 +26,7 @@ from statemigrate.rewrite.claims import (
 )
 from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.file_reading import StoredOperator, stored_operator
-from statemigrate.rewrite.fork import making, own_files
+from statemigrate.rewrite.fork import MEANINGS, making, own_files
 from statemigrate.rewrite.operator import Copies, copied_operators
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.plan import RewritePlan
@@ -86,13 +86,15 @@ class Origin(Protocol):
 class OldCheckpoint:
     """The checkpoint whose ``files`` these are, of the query with this id.
 
-    ``details`` are what the log is to say of the rewrite.
+    ``details`` are what the log is to say of the rewrite. ``meaning`` is the record of what the new
+    code means by the state, by its name; None where the old records stay true.
     """
 
     files: Files
     query: str
     tables: Mapping[str, str] = field(default_factory=dict)
     details: Mapping[str, str] = field(default_factory=dict)
+    meaning: Mapping[str, bytes] | None = None
 
     @property
     def location(self) -> str:
@@ -138,9 +140,11 @@ class OldCheckpoint:
         layout = plan.layout
         for name in own.copied:
             is_left = layout is not None and name.startswith(layout.left)
+            is_left |= self.meaning is not None and name.startswith(f"{MEANINGS}/")
             if not (_is_of_a_rewrite(name) or is_left or (noted and name == RECORD)):
                 yield name, self.files.get(name, most=_LARGEST)
         yield from own.written.items()
+        yield from (self.meaning or {}).items()
         yield from layout.files.items() if layout is not None else ()
         if noted:
             yield RECORD, record_document({**read_record(self.files), **noted})

@@ -102,6 +102,21 @@ def _is_meant(value: object) -> bool:
     return isinstance(value, str | bool) or (isinstance(value, int) and not isinstance(value, bool))
 
 
+_MEMBERS: dict[str, frozenset[str]] = {}
+
+
+def members_of(node: Any) -> frozenset[str]:
+    """The names of the methods and fields of an object of Java's.
+
+    Python alone sees one under every name. They are asked for once a class: each question is a call
+    of the JVM, and a plan has hundreds of nodes.
+    """
+    name = str(node.getClass().getName())
+    if name not in _MEMBERS:
+        _MEMBERS[name] = frozenset(dir(node))
+    return _MEMBERS[name]
+
+
 class Definitions:
     """What the columns of a plan are computed from, by their numbers.
 

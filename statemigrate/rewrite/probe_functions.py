@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
-from statemigrate.rewrite.probe_expressions import digest_of_udf
+from statemigrate.rewrite.probe_expressions import digest_of_udf, members_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -67,7 +67,11 @@ def aggregate_functions(query: StreamingQuery) -> dict[int, tuple[AggregateFunct
         return {}
     wrapped = query._jsq
     running = wrapped.streamingQuery() if _has(wrapped, "streamingQuery") else wrapped
-    plan = running.lastExecution().executedPlan()
+    return functions_in(running.lastExecution().executedPlan())
+
+
+def functions_in(plan: Any) -> dict[int, tuple[AggregateFunction, ...]]:
+    """The functions of each aggregation of a physical plan, by operator."""
     nodes = list(_nodes(plan))
     origins = _origins(nodes)
     jvm = _jvm()
@@ -213,8 +217,7 @@ def _seq(found: Any) -> list[Any]:
 
 
 def _has(node: Any, method: str) -> bool:
-    """Whether an object of Java's has a method: Python alone sees one under every name."""
-    return method in dir(node)
+    return method in members_of(node)
 
 
 def _class(node: Any) -> str:
@@ -230,13 +233,12 @@ def _origins(nodes: list[Any]) -> dict[int, Node | str]:
     One that is not in it is made by something that says nothing of how, as a function of pandas.
     """
     found: dict[int, Node | str] = {}
-    leaves = [(_input_of(node), node) for node in nodes if not _seq(node.children())]
-    is_one = len({name for name, _ in leaves}) == 1
-    for at, (name, node) in enumerate(leaves):
-        # How the only input is called does not matter; of one read twice each time is its own.
-        times = sum(other == name for other, _ in leaves[:at])
+    leaves = [node for node in nodes if not _seq(node.children())]
+    for at, node in enumerate(leaves):
+        # How the only input is called does not matter; several go by their order, as in Spark.
+        name = "input" if len(leaves) == 1 else f"input{at}"
         for each in _seq(node.output()):
-            found[each.exprId().id()] = f"{'input' if is_one else name}{times or ''}"
+            found[each.exprId().id()] = name
     # What is below comes first, and stays: the first step of an aggregate alone has its filter. But
     # a union's columns have the numbers of those of its first part.
     for node in reversed(nodes):
@@ -249,7 +251,7 @@ def _origins(nodes: list[Any]) -> dict[int, Node | str]:
 
 def _computed_by(node: Any) -> Iterator[tuple[int, Node]]:
     """The columns that a node computes, by their ids."""
-    known = set(dir(node))
+    known = members_of(node)
     for listed in {"projectList", "resultExpressions"} & known:
         for each in map(_parsed, (e.toJSON() for e in _seq(getattr(node, listed)()))):
             if _short(each) == _ALIAS:
@@ -284,14 +286,6 @@ def _with_code(node: Node, expression: Any) -> Node:
     if _short(node) == _PYTHON:
         head = {**head, "code": digest_of_udf(expression)}
     return head, children
-
-
-def _input_of(node: Any) -> str:
-    """The folder of an input of files, which the probe names after the function's parameter."""
-    if not _has(node, "relation") or not _has(node.relation(), "location"):
-        return _class(node)
-    paths = [str(each.toString()) for each in _seq(node.relation().location().rootPaths())]
-    return ",".join("/".join(path.rstrip("/").split("/")[-2:]) for path in paths)
 
 
 def _parsed(text: str) -> Node:

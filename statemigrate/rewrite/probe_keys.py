@@ -22,6 +22,7 @@ from statemigrate.rewrite.probe_expressions import (
     Expression,
     Union,
     digest_of_udf,
+    members_of,
     parse_tree,
 )
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow, Window
@@ -58,13 +59,15 @@ class PlanThatRan:
 
     ``nodes`` are those of its JSON, in which each Python function says its code. ``numbers`` has
     the stateful operator that each of them is, None for none; ``unions`` are the plan's, from the
-    top. ``root`` is Spark's own object.
+    top. ``root`` is Spark's own object. ``schemas`` are those of the streams that are read, as
+    Spark writes types, in the order in which the plan reads them.
     """
 
     nodes: Sequence[Mapping[str, Any]]
     numbers: Sequence[int | None]
     unions: Sequence[Union]
     root: Any
+    schemas: tuple[str, ...] = ()
 
 
 def plan_that_ran(query: StreamingQuery) -> PlanThatRan | None:
@@ -75,10 +78,24 @@ def plan_that_ran(query: StreamingQuery) -> PlanThatRan | None:
     wrapped = getattr(query, "_jsq", None)
     if wrapped is None:
         return None
-    plan = wrapped.streamingQuery().lastExecution().executedPlan()
+    return plan_of(wrapped.streamingQuery().lastExecution())
+
+
+def plan_of(execution: Any) -> PlanThatRan:
+    """The plan of Spark's own ``QueryExecution``."""
+    plan = execution.executedPlan()
     nodes = json.loads(plan.toJSON())
     _add_codes(nodes, dict(_codes(plan)))
-    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan)
+    schemas = tuple(_schemas(execution.analyzed()))
+    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan, schemas)
+
+
+def _schemas(analyzed: Any) -> Iterator[str]:
+    """The schema of each stream at the bottom of an analyzed plan."""
+    leaves = analyzed.collectLeaves()
+    for at in range(leaves.size()):
+        if leaves.apply(at).isStreaming():
+            yield str(leaves.apply(at).schema().catalogString())
 
 
 def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
@@ -110,7 +127,7 @@ def _output(node: Any) -> list[Expression]:
 def _codes(plan: Any) -> Iterator[tuple[int, str]]:
     """What tells the Python functions in a plan apart, by the number of each in the plan."""
     found = [plan.children().apply(at) for at in range(plan.children().size())]
-    if "udfs" in dir(plan):
+    if "udfs" in members_of(plan):
         found += [plan.udfs().apply(at) for at in range(plan.udfs().size())]
     if str(plan.getClass().getSimpleName()) == _PYTHON:
         yield int(plan.resultId().id()), digest_of_udf(plan)
@@ -154,8 +171,7 @@ def read_meanings(
 
 def _numbers(node: Any) -> Iterator[int | None]:
     """For each node of a physical plan, in the order of its JSON, the stateful operator it is."""
-    names = {each.getName() for each in node.getClass().getMethods()}
-    state = node.stateInfo() if "stateInfo" in names else None
+    state = node.stateInfo() if "stateInfo" in members_of(node) else None
     yield None if state is None or not state.isDefined() else int(state.get().operatorId())
     children = node.children()
     for place in range(children.size()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import CommitEntry
@@ -269,10 +269,14 @@ numbers of column families; after the second it may be tables with a snapshot.
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of ``seeds``, for a new ``query`` with this id."""
+    """The tables of ``seeds``, for a new ``query`` with this id.
+
+    ``meaning`` is the record of what its code means by the state, by its name, where it is known.
+    """
 
     seeds: Sequence[Seed]
     query: str
+    meaning: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def location(self) -> str:
@@ -312,6 +316,7 @@ class Tables:
         noted = noted_stores(plan.scripts, plan.new.batch)
         if noted:
             yield RECORD, record_document(noted)
+        yield from self.meaning.items()
         unique = plan.fingerprint[:32]
         yield from making("seed", BATCH, self.location, (), plan.scripts, unique).items()
 

@@ -93,3 +93,11 @@ def _joined(left, right, how, condition):
     other = right.withWatermark("at", "1 minute").alias("r")
     within = "r.at >= l.at AND r.at <= l.at + INTERVAL 1 MINUTE"
     return one.join(other, F.expr(f"l.k = r.k AND {within} AND {condition}"), how).select("l.k")
+
+
+def without_the_count(events: Events):
+    return events.where("v > 0").groupBy("k").agg(F.min("v").alias("low"))
+
+
+def with_max_without_the_count(events: Events):
+    return events.where("v > 0").groupBy("k").agg(F.max("v").alias("low"))

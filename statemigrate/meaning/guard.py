@@ -1,0 +1,176 @@
+"""`guarded`: a query's code compared with what its checkpoint's state means, before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.operators.catalogue import kind_of
+from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.meaning.changes import PlanItem, compare_code
+from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
+from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later, recorded_meaning
+from statemigrate.quoting import argument
+from statemigrate.rewrite.probe_facts import operator_facts
+from statemigrate.rewrite.probe_functions import functions_in
+from statemigrate.rewrite.probe_keys import read_meanings
+from statemigrate.rewrite.stream_plan import StreamWriter, operator_kinds, plan_of_stream
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+UNRECORDED = "unrecorded"
+"""The name by which a first guarded start on existing state is accepted."""
+
+
+def guarded(
+    writer: DataStreamWriter,
+    checkpoint: str | Path | None = None,
+    *,
+    accept: Mapping[str, str] | None = None,
+) -> DataStreamWriter:
+    """Compare a query with the meaning of its state, just before ``.start()``; return the writer.
+
+    Spark compares types when a query starts, and never what they mean: it starts with another key
+    of one type, with `max` in place of `min`, or with a window of another length, and reads old
+    values as something that they are not. Here Spark plans the stream without running it, and what
+    its keys, windows, functions, filters, joins and watermarks are computed from is compared with
+    the record in the checkpoint. A first start writes the record, and so does each start that
+    changes it.
+
+    ``checkpoint`` is where the query has its state, unless the writer's option
+    ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant;
+    they are written into the record. `unrecorded` is the name for state that no guarded start has
+    run on yet: by accepting it you say that the code is the one that wrote the state.
+
+    Call it last: what is set on the writer afterwards is not compared. Raises `StartupError` for a
+    change that nobody accepted, and for state without a record; `UnsupportedError` for a session of
+    Spark Connect, which shows no plan; `CorruptFileError` for a record that was altered. Then
+    nothing is written, and the query has not started.
+    """
+    found = StreamWriter.of(writer)
+    if found is None:
+        raise _without_plan()
+    files = open_files(_location(checkpoint, found.checkpoint), found.stream.sparkSession)
+    directory = CheckpointDirectory(files)
+    committed = directory.last_commit()
+    meaning = stream_meaning(found.stream, found.mode)
+    known = recorded_meaning(files, committed)
+    reasons = accept or {}
+    if known is None:
+        accepted = _first(files, committed, meaning, reasons)
+    else:
+        changes = list(compare_code(known.meaning, meaning))
+        accepted = _accepted(files, [each for each in changes if each.asks], reasons)
+        if not changes:
+            forget_later(files, committed)
+            return writer
+    MeaningRecord(committed + 1, meaning, accepted).write(files)
+    return writer
+
+
+def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
+    """What the state of a stream means that is written in an output ``mode``.
+
+    Spark plans it; it is not started. Raises `UnsupportedError` for a release of Spark that plans
+    in a way which is not known.
+    """
+    import pyspark
+
+    plan = plan_of_stream(stream, mode)
+    keys = read_meanings(plan.nodes, plan.numbers, plan.unions)
+    facts, functions = operator_facts(plan), functions_in(plan.root)
+    operators = tuple(
+        OperatorMeaning(
+            f"{kind_of(kind).word}-{number}",
+            number,
+            kind,
+            {},
+            keys.get(number, ()),
+            functions.get(number, ()),
+            facts.get(number, ()),
+        )
+        for number, kind in sorted(operator_kinds(plan.root).items())
+    )
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    return CodeMeaning("a guarded start", release, (), operators, plan.schemas)
+
+
+def _location(given: str | Path | None, option: str | None) -> str:
+    if given is not None and option is not None and str(given) != option:
+        raise StartupError(
+            "SM-MEANING-004",
+            "the query has another checkpoint than the one that is compared",
+            expected=f"the checkpoint of the writer's option checkpointLocation, {option}",
+            found=str(given),
+            next_action="give `guarded` the same checkpoint, or leave it out",
+            checkpoint=str(given),
+        )
+    if given is None and option is None:
+        raise StartupError(
+            "SM-MEANING-004",
+            "the query's checkpoint is not known",
+            expected="the writer's option checkpointLocation, or guarded(writer, checkpoint=...)",
+            found="neither",
+            next_action="set the option before `guarded` is called",
+        )
+    return str(given if option is None else option)
+
+
+def _first(
+    files: Files, committed: int, meaning: CodeMeaning, reasons: Mapping[str, str]
+) -> tuple[Accepted, ...]:
+    """What a start without a record accepts. Raises `StartupError` for state of unknown meaning."""
+    if committed < 0 or not meaning.operators:
+        return ()
+    if UNRECORDED in reasons:
+        text = f"state of batches up to {committed} had no record"
+        return (Accepted(UNRECORDED, text, reasons[UNRECORDED]),)
+    raise StartupError(
+        "SM-MEANING-002",
+        f"{files.location} does not say what its state means",
+        expected="a record, which a guarded start, `statemigrate lock` or a rewrite writes",
+        found=f"state as of batch {committed}, and no record",
+        next_action=f'guarded(..., accept={{"{UNRECORDED}": "why"}}) says once that this code '
+        "wrote the state; if another one did, run `statemigrate lock MODULE:FUNCTION "
+        f"{argument(files.location)}` with it",
+        checkpoint=files.location,
+    )
+
+
+def _accepted(
+    files: Files, changes: Sequence[PlanItem], reasons: Mapping[str, str]
+) -> tuple[Accepted, ...]:
+    """The changes with their reasons. Raises `StartupError` where one has none."""
+    others = [each for each in changes if each.name not in reasons]
+    if others:
+        meant = ", ".join(f'{each.name!r}: "why"' for each in others)
+        raise StartupError(
+            "SM-MEANING-001",
+            f"the code means something else by the state of {files.location}",
+            expected="keys, functions and filters as when the state was written",
+            found="; ".join(f"{each.name}: {each.text}" for each in others),
+            next_action=f"if it is meant, start with guarded(..., accept={{{meant}}}); else "
+            f"`statemigrate plan {argument(files.location)} --code MODULE:FUNCTION` says what "
+            "to do",
+            checkpoint=files.location,
+            changes=[each.to_json() for each in others],
+        )
+    return tuple(Accepted(each.name, each.text, reasons[each.name]) for each in changes)
+
+
+def _without_plan() -> UnsupportedError:
+    return UnsupportedError(
+        "SM-MEANING-003",
+        "what the query's state means cannot be seen in this session",
+        expected="a session of classic Spark, which shows how it plans a stream",
+        found="a session of Spark Connect",
+        next_action="run `statemigrate plan CHECKPOINT --code MODULE:FUNCTION` where PySpark "
+        "starts Spark itself, before the query is deployed",
+    )

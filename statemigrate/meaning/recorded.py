@@ -1,0 +1,95 @@
+"""What a checkpoint's state means, as a start of its query has recorded it in the checkpoint.
+
+A record is a file of the checkpoint, named after the first batch that ran with the code. The
+newest one of a committed batch is in force: a start that never committed a batch leaves the state,
+and what it means, as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.files import Files
+from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.meaning.code_meaning import (
+    MEANING_SHAPE,
+    CodeMeaning,
+    meaning_document,
+    meaning_from_document,
+)
+from statemigrate.rewrite.fork import MEANINGS
+
+_SHAPE = {
+    "batch": range(2**63),
+    "meaning": MEANING_SHAPE,
+    "accepted": [{"name": str, "text": str, "reason": str}],
+}
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A change by its ``name``, what it is in ``text``, and the ``reason`` why it is meant."""
+
+    name: str
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MeaningRecord:
+    """The ``meaning`` of the code that runs from a ``batch`` on, and the changes it brought."""
+
+    batch: int
+    meaning: CodeMeaning
+    accepted: tuple[Accepted, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The record as its file holds it."""
+        return {
+            "batch": self.batch,
+            "meaning": meaning_document(self.meaning),
+            "accepted": [asdict(each) for each in self.accepted],
+        }
+
+    def files(self) -> Mapping[str, bytes]:
+        """The file of the record, by its name in a checkpoint."""
+        return {f"{MEANINGS}/{self.batch}": sealed(self.document())}
+
+    def write(self, files: Files) -> None:
+        """Put the record into a checkpoint."""
+        for name, data in self.files().items():
+            files.replace(name, data)
+
+
+def recorded_meaning(files: Files, committed: int) -> MeaningRecord | None:
+    """The record that is in force after the batch ``committed``; None where there is none.
+
+    Raises `CorruptFileError` for one that cannot be read.
+    """
+    found = [each for each in batches_in(names_in(files, MEANINGS)) if each <= committed]
+    if not found:
+        return None
+    name = f"{MEANINGS}/{max(found)}"
+    place = f"{files.location}/{name}"
+    return understood(place, "a record of what state means", partial(_read, files, name, place))
+
+
+def forget_later(files: Files, committed: int) -> None:
+    """Remove the records of starts that have not committed a batch."""
+    later = [each for each in batches_in(names_in(files, MEANINGS)) if each > committed]
+    files.delete([f"{MEANINGS}/{each}" for each in later])
+
+
+def _read(files: Files, name: str, place: str) -> MeaningRecord:
+    document = unsealed(files.get(name), place)
+    check_shape(document, _SHAPE)
+    accepted = tuple(Accepted(**each) for each in document["accepted"])
+    try:
+        meaning = meaning_from_document(document["meaning"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    return MeaningRecord(document["batch"], meaning, accepted)

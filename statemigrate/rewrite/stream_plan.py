@@ -1,0 +1,161 @@
+"""The physical plan of a stream that has not started: what Spark would run in a batch.
+
+`DataFrame.explain` plans a stream in the same way: with ``IncrementalExecution``, as the batch that
+begins a query, and without touching a checkpoint or a source. No interface hands that plan out, so
+its constructor is called here, with an argument for each type that it asks for; releases differ in
+their number and order. Source: ``IncrementalExecution.scala`` of apache/spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import UnsupportedError
+from statemigrate.rewrite.probe_expressions import members_of
+from statemigrate.rewrite.probe_keys import PlanThatRan, plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_EXECUTIONS = (
+    "org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution",
+    "org.apache.spark.sql.execution.streaming.IncrementalExecution",
+)
+_BEGINNING = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_MODES = {"append": "Append", "update": "Update", "complete": "Complete"}
+
+
+@dataclass(frozen=True)
+class StreamWriter:
+    """What a ``DataStreamWriter`` has been given: its stream, output mode and checkpoint.
+
+    ``checkpoint`` is None where no option names it.
+    """
+
+    stream: DataFrame
+    mode: str
+    checkpoint: str | None
+
+    @classmethod
+    def of(cls, writer: DataStreamWriter) -> StreamWriter | None:
+        """The writer's settings; None for one of a session without plans, as of Spark Connect."""
+        java = getattr(writer, "_jwrite", None)
+        if java is None:
+            return None
+        fields = {str(each.getName()): each for each in java.getClass().getDeclaredFields()}
+        mode, options = (_read(java, fields, name) for name in ("outputMode", "extraOptions"))
+        found = options.get("checkpointLocation")
+        checkpoint = str(found.get()) if found.isDefined() else None
+        return cls(writer._df, str(mode.toString()).lower(), checkpoint)
+
+
+def _read(java: Any, fields: dict[str, Any], name: str) -> Any:
+    field = fields.get(name)
+    if field is None:
+        raise _unsupported(f"a writer with {', '.join(sorted(fields))}")
+    field.setAccessible(True)
+    return field.get(java)
+
+
+def plan_of_stream(stream: DataFrame, mode: str) -> PlanThatRan:
+    """The plan of a stream that is written in an output ``mode``, without starting it.
+
+    Raises `UnsupportedError` for a release of Spark whose constructor asks for something else.
+    """
+    java: Any = stream._jdf
+    analyzed = java.queryExecution().analyzed()
+    session = stream.sparkSession._jsparkSession
+    execution = _execution(stream.sparkSession._jvm)
+    constructor = execution.getConstructors()[0]
+    arguments = _Arguments(stream.sparkSession._jvm, session, analyzed, _MODES[mode])
+    kinds = [str(each.getName()) for each in constructor.getParameterTypes()]
+    made = arguments.called(str(execution.getName()), [arguments.of(each) for each in kinds])
+    return plan_of(made)
+
+
+def _execution(jvm: Any) -> Any:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    for name in _EXECUTIONS:
+        try:
+            return jvm.java.lang.Class.forName(name)
+        except Py4JJavaError:
+            continue
+    raise _unsupported("none of its known names")
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Makes the arguments of the constructor, each by the name of its type."""
+
+    jvm: Any
+    session: Any
+    analyzed: Any
+    mode: str
+
+    def of(self, kind: str) -> Any:
+        """The argument of a type: that of a first batch which has no rows."""
+        scala, java = self.jvm.scala, self.jvm.java
+        spark = self.jvm.org.apache.spark.sql
+        known: dict[str, Callable[[], Any]] = {
+            "SparkSession": lambda: self.session,
+            "LogicalPlan": lambda: self.analyzed,
+            "OutputMode": getattr(spark.streaming.OutputMode, self.mode),
+            "String": lambda: "unknown",
+            "UUID": java.util.UUID.randomUUID,
+            "long": lambda: 0,
+            "boolean": lambda: False,
+            "Option": scala.Option.empty,
+            "Map": scala.collection.mutable.HashMap,
+            "Enumeration$Value": spark.execution.CommandExecutionMode.SKIP,
+            "OffsetSeqMetadata": lambda: self._metadata(kind),
+            "OffsetSeqMetadataBase": lambda: self._metadata(kind.removesuffix("Base")),
+            "WatermarkPropagator": lambda: self._module(kind).noop(),
+        }
+        found = known.get(kind.rpartition(".")[2])
+        if found is None:
+            raise _unsupported(f"a parameter of the type {kind}")
+        return found()
+
+    def called(self, name: str, arguments: list[Any]) -> Any:
+        """An object of the class."""
+        return self._named(name)(*arguments)
+
+    def _metadata(self, name: str) -> Any:
+        return self._named(name).apply(_BEGINNING)
+
+    def _module(self, name: str) -> Any:
+        return self.jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
+
+    def _named(self, name: str) -> Any:
+        return getattr(self.jvm, name)
+
+
+def _unsupported(found: str) -> UnsupportedError:
+    import pyspark
+
+    return UnsupportedError(
+        "SM-MEANING-005",
+        f"PySpark {pyspark.__version__} plans streams in a way that is not known",
+        expected="IncrementalExecution as in Spark 4.0 to 4.3",
+        found=found,
+        next_action="start the query without `guarded`, and see statemigrate's changelog for a "
+        "release that knows this PySpark",
+    )
+
+
+def operator_kinds(plan: Any) -> dict[int, str]:
+    """Spark's name of each stateful operator of a physical plan, by its number."""
+    return dict(_kinds(plan))
+
+
+def _kinds(node: Any) -> Iterator[tuple[int, str]]:
+    # Of the two nodes of an aggregation the one that writes has the name.
+    if {"stateInfo", "shortName"} <= members_of(node) and node.stateInfo().isDefined():
+        yield int(node.stateInfo().get().operatorId()), str(node.shortName())
+    children = node.children()
+    for at in range(children.size()):
+        yield from _kinds(children.apply(at))

@@ -1,0 +1,232 @@
+"""Starts that are compared with what the checkpoint's state means, before the first batch."""
+
+import json
+from types import SimpleNamespace
+
+import planned_code as code
+import pytest
+from fed_queries import Feed
+from rewritten_queries import rows_of, session_with
+from support.file_hashes import file_hashes
+
+from statemigrate import NewCode, RewriteAnswers, fork, guarded, lock, plan, rewrite
+from statemigrate.errors import CodeError, CorruptFileError, StartupError, UnsupportedError
+
+pytestmark = pytest.mark.spark
+ROWS = rows_of(*((f"k{n % 7}", n - 3, n) for n in range(60)))
+
+
+@pytest.fixture(scope="module")
+def session(spark):
+    return session_with(spark, "rocksdb")
+
+
+class Query:
+    """A query with a checkpoint, whose starts are guarded unless asked otherwise."""
+
+    def __init__(self, session, folder):
+        self.session, self.checkpoint = session, folder / "checkpoint"
+        self.feed = Feed(folder / "input")
+
+    def writer(self, function, mode="update"):
+        writer = function(self.feed.stream(self.session)).writeStream.format("noop")
+        return writer.outputMode(mode).option("checkpointLocation", str(self.checkpoint))
+
+    def run(self, function, *, accept=None, guard=True, sink=None):
+        self.feed.add(ROWS)
+        writer = self.writer(function)
+        if sink is not None:
+            writer = writer.foreachBatch(sink)
+        writer = guarded(writer, accept=accept) if guard else writer
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(180)
+        assert not query.isActive
+
+    @property
+    def records(self):
+        folder = self.checkpoint / "statemigrate" / "meaning"
+        found = {int(each.name): json.loads(each.read_text())["body"] for each in folder.iterdir()}
+        return dict(sorted(found.items()))
+
+
+@pytest.fixture(scope="module")
+def deployed(session, tmp_path_factory):
+    query = Query(session, tmp_path_factory.mktemp("deployed"))
+    query.run(code.deployed)
+    return query
+
+
+@pytest.fixture
+def query(session, tmp_path):
+    return Query(session, tmp_path)
+
+
+def named(function):
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def test_the_same_code_starts_again_however_it_is_written(query):
+    query.run(code.deployed)
+    query.run(code.written_in_another_way)
+    query.run(code.deployed)
+    assert list(query.records) == [0]
+    (operator,) = query.records[0]["meaning"]["operators"].values()
+    assert [each["text"] for each in operator["functions"]] == ["min(v)", "count(1)"]
+    assert [each["expression"] for each in operator["keys"]] == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (code.with_max, ["aggregation-0 low"]),
+        (code.with_another_argument, ["aggregation-0 low"]),
+        (code.with_another_key, ["aggregation-0 key k"]),
+        (code.with_another_filter, ["aggregation-0 filter"]),
+        (code.without_filter, ["aggregation-0 filter"]),
+        (code.deduplicated, ["operator 0"]),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_code_that_means_something_else_does_not_start_and_leaves_no_trace(
+    deployed, function, names
+):
+    before = file_hashes(deployed.checkpoint)
+    with pytest.raises(StartupError) as caught:
+        deployed.run(function)
+    assert caught.value.code == "SM-MEANING-001"
+    assert [each["name"] for each in caught.value.data["changes"]] == names
+    assert file_hashes(deployed.checkpoint) == before
+
+
+def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
+    query.run(code.deployed)
+    query.run(code.with_another_filter, accept={"aggregation-0 filter": "small orders were noise"})
+    assert list(query.records) == [0, 1]
+    assert [(each["name"], each["reason"]) for each in query.records[1]["accepted"]] == [
+        ("aggregation-0 filter", "small orders were noise")
+    ]
+    query.run(code.with_another_filter)
+    with pytest.raises(StartupError) as caught:
+        query.run(code.deployed)
+    assert caught.value.code == "SM-MEANING-001"
+
+
+def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
+    def fails(rows, number):
+        raise RuntimeError(f"batch {number} fails")
+
+    query.run(code.deployed)
+    accept = {"aggregation-0 filter": "tried"}
+    with pytest.raises(Exception, match="batch 1 fails"):
+        query.run(code.with_another_filter, accept=accept, sink=fails)
+    assert list(query.records) == [0, 1]
+    query.run(code.deployed)
+    assert list(query.records) == [0]
+    with pytest.raises(StartupError):
+        query.run(code.with_another_filter)
+
+
+def test_state_without_a_record_is_a_question_until_it_is_answered(query, session):
+    query.run(code.deployed, guard=False)
+    with pytest.raises(StartupError) as caught:
+        query.run(code.deployed)
+    assert caught.value.code == "SM-MEANING-002"
+    with pytest.raises(CodeError) as wrong:
+        lock(named(code.with_a_key_more), checkpoint=query.checkpoint, mode="update", spark=session)
+    assert wrong.value.code == "SM-LOCK-004"
+    with pytest.raises(CodeError) as both:
+        lock(named(code.deployed), checkpoint=query.checkpoint, check=True, spark=session)
+    assert both.value.code == "SM-LOCK-001", "there is no lock file to compare with"
+    lock(named(code.deployed), checkpoint=query.checkpoint, mode="update", spark=session)
+    query.run(code.deployed)
+    with pytest.raises(StartupError) as other:
+        query.run(code.with_max)
+    assert other.value.code == "SM-MEANING-001"
+
+
+@pytest.mark.long
+def test_a_first_guarded_start_may_say_that_its_code_wrote_the_state(query):
+    query.run(code.deployed, guard=False)
+    query.run(code.deployed, accept={"unrecorded": "the guard is new, the code is not"})
+    (record,) = query.records.values()
+    assert [each["name"] for each in record["accepted"]] == ["unrecorded"]
+    query.run(code.deployed)
+    with pytest.raises(StartupError):
+        query.run(code.with_max, accept={"unrecorded": "the guard is new, the code is not"})
+
+
+@pytest.mark.long
+def test_a_record_tells_plan_and_rewrite_what_the_state_means(query, session, tmp_path):
+    query.run(code.deployed)
+
+    def planned(function):
+        target = NewCode(named(function), mode="update")
+        found = plan(query.checkpoint, target=target, migrations=None, spark=session)
+        return [(each.name, each.verdict) for each in found.items if each.asks]
+
+    assert planned(code.deployed) == []
+    assert planned(code.with_another_filter) == [("aggregation-0 filter", "unnoticed")]
+    new = tmp_path / "new"
+    target = NewCode(named(code.with_one_column_more), mode="update")
+    made = rewrite(query.checkpoint, new, target=target, migrations=None, spark=session)
+    assert [each.name for each in made.plan.questions] == ["aggregation-0.max"]
+
+
+@pytest.mark.long
+def test_a_rewritten_checkpoint_records_the_new_code(query, session, tmp_path):
+    query.run(code.deployed)
+    new = tmp_path / "new"
+    given = {
+        "target": NewCode(named(code.without_the_count), mode="update"),
+        "migrations": None,
+        "spark": session,
+    }
+    (asked,) = rewrite(query.checkpoint, new, **given).plan.questions
+    answers = RewriteAnswers(accept=frozenset({asked.acceptance}))
+    rewrite(query.checkpoint, new, answers=answers, apply=True, **given)
+    query.checkpoint = new
+    with pytest.raises(StartupError) as caught:
+        query.run(code.with_max_without_the_count)
+    assert [each["name"] for each in caught.value.data["changes"]] == ["aggregation-0 low"]
+    query.run(code.without_the_count)
+
+
+@pytest.mark.long
+def test_a_fork_of_an_earlier_batch_has_the_record_of_that_batch(query, tmp_path):
+    query.run(code.deployed)
+    query.run(code.deployed)
+    query.run(code.with_another_filter, accept={"aggregation-0 filter": "small orders were noise"})
+    assert list(query.records) == [0, 2]
+    copy = tmp_path / "fork"
+    fork(query.checkpoint, copy, at_batch=1)
+    query.checkpoint = copy
+    assert list(query.records) == [0]
+    query.run(code.deployed)
+
+
+def test_a_record_that_was_altered_is_named(query):
+    query.run(code.deployed)
+    path = query.checkpoint / "statemigrate" / "meaning" / "0"
+    path.write_text(path.read_text().replace("GreaterThan", "LessThan"))
+    with pytest.raises(CorruptFileError) as caught:
+        query.run(code.deployed)
+    assert caught.value.code == "SM-CHECKPOINT-024"
+
+
+def test_the_checkpoint_is_the_writers_own(query, tmp_path):
+    writer = query.writer(code.deployed)
+    with pytest.raises(StartupError) as caught:
+        guarded(writer, tmp_path / "other")
+    assert caught.value.code == "SM-MEANING-004"
+    plain = code.deployed(query.feed.stream(query.session)).writeStream.outputMode("update")
+    with pytest.raises(StartupError) as caught:
+        guarded(plain)
+    assert caught.value.code == "SM-MEANING-004"
+    assert guarded(plain, query.checkpoint) is plain
+    assert list(query.records) == [0]
+
+
+def test_a_session_without_plans_is_refused():
+    with pytest.raises(UnsupportedError) as caught:
+        guarded(SimpleNamespace(), "checkpoint")
+    assert caught.value.code == "SM-MEANING-003"
