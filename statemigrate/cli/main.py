@@ -24,33 +24,33 @@ if TYPE_CHECKING:
 
 
 VERBS = {
-    "plan": ("plan", "Say what happens to a query's state when its code changes."),
-    "lock": ("plan", "Write down what a query's state means, in a file to commit."),
+    "plan": ("plan", "Report what happens to a query's state when its code changes."),
+    "lock": ("plan", "Record the meaning of a query's state, in a file to commit."),
     "init": ("scripts", "Make a folder for migration scripts."),
     "new": ("new", "Write a new migration script for a store."),
     "history": ("scripts", "List the scripts, newest first."),
     "heads": ("scripts", "List the newest script of every store."),
     "show": ("scripts", "Show one script and how it changes the format."),
-    "edit": ("scripts", "Open one script in your editor, and check it then."),
-    "rebase": ("rebase", "Make one chain again of a store's two heads, after a merge."),
+    "edit": ("scripts", "Open one script in your editor, and then check it."),
+    "rebase": ("rebase", "Make one chain of a store's two heads, after a merge."),
     "check": ("check", "Check all scripts, and the code that needs them."),
-    "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
-    "status": ("status", "Show what is left to migrate, and what to do next."),
+    "dry-run": ("dry_run", "Try a migration on a query's state, and write nothing."),
+    "status": ("status", "Show how much is left to migrate, and the next step."),
     "current": ("log", "Show the revision of each store, since when, by which code."),
-    "log": ("log", "List what was done to a checkpoint, when and by whom."),
-    "get": ("view", "Print what a store holds under a key."),
+    "log": ("log", "List deployments and commands on a checkpoint."),
+    "get": ("view", "Print the value of a key in a store."),
     "export": ("view", "Write a store's keys and values to one file."),
-    "adopt": ("adopt", "Make room for the control source in an existing query."),
-    "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
+    "adopt": ("adopt", "Add the control source to an existing query."),
+    "backfill": ("backfill", "Migrate the values that no live row touches, in chunks."),
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
-    "rollback": ("rollback", "Take values back to an older revision, step by step."),
-    "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
-    "repair": ("repair", "Make a damaged checkpoint whole from what is left of it."),
+    "rollback": ("rollback", "Migrate values back to an older revision, step by step."),
+    "quarantine": ("stopped", "List the values that a backfill could not migrate, and why."),
+    "repair": ("repair", "Repair a damaged checkpoint from its remaining files."),
     "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
-    "seed": ("seed", "Make a new checkpoint whose state comes from tables."),
-    "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),
+    "seed": ("seed", "Make a new checkpoint with state from tables."),
+    "verify": ("rewrite", "Compare a rewritten checkpoint with the old one."),
     "fork": ("seed", "Copy a query's state, as it was after a batch, to a new place."),
-    "doctor": ("doctor", "Look at what keeps queries and commands from working here."),
+    "doctor": ("doctor", "Check the requirements of queries and commands."),
     "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
@@ -157,8 +157,7 @@ _EXPECTED = (StatemigrateError, OSError)
 def main(ctx: click.Context) -> None:
     """Migrate the live state of Spark Structured Streaming queries.
 
-    Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused,
-    130 it was interrupted.
+    Exit codes: 0 success, 1 a failed check or an error, 2 wrong arguments, 130 interrupted.
     """
     # Scripts may import the project's own modules, which `python -m` would find here too.
     here = Path.cwd()

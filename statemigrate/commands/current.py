@@ -306,7 +306,7 @@ def current_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> tuple[CurrentOf, ...]:
-    """`current` of every checkpoint; one that cannot be read has its error in its place."""
+    """`current` of every checkpoint; for an unreadable one, its error."""
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, current, targets, **shared)
     return tuple(CurrentOf(*each) for each in looks)

@@ -132,10 +132,10 @@ def dry_run_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Trials:
-    """Try every store of every checkpoint that has scripts, each as `dry_run` does.
+    """Try every store with scripts of every checkpoint, as `dry_run` does.
 
-    A checkpoint that cannot be read or tried has an error in its place. ``targets`` hold
-    for all checkpoints, unless one has its own.
+    For a checkpoint that cannot be read or tried, the result has its error. ``targets`` apply to
+    all checkpoints that do not have their own.
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
 

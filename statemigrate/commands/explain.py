@@ -39,11 +39,11 @@ class Explanation:
 
 
 def explain(text: str | Iterable[str]) -> list[Explanation]:
-    """The cause and the cure of every error that a text has, in the order of their appearance.
+    """The cause and the solution of every error in a text, in order of appearance.
 
     ``text`` is a code, the text of an error, or the lines of a log, which are read one at a time.
-    Finds the codes of this package, and those errors of Spark that users of statemigrate meet. The
-    result is empty where nothing is known. Nothing of the text is kept.
+    This knows the codes of this package, and those errors of Spark that users of statemigrate
+    encounter. The result is empty if it knows none. It keeps nothing of the text.
     """
     lines = text.split("\n") if isinstance(text, str) else text
     found: dict[str, Explanation] = {}

@@ -281,9 +281,9 @@ def status_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Fleet:
-    """Look at every checkpoint as `status` does; an unreadable one has its error in its place.
+    """The `status` of every checkpoint; for an unreadable one, its error.
 
-    ``targets`` hold for all of them, unless a checkpoint has its own.
+    ``targets`` apply to all checkpoints that do not have their own.
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, status, targets, **shared)

@@ -98,15 +98,15 @@ def plan(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> ChangePlan:
-    """Say what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
+    """Report what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
 
-    The new code runs once on empty streams. Its ``old_code``, or the ``lock`` file that `lock` has
-    made of that, says what the state means. Without new code the scripts alone are compared with
-    the state. Nothing is written, and the query may be running.
+    The new code runs once on empty streams. Its ``old_code``, or the ``lock`` file of that code
+    from `lock`, shows the meaning of the state. Without new code, only the scripts are compared
+    with the state. Nothing is written, and the query may be running.
 
     Raises `CheckpointError` and `UnsupportedError` for a checkpoint that cannot be read,
-    `CodeError` for code that does not run on empty streams and for a file that is no lock, and
-    `ScriptError` for a folder of scripts that cannot be read.
+    `CodeError` for code that does not run on empty streams and for a file that is not a lock file,
+    and `ScriptError` for a folder of scripts that cannot be read.
     """
     wanted, files = target or NewCode(), open_files(checkpoint)
     committed = CheckpointDirectory(files).require_commit()
@@ -166,11 +166,11 @@ def lock(
     check: bool = False,
     spark: Spark = None,
 ) -> Locked:
-    """Write down what the state of ``code`` means, ``MODULE:FUNCTION``, in a ``file``.
+    """Record the meaning of the state of ``code``, ``MODULE:FUNCTION``, in a ``file``.
 
     The function runs once on empty streams; ``inputs`` and ``mode`` are as in `NewCode`. The same
-    code gives the same text. With ``check`` nothing is written, and the code is compared with the
-    file. Raises `CodeError` for code that does not run, and for a file that is no lock.
+    code gives the same text. With ``check`` this writes nothing, and compares the code with the
+    file. Raises `CodeError` for code that does not run, and for a file that is not a lock file.
     """
     known = read_lock(file) if check else None
     found = probed(NewCode(code, inputs or {}, mode), None, spark, code)

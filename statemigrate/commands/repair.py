@@ -86,27 +86,27 @@ def repair(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> Repair:
-    """Find what is damaged in the checkpoint of a stopped query, and what makes up for it.
+    """Find damage in the checkpoint of a stopped query, and repair it.
 
-    Without ``apply`` nothing is changed: the result says what is wrong, and what would be done.
-    With it, that is done.
+    Without ``apply`` nothing is changed: the result lists the damage and the possible repairs. With
+    it, they are made.
 
-    **The embedded engine**: every durable file of every version that is kept is compared with its
-    checksum. A partition whose files are damaged is made from a proven working copy, from its base,
-    or from what older versions name, stored anew, read back and compared. ``working_directory`` is
-    the query's own, if it was given one. Where nothing makes the last committed version, the query
-    can go ``back_to`` an older one that is whole: the batches after it run again, so that their
-    output reaches the sink a second time. What is taken out of Spark's logs is set aside.
+    **The embedded engine**: every durable file of every kept version is compared with its checksum.
+    A partition with damaged files is made from a proven working copy, from its base, or from the
+    files of older versions. It is stored again, read back and compared. ``working_directory`` is
+    the query's own, if it has one. If the last committed version cannot be made, the query can go
+    ``back_to`` an older complete one. The batches after it run again, so their output reaches the
+    sink a second time. Entries that are removed from Spark's logs are set aside.
 
-    **Spark's own state**: families that Spark has forgotten, since code without statemigrate did
-    not declare them, are read as of the last batch that had them, and brought back in the ``new``
-    checkpoint, by default next to the old one, which is only read. A key that has a newer value
-    keeps it, and one that was deleted since stays away. ``accept`` answers what no file tells;
-    ``accept_edited`` names families that are given up. ``wait`` are the seconds for which the
-    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as of `backfill`.
+    **Spark's own state**: Spark forgets families that code without statemigrate does not declare.
+    They are read as of the last batch that had them, and restored in the ``new`` checkpoint, by
+    default next to the old one, which is only read. A key with a newer value keeps it, and a key
+    that was deleted since stays deleted. ``accept`` answers questions that no file answers;
+    ``accept_edited`` names families to give up. ``wait`` is the number of seconds for which the
+    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as in `backfill`.
 
-    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` for what is not the
-    checkpoint of a query that keeps state. Nothing was changed then.
+    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` if ``checkpoint`` is
+    not the checkpoint of a query with state. Nothing is changed then.
     """
     if engine_of(checkpoint) == "embedded":
         return _repair_embedded(
