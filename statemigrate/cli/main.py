@@ -57,25 +57,24 @@ VERBS = {
 """Verb: the module in `statemigrate.cli` that has its command, and the one-line help."""
 
 OF_ALEMBIC = {
-    "upgrade": "Values migrate under the query: start the code that is written for the new "
-    "revision, then `statemigrate backfill CHECKPOINT` for what no row touches. "
-    "`statemigrate dry-run STORE CHECKPOINT` tries it first",
-    "downgrade": "Values go back under the query too: "
-    "`statemigrate rollback CHECKPOINT --to REVISION` says each step",
+    "upgrade": "Values migrate while the query runs: start the code for the new revision, then "
+    "run `statemigrate backfill CHECKPOINT` for values that no row touches. "
+    "`statemigrate dry-run STORE CHECKPOINT` tries the migration first",
+    "downgrade": "Values also migrate back while the query runs: "
+    "`statemigrate rollback CHECKPOINT --to REVISION` shows each step",
     "revision": "`statemigrate new STORE -m MESSAGE` writes a script; with "
-    "`--autogenerate MODULE:OBJECT` from what the code declares",
-    "stamp": "A checkpoint's own files say which revision it is at: `statemigrate current "
-    "CHECKPOINT`. `statemigrate new --from-checkpoint CHECKPOINT` records what the state is today; "
-    "a script that was corrected after it was applied is named with --accept-edited",
-    "merge": "The scripts of a store are one chain, and of two heads one has to follow the other: "
+    "`--autogenerate MODULE:OBJECT` from the code's declarations",
+    "stamp": "A checkpoint's own files have its revision; `statemigrate current CHECKPOINT` "
+    "shows it. `statemigrate new --from-checkpoint CHECKPOINT` records the state's current format. "
+    "Name a script that you edited after it was applied with --accept-edited",
+    "merge": "The scripts of a store must form one chain. If it has two heads, "
     "`statemigrate rebase STORE` puts one branch on top of the other, with the fields of both",
-    "branches": "Each store has its own branch, and in it one chain: `statemigrate heads` lists "
-    "them, several of a store where two scripts follow one, and `statemigrate rebase STORE` makes "
-    "one chain of these",
-    "ensure_version": "There is no table of versions: a checkpoint's own files say which revision "
-    "it is at, and `statemigrate current CHECKPOINT` shows it",
-    "list_templates": "There is one template: `statemigrate init` puts it into the folder, where "
-    "it is yours to change",
+    "branches": "Each store has its own branch, and in it one chain. `statemigrate heads` lists "
+    "the heads. If a store has two, `statemigrate rebase STORE` makes one chain of them",
+    "ensure_version": "There is no version table: a checkpoint's own files have its revision, and "
+    "`statemigrate current CHECKPOINT` shows it",
+    "list_templates": "There is one template: `statemigrate init` puts it into the folder of "
+    "scripts, and you may edit it",
 }
 """Alembic's commands that have another form here, and what to do in place of each."""
 

@@ -78,7 +78,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
 
 @dataclass(frozen=True)
 class Trial:
-    """What the dry run of a store gave; without ``store``, why a whole checkpoint has none."""
+    """The dry run of a store; without ``store``, the reason why a whole checkpoint has none."""
 
     checkpoint: NamedCheckpoint
     store: str | None
@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def in_order(self) -> bool:
-        """Whether every value migrates, and no field is lost that should be kept."""
+        """Whether every value migrates, and no field is lost by mistake."""
         return isinstance(self.found, DryRunReport) and self.found.in_order
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Trials:
 
     @property
     def in_order(self) -> bool:
-        """Whether every checkpoint could be read and all that is in them migrates."""
+        """Whether every checkpoint could be read and all of its values migrate."""
         return all(each.in_order for each in self.trials)
 
     def to_json(self) -> dict[str, Any]:

@@ -19,10 +19,11 @@ _OUR_CODE = re.compile(CODE.pattern, re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Explanation:
-    """One error that was found in a text.
+    """One error in a text.
 
-    ``code`` is ours, as in ``SM-STATE-001``, or the name of one of Spark's errors. ``line`` is the
-    first line that has it, counted from 1, and ``count`` the number of lines that do.
+    ``code`` is a code of this package, as in ``SM-STATE-001``, or the name of one of Spark's
+    errors. ``line`` is the first line that has it, counted from 1, and ``count`` the number of such
+    lines.
     """
 
     code: str

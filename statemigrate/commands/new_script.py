@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewScript:
-    """A script that was written; ``questions`` are to be answered in it before it is used."""
+    """A written script; answer its ``questions`` before you use it."""
 
     store: str
     path: Path

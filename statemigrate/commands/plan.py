@@ -49,12 +49,12 @@ LOCK = "state.lock"
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """What becomes of a checkpoint's state, and the steps that lead there.
+    """The result for a checkpoint's state, and the steps to take.
 
-    ``items`` are its sources and states with a verdict each. ``steps`` are in order; ``undo`` says
-    how to go back, and is empty where nothing changes. ``begun`` is when the last committed
+    ``items`` are its sources and states with a verdict each. ``steps`` are in order. ``undo``
+    describes the way back, and is empty if nothing changes. ``begun`` is when the last committed
     ``batch`` began, in milliseconds since 1970, and ``size`` the number of bytes in the state's
-    files. ``stops`` says whether the query is stopped for longer than a restart.
+    files. ``stops`` says whether the query stops for longer than a restart.
     """
 
     checkpoint: str
@@ -70,7 +70,7 @@ class ChangePlan:
 
     @property
     def asks(self) -> bool:
-        """Whether anything is to be done, decided or found out before the code may start."""
+        """Whether there is anything to do, decide or find out before the code may start."""
         return any(each.asks for each in self.items)
 
     def to_json(self) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def plan(
 
 @dataclass(frozen=True)
 class Locked:
-    """The ``meaning`` of code, and the ``changes`` since its lock file, where these were asked."""
+    """The ``meaning`` of code, and the ``changes`` since its lock file, if requested."""
 
     meaning: CodeMeaning
     changes: tuple[PlanItem, ...] = ()
 
     @property
     def asks(self) -> bool:
-        """Whether a change asks for something to be done, or decided."""
+        """Whether a change requires an action or a decision."""
         return any(each.asks for each in self.changes)
 
     def to_json(self) -> dict[str, Any]:

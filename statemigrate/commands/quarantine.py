@@ -24,9 +24,9 @@ _NO_WAY = "no way leads from its family to the target's"
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A key, the value it holds in an older family, and why that does not migrate.
+    """A key, its value in an older family, and the reason why that does not migrate.
 
-    ``cause`` is None where the present scripts would migrate it: the next start does.
+    ``cause`` is None if the current scripts can migrate it: the next start does.
     """
 
     family: str

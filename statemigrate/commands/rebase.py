@@ -21,9 +21,9 @@ from statemigrate.state.open import applied_by
 
 @dataclass(frozen=True)
 class Rebase:
-    """What is done, or would be: ``scripts``, oldest first, follow ``onto`` from then on.
+    """The changes, made or planned: ``scripts``, oldest first, follow ``onto``.
 
-    ``written`` says whether it was done. ``next_action`` is what to do next.
+    ``written`` says whether they were made. ``next_action`` is the next step.
     """
 
     store: str
@@ -34,7 +34,7 @@ class Rebase:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What is asked in all of the scripts."""
+        """The questions of all scripts."""
         return tuple(text for each in self.scripts for text in each.questions)
 
     def to_json(self) -> dict[str, Any]:

@@ -33,11 +33,11 @@ __all__ = ["Repair", "RepairFinding", "repair"]
 
 @dataclass(frozen=True)
 class RepairFinding:
-    """Something that is wrong with a checkpoint.
+    """A damaged part of a checkpoint.
 
-    ``subject`` is a file's place or a family's name, ``found`` what is wrong with it: "missing",
-    "altered", "forgotten". ``remedy`` says what makes up for it, None where nothing does;
-    ``repaired`` whether this call has done so. The query goes on without what is not ``needed``.
+    ``subject`` is a file's place or a family's name, ``found`` the kind of damage: "missing",
+    "altered", "forgotten". ``remedy`` is the replacement, None if there is none; ``repaired`` says
+    whether this call has made the repair. The query can run without a part that is not ``needed``.
     """
 
     subject: str
@@ -49,10 +49,10 @@ class RepairFinding:
 
 @dataclass(frozen=True)
 class Repair:
-    """What was found in a checkpoint as of its last committed ``batch``, and what became of it.
+    """The damage of a checkpoint as of its last committed ``batch``, and the repairs.
 
-    ``findings`` are empty where nothing is wrong. ``did`` are the steps that this call took, each
-    a sentence with its proof. ``next_action`` says what to do next.
+    ``findings`` are empty if nothing is wrong. ``did`` has the steps of this call, each a sentence
+    with its proof. ``next_action`` is the next step.
     """
 
     checkpoint: str
@@ -64,7 +64,7 @@ class Repair:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong that the query needs, or all of that is repaired."""
+        """Whether nothing that the query needs is damaged, or all of it is repaired."""
         return all(each.repaired for each in self.findings if each.needed)
 
     def to_json(self) -> dict[str, Any]:

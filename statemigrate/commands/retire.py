@@ -46,10 +46,10 @@ def offline_plans(
 
 @dataclass(frozen=True)
 class Retirement:
-    """Families that were dropped, and by name the values in those that are not empty.
+    """The dropped families, and by name the values in those that are not empty.
 
-    ``later`` are empty families of Spark's own state, which the query's next start drops: only a
-    query of Spark's can.
+    ``later`` are empty families of Spark's own state, which the query's next start drops; only a
+    Spark query can.
     """
 
     dropped: tuple[str, ...]

@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A plan as a ``document``, and the ``report`` of what was done, None where nothing was.
+    """A plan as a ``document``, and the ``report`` of the rewrite, None if it was not made.
 
-    ``uncommitted`` is a batch that has begun since the one that the plan is of, if one has.
+    ``uncommitted`` is a batch that has begun after the one of the plan, if there is one.
     """
 
     old: str
@@ -73,12 +73,12 @@ class Rewriting:
 
     @property
     def begun(self) -> int:
-        """When the batch was begun whose state it is, in milliseconds since 1970."""
+        """When the batch of the plan began, in milliseconds since 1970."""
         return self.plan.old.offsets[self.plan.old.batch].timestamp
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be made sure of before it is done; nothing once it is."""
+        """What to check before the rewrite; nothing after it."""
         if self.report is not None:
             return ()
         return (*_unfinished(self.uncommitted, self.plan.old.batch), *doubts(self.begun))

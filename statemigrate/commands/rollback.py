@@ -34,11 +34,11 @@ query take it; correct what does not go back; take the control source out; nothi
 
 @dataclass(frozen=True)
 class RollbackStore:
-    """A store on its way back to the revision ``target``.
+    """A store's rollback to the revision ``target``.
 
-    ``deployed`` is the revision that the last deployment wrote, None where it left no note of it.
-    ``families`` has by name the values in those that are not the target's, ``in_target`` counts the
-    others; a list's elements count one by one.
+    ``deployed`` is the revision that the last deployment wrote, None if it is not recorded.
+    ``families`` has, by name, the values in families other than the target's, ``in_target`` counts
+    the others; a list's elements count one by one.
     """
 
     store: str
@@ -60,9 +60,9 @@ class RollbackStore:
 
 @dataclass(frozen=True)
 class Rollback:
-    """How far a checkpoint is on its way back, as of its last committed ``batch``.
+    """The progress of a checkpoint's rollback, as of its last committed ``batch``.
 
-    ``step`` is what is next, and ``next_action`` says how. ``did`` is what this call has done.
+    ``step`` is the next step, and ``next_action`` describes it. ``did`` has the steps of this call.
     """
 
     checkpoint: str
@@ -80,7 +80,7 @@ class Rollback:
 
     @property
     def is_done(self) -> bool:
-        """Whether every value is back, and what was asked for is done."""
+        """Whether every value is back, and everything requested is done."""
         return self.step == "done"
 
     def to_json(self) -> dict[str, Any]:

@@ -53,9 +53,9 @@ _ZONE = "spark.sql.session.timeZone"
 
 @dataclass(frozen=True)
 class Seeding:
-    """A plan, the ``tables`` by store, and the ``report`` of what was done, None where nothing.
+    """A plan, the ``tables`` by store, and the ``report``, None if the seed was not made.
 
-    ``columns`` has, by store and field, the columns of its table that are in the field.
+    ``columns`` has, by store and field, the columns of its table that go into the field.
     """
 
     new: str

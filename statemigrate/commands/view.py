@@ -153,12 +153,12 @@ def _copy(part: IO[bytes], stream: IO[bytes]) -> None:
 
 
 class ExportError(StatemigrateError):
-    """A file that cannot be exported to. Data: ``path``."""
+    """The export cannot write this file. Data: ``path``."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: ``keys`` of ``store``, as of the committed ``batch``, to ``path``."""
+    """An export: ``keys`` of ``store``, as of the committed ``batch``, in ``path``."""
 
     store: str
     keys: int

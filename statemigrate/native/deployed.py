@@ -288,8 +288,7 @@ def _undeployable(error: StatemigrateError) -> Undeployable:
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:
-    """The numbers of values that the workers of a migrated processor, or of a paged query,
-    migrated.
+    """How many values the workers of a processor with `migrated`, or of a paged query, migrated.
 
     None if there was no Spark session when the processor was made or passed to `migrated`.
     """

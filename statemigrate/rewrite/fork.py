@@ -404,10 +404,11 @@ OWN = "statemigrate"
 
 @dataclass(frozen=True)
 class Fork:
-    """What was made: the state of the query after ``batch``, in ``files`` files of ``bytes``.
+    """A fork: the state of the query after ``batch``, in ``files`` files of ``bytes``.
 
     ``query_id`` is the one in the new place. ``uncommitted`` is a batch that the old query has
-    begun and not committed, which is not carried. ``left`` says what else is not.
+    begun and not committed; the fork does not have it. ``left`` lists other parts that it does not
+    have.
     """
 
     old: str
