@@ -57,13 +57,13 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True)
 class BackfillOptions:
-    """How the backfill shares the batch with live rows.
+    """The backfill's share of a batch.
 
-    ``share`` is the target part of a batch's duration (0 to 1) that the backfill may take;
-    ``idle_milliseconds`` is what it takes when a batch has no live rows. ``enabled=False`` leaves
-    untouched values where they are until they are read or written. With ``drain`` a run that ends
-    by itself (``availableNow``, ``once``) migrates what is left after its last batch; a run that
-    goes on, goes on in any case.
+    ``share`` is the target share of a batch's duration (0 to 1) for the backfill.
+    ``idle_milliseconds`` is its time in a batch without live rows. With ``enabled=False`` values
+    migrate only when the query reads or writes them. With ``drain`` a run that ends by itself
+    (``availableNow``, ``once``) migrates the remaining values after its last batch; on a run that
+    does not end, it has no effect.
     """
 
     enabled: bool = True

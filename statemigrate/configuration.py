@@ -35,10 +35,10 @@ class _Source:
 
 @dataclass(frozen=True)
 class NamedCheckpoint:
-    """A query's checkpoint that the project has a name for.
+    """A query's checkpoint with a name in the project.
 
     ``code`` names its processors and functions, ``MODULE:OBJECT``; ``targets`` are revisions by
-    store, and ``operator`` is Spark's number of the stateful operator that is meant, or its name.
+    store, and ``operator`` is Spark's number of the stateful operator, or its name.
     """
 
     name: str
@@ -48,7 +48,7 @@ class NamedCheckpoint:
     operator: int | str | None = None
 
     def targets_over(self, others: Mapping[str, str] | None) -> dict[str, str]:
-        """Its targets, and of stores that it has none for those of ``others``."""
+        """Its targets, and those of ``others`` for stores without one."""
         return {**(others or {}), **self.targets}
 
 

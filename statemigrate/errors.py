@@ -44,13 +44,13 @@ def shown(value: object) -> str:
 
 
 class StatemigrateError(Exception):
-    """Root of every error this package raises on purpose.
+    """The root of all errors that this package raises on purpose.
 
-    Its texts show no credentials: those of a URI are replaced.
+    Its texts show no credentials: those in a URI are replaced.
 
     ``code`` names the condition, as in ``SM-STATE-001``; the text shows it after the summary.
-    ``summary`` is one line; ``expected``, ``found`` and ``next_action`` complete the message where
-    they apply; every further keyword is data of the error, kept in ``data``.
+    ``summary`` is one line; ``expected``, ``found`` and ``next_action`` complete the message if
+    they apply. Every further keyword is data of the error, in ``data``.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class StatemigrateError(Exception):
         return made
 
     def to_json(self) -> dict[str, Any]:
-        """The error as JSON holds it, with the types of its data; `from_json` reads it.
+        """The error as JSON, with the types of its data; `from_json` reads it.
 
-        What was expected and found become texts, and the cause is left behind.
+        ``expected`` and ``found`` become texts, and the cause is omitted.
         """
         parts = {name: _text(part) for name, part in self._parts().items()}
         return {"type": type(self).__name__, "code": self.code, **parts, "data": typed(self.data)}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> StatemigrateError:
-        """The error that `to_json` gave the document of, of the kind that it was.
+        """The error from a document of `to_json`, of the same class.
 
-        One of a kind that is not this module's is a plain `StatemigrateError`.
+        If this module does not have the class, it is a plain `StatemigrateError`.
         """
         kind = globals().get(document["type"])
         if not (isinstance(kind, type) and issubclass(kind, StatemigrateError)):
@@ -155,7 +155,7 @@ class FormatError(StatemigrateError):
 
 
 class ValueMismatchError(StatemigrateError):
-    """A value that its format cannot hold. Data: ``field``, the dotted path of the field."""
+    """A value that does not fit its format. Data: ``field``, the dotted path of the field."""
 
 
 class ScriptError(StatemigrateError):
@@ -167,10 +167,10 @@ class LineageError(StatemigrateError):
 
 
 class TransformError(StatemigrateError):
-    """A transform raised, or returned what the new format cannot hold (rule 12).
+    """A transform raised an exception, or returned a value that does not fit (rule 12).
 
-    Data: ``store``, ``source`` and ``target`` revisions, and the ``key`` once the caller that knows
-    it has said `at` which it was; the cause is chained.
+    Data: ``store``, ``source`` and ``target`` revisions, and the ``key``, once the caller has added
+    it with `at`. The cause is chained.
     """
 
     def at(self, key: object) -> Self:
@@ -182,31 +182,31 @@ class TransformError(StatemigrateError):
 class StartupError(StatemigrateError):
     """The start-up check (rule 10) found that code, scripts and checkpoint disagree.
 
-    Data: ``store`` where one is concerned. Nothing was written.
+    Data: ``store`` if it concerns one. Nothing was written.
     """
 
 
 class ProcessorError(StatemigrateError):
-    """A processor keeps something in itself from one key to the next. Data: ``attributes``.
+    """A processor keeps something in its attributes from one key to the next. Data: ``attributes``.
 
-    Nothing of that batch was written.
+    The batch wrote nothing.
     """
 
 
 class CodeError(StatemigrateError):
-    """Code that cannot be imported, or is not what was asked for. Data: ``reference``."""
+    """Code that cannot be imported, or is of another kind than requested. Data: ``reference``."""
 
 
 class RewriteError(StatemigrateError):
-    """A rewrite or fork that cannot be made as it was asked for. Nothing was published.
+    """A rewrite or fork cannot be made as requested. Nothing was published.
 
-    Data where the new directory is in use: ``contents``, which is ``checkpoint`` for one that is
-    whole, ``unfinished`` for what an ended fork has left, and ``other``.
+    If the new directory is in use, the data has ``contents``: ``checkpoint`` for a complete one,
+    ``unfinished`` for the rest of an ended fork, and ``other``.
     """
 
 
 class CheckpointError(StatemigrateError):
-    """The durable state cannot be read or written as it must be. Data: ``path``."""
+    """The durable state cannot be read or written correctly. Data: ``path``."""
 
 
 class CorruptFileError(CheckpointError):
@@ -214,7 +214,7 @@ class CorruptFileError(CheckpointError):
 
 
 class ForeignFileError(CheckpointError):
-    """Below a checkpoint there is a link, or another thing that no query has put there."""
+    """Below a checkpoint there is a link, or something else that no query has written."""
 
 
 class PageError(CheckpointError):
@@ -222,19 +222,19 @@ class PageError(CheckpointError):
 
 
 class StorageError(CheckpointError):
-    """A file system or object store cannot be reached, refused something, or failed at it."""
+    """A file system or object store cannot be reached, or refused or failed an operation."""
 
 
 class CheckpointInUseError(CheckpointError):
-    """Another query or command holds the checkpoint or its working directory."""
+    """Another query or command uses the checkpoint or its working directory."""
 
 
 class MissingPackageError(StatemigrateError, ImportError):
-    """A package that is needed for this is not installed. Data: ``package``."""
+    """A required package is not installed. Data: ``package``."""
 
 
 class UnsupportedError(StatemigrateError):
-    """Something this engine does not do; asking for it is an error, never ignored."""
+    """Something that this engine does not support; a request for it is an error, never ignored."""
 
 
 def without_pyspark(error: ImportError) -> MissingPackageError | None:

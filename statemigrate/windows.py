@@ -27,11 +27,11 @@ def window_around(
     seconds: float = 0,
     offset: timedelta = _ZERO,
 ) -> dict[str, datetime]:
-    """The tumbling window of the given length that all of ``window`` lies in.
+    """The tumbling window of the given length that contains all of ``window``.
 
-    ``window`` is a struct of ``start`` and ``end`` as scripts see it, and so is what is returned.
-    ``offset`` is the start offset of the new windows, as ``F.window`` takes it. Raises ValueError
-    for a window that does not lie in one: what is in it cannot be divided.
+    ``window`` is a struct of ``start`` and ``end`` as in scripts, and so is the result. ``offset``
+    is the start offset of the new windows, as for ``F.window``. Raises ValueError if no such window
+    contains all of ``window``, because its content cannot be divided.
     """
     length = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if length <= _ZERO:

@@ -33,12 +33,12 @@ _CHECKSUMS = {
 @click.command(epilog="Example: statemigrate adopt /data/checkpoints/auctions --apply")
 @checkpoint_named
 @apply_option
-@click.option("--undo", is_flag=True, help="Take the control source out again.")
+@click.option("--undo", is_flag=True, help="Remove the control source again.")
 @click.option(
     "--declared",
     multiple=True,
     metavar="FAMILY",
-    help="With --undo: a newer family that the code which starts next declares; may be repeated.",
+    help="With --undo: a newer family that the next code declares; may be repeated.",
 )
 @stopped_option
 @wait_option("With --apply: ")
@@ -54,22 +54,23 @@ def adopt(
     stopped: bool,
     wait: float,
 ) -> None:
-    """Make room for the control source in the query of CHECKPOINT.
+    """Add the control source to the checkpoint of an existing query.
 
-    The backfill of a query on Spark's own state has a source of its own, which stays the last one
-    of the query. A query that had it from the first start needs nothing; so does one with named
-    sources. For any other, this adds it to the checkpoint's offset log and keeps a copy of what it
-    changes; the next start must be with the control source.
+    The backfill of a query on Spark's own state has its own source, which is the last source of the
+    query. A query that has had it from the first start does not need this command, nor does one
+    with named sources. For any other query, the command adds the source to the checkpoint's offset
+    log, and keeps a copy of what it changes. The next start must have the control source.
 
-    Spark notes absolute paths in a checkpoint. In one that was moved or copied here they are made
-    its own, without which the query would not start, or read another checkpoint's files.
+    Spark writes absolute paths into a checkpoint. If the checkpoint was moved or copied here, the
+    command changes them to its own paths. Otherwise the query would not start, or would read
+    another checkpoint's files.
 
-    --undo is refused while a family that is not its store's oldest has values: code without the
-    control source mostly declares the oldest alone, and Spark would forget the others.
-    `statemigrate rollback` takes values back first.
+    --undo fails while a family other than its store's oldest has values: code without the control
+    source usually declares only the oldest, and Spark would forget the others. Migrate the values
+    back with `statemigrate rollback` first.
 
-    Stop the query first. Spark keeps no lock, and a query that only waits for input looks like a
-    stopped one. Without --apply nothing is changed.
+    Stop the query first. Spark keeps no lock, and a query that waits for input looks like a stopped
+    one. Without --apply the command changes nothing.
     """
     if declared and not undo:
         raise click.UsageError("--declared is for --undo.")

@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     "--keys-per-chunk",
     type=click.IntRange(min=1),
     show_default="10000",
-    help="About how many keys a batch migrates (Spark's own state).",
+    help="About how many keys each batch migrates (Spark's own state).",
 )
 @click.option(
     "--share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="The part of a batch's time to be taken next to live rows, in place of a number of keys.",
+    help="The share of a batch's time for the backfill, in place of a number of keys.",
 )
 @click.option(
     "--keys-per-second",
     type=click.FloatRange(0, min_open=True),
-    help="The most keys a second, within --share, or half of the time.",
+    help="At most so many keys a second, within --share, or half of the time.",
 )
 @target_option
 @accept_edited_option
-@click.option("--pause", is_flag=True, help="Withdraw what was not migrated yet.")
-@click.option("--status", is_flag=True, help="Only show how far the backfill is.")
+@click.option("--pause", is_flag=True, help="Withdraw the chunks that have not migrated yet.")
+@click.option("--status", is_flag=True, help="Only show the progress of the backfill.")
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "quarantine"]),
     default="raise",
     show_default=True,
-    help="What a value does that does not migrate (embedded engine).",
+    help="What happens if a value does not migrate (embedded engine).",
 )
 @operator_option
 @shared_options()
@@ -74,16 +74,16 @@ def backfill(
     status: bool,
     **options: Any,
 ) -> None:
-    """Migrate what no live row touches.
+    """Migrate the values that no live row touches.
 
-    On Spark's own state, plans the backfill of the query whose checkpoint is CHECKPOINT: every key
-    that has values in an older family is written down, and the query, running or started later,
-    migrates them one chunk a batch. With --share or --keys-per-second a chunk is as large as the
-    batches before allow. Its stream needs the control source (with_backfill). Planning
-    again resumes a paused backfill, and is harmless at any time.
+    On Spark's own state, the command plans the backfill of the query of CHECKPOINT. It writes every
+    key that has values in an older family to files. The query, running or started later, migrates
+    them, one chunk in each batch. With --share or --keys-per-second, the size of a chunk follows
+    from earlier batches. The query's stream needs the control source (with_backfill). You may plan
+    again at any time; this resumes a paused backfill.
 
-    On the embedded engine a running query backfills by itself; this migrates everything while it is
-    stopped. It may be interrupted, and goes on when it is run again.
+    On the embedded engine, a running query backfills by itself. There, the command migrates
+    everything while the query is stopped. If it is interrupted, run it again to continue.
     """
     if pause and status:
         raise click.UsageError("--pause and --status exclude each other.")

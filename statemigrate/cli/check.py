@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     "--code",
     metavar="MODULE:OBJECT",
     multiple=True,
-    help="A processor whose declared schemas are to be compared, or a function for "
-    "applyInPandasWithState; may be repeated.  [default: all that is named with checkpoints "
-    "in pyproject.toml]",
+    help="A processor, to compare its declared schemas, or a function for "
+    "applyInPandasWithState; may be repeated.  [default: the `code` of all checkpoints in "
+    "pyproject.toml]",
 )
 @target_option
 @click.option(
     "--record",
     is_flag=True,
-    help="Write what CHECKPOINT says was applied to applied.json, for checks without it.",
+    help="Record the applied scripts of CHECKPOINT in applied.json, for checks without it.",
 )
 @click.option(
     "--made-up/--no-made-up",
@@ -55,10 +55,11 @@ def check(
 ) -> None:
     """Check all scripts, and the code that needs them.
 
-    For every commit: needs neither state nor Java. Every script must be complete and the scripts of
-    a store one chain, applied ones unchanged; examples must migrate, `upgrade` may not fail on
-    every value made up from `old`, and no question may be open. Prints every finding in a line of
-    its own, and exits with 1 if there is any; a note is no finding.
+    Run it at every commit: it needs neither state nor Java. Every script must be complete, the
+    scripts of a store must form one chain, and applied scripts must be unchanged. Examples must
+    migrate, `upgrade` must not fail on every value made up from `old`, and no question may be open.
+    The command prints each finding on one line. If there is any, the exit code is 1; notes do not
+    count.
     """
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.check import check as check_scripts

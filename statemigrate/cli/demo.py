@@ -298,22 +298,22 @@ _FOLDER = "statemigrate-demo"
     is_flag=False,
     flag_value=_FOLDER,
     type=click.Path(path_type=Path),
-    help="Leave checkpoint, scripts, sink and jobs in a new or empty folder, by default "
-    f"{_FOLDER}, and say what to type there.",
+    help="Keep checkpoint, scripts, sink and jobs in a new or empty folder, by default "
+    f"{_FOLDER}, and show commands to try there.",
 )
 @click.option(
     "--engine",
     type=click.Choice(["native", "paged", "embedded", "rewrite"]),
     default="native",
     show_default=True,
-    help="Where the state lives: in Spark's own store, there with many keys in a page, or in the "
-    "embedded engine, where it migrates live; or is rewritten.",
+    help="Spark's own state, pages in it, or the embedded engine, each with a live migration; or "
+    "a rewrite.",
 )
 @click.option(
     "--master",
     default="local[*]",
     show_default=True,
-    help="Spark to run on, such as spark://HOST:7077; not with --engine embedded.",
+    help="The Spark to use, such as spark://HOST:7077; not with --engine embedded.",
 )
 @shared_options()
 @click.pass_obj
@@ -329,15 +329,15 @@ def demo(
 ) -> None:
     """Migrate the state of a stream through a crash, and check every key.
 
-    A stream of auctions runs an old processor and is killed in the middle of a batch. A new one,
-    with another format of state, continues from the same checkpoint. In the end every key is
+    An old processor reads a stream of auctions and is killed in the middle of a batch. A new one,
+    with another format of state, continues from the same checkpoint. At the end every key is
     compared with a batch computation over all events.
 
-    With --engine rewrite it is an aggregation of Spark's, whose new code has one more column, other
+    With --engine rewrite, the query is a Spark aggregation. Its new code has one more column, other
     keys and another state store, and continues from a checkpoint that `rewrite` has made.
 
-    Needs Java 17 or newer; uses the example's own migration, whatever --migrations says. Exits
-    with 1 on any difference.
+    The demo needs Java 17 or newer. It uses the example's own migration, whatever --migrations
+    says. Exit code 1 if there is any difference.
     """
     options = _options(engine, events, keys, partitions, seed=seed, master=master)
     from statemigrate.demo.paths import DemoFolder

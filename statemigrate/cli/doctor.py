@@ -12,29 +12,30 @@ _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
 
 
 @click.command(epilog="Example: statemigrate doctor s3a://bucket/checkpoints/auctions")
-@optional_checkpoint("Checkpoint directory of a query, or its name in pyproject.toml, to look at.")
+@optional_checkpoint("Checkpoint directory to check, or its name in pyproject.toml.")
 @click.option(
     "--write/--no-write",
     default=True,
-    help="Whether the rights at the checkpoint are tried, with files that are removed again.  "
-    "[default: tried]",
+    help="Whether to try the permissions at the checkpoint, with files that are removed again.  "
+    "[default: try]",
 )
 @click.option(
     "--master",
     metavar="URL",
-    help="The cluster whose workers are asked, as Spark takes it: spark://..., yarn, k8s://...  "
+    help="The cluster whose workers to check, as for Spark: spark://..., yarn, k8s://...  "
     "[default: this machine's]",
 )
 @operator_option
 @shared_options()
 @click.pass_obj
 def doctor(settings: Settings, checkpoint: str | None, master: str | None, *, write: bool) -> None:
-    """Look at what queries and commands need, and say what to do about what is missing.
+    """Check the requirements of queries and commands, and show how to fix problems.
 
-    Here: PySpark, packages, Java, the temporary directory. On the workers: the same packages. Of
-    CHECKPOINT: whether its file system answers, and by which connector; the rights to make, make
-    once and delete a file; whether batches are kept for as long as a look takes; chunk files; who
-    holds it. The query may be running. Exit code 1 where there is a problem.
+    On this machine: PySpark, packages, Java, the temporary directory. On the workers: the same
+    packages. At CHECKPOINT: whether its file system answers, and through which connector; the
+    permissions to create, to create only once and to delete a file; whether Spark keeps batches as
+    long as a look takes; chunk files; who uses it. The query may be running. Exit code 1 if there
+    is a problem.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.doctor import doctor as examine

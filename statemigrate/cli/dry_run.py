@@ -60,7 +60,7 @@ from statemigrate.quoting import argument, visible, visible_lines
 @click.option(
     "--from-revision",
     metavar="REVISION",
-    help="Revision the file's values have.  [default: the one before the target]",
+    help="Revision of the file's values.  [default: the one before the target]",
 )
 @click.option("--sample", metavar="N", type=click.IntRange(min=1), help="Try about N values.")
 @click.option(
@@ -68,14 +68,14 @@ from statemigrate.quoting import argument, visible, visible_lines
     type=click.FloatRange(min=1),
     default=BackfillOptions.idle_milliseconds,
     show_default=True,
-    help="Backfill a batch, for the estimate (embedded engine).",
+    help="Backfill time in each batch, for the estimate (embedded engine).",
 )
 @click.option(
     "--keys-per-chunk",
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="Keys, or pages, a batch, for the estimate (Spark's own state).",
+    help="Keys, or pages, in each batch, for the estimate (Spark's own state).",
 )
 @click.option(
     "--junit",
@@ -107,13 +107,13 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     targets: dict[str, str],
     accept_edited: tuple[str, ...],
 ) -> None:
-    """Take the values of STORE through its migrations, and write nothing.
+    """Run the values of STORE through its migrations, and write nothing.
 
-    Reads the last committed batch of a query that may be running, runs what the query would run on
-    every value, or on a sample, and reports what fails and why, what does not come back by the way
-    back, what changes, and how long the backfill will take. Exit code 1 if a value fails, or if a
-    field that had values keeps none and the script does not name it in `drops`. --all takes every
-    store with scripts of all checkpoints that have a name.
+    The command reads the last committed batch; the query may be running. It migrates every value as
+    the query would, or a sample, and reports failures and their causes, values that do not survive
+    the way back, the changes, and the time of a backfill. Exit code 1 if a value fails, or if a
+    field loses its values and the script does not name it in `drops`. --all takes every store with
+    scripts in all named checkpoints.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.dry_run import dry_run as try_out

@@ -18,9 +18,9 @@ from statemigrate.commands.explain import Explanation
 def explain(settings: Settings, text: tuple[str, ...]) -> None:
     """Explain an error code, the text of an error, or a log: the cause, and what to do.
 
-    TEXT is a code of statemigrate, or an error of statemigrate or of Spark as it was printed.
-    Without it standard input is read, a log for example. Each known error is explained once, in the
-    order of their appearance. Exit code 1 where none is known.
+    TEXT is an error code of statemigrate, or the printed text of an error of statemigrate or Spark.
+    Without TEXT, the command reads standard input, for example a log. It explains each known error
+    once, in the order of the text. Exit code 1 if it knows none.
     """
     from statemigrate.commands.explain import explain as explanations
 

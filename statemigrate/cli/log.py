@@ -183,10 +183,10 @@ def current(
 ) -> None:
     """Show the revision of each store, since when it has it, and by which code.
 
-    The revision is read from the committed state, and so are the older ones whose values are still
-    to migrate; time and code are the log's. The query may be running. --all has every checkpoint
-    that has a name, and exit code 1 if one of them cannot be read. With --check-heads the exit code
-    is 1 as well if a store's revision is not known to be the head of its scripts.
+    The command reads the revision from the committed state, and also the older revisions of values
+    that are still to migrate. Time and code are from the log. The query may be running. --all takes
+    all named checkpoints, and exits with 1 if it cannot read one of them. With --check-heads the
+    exit code is also 1 unless every store's revision is known to be the head of its scripts.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.current import current as look
@@ -233,11 +233,12 @@ def _check_match(match: str | None, every: bool) -> None:
 def log(
     settings: Settings, checkpoint: str, limit: int | None, *, every: bool, match: str | None
 ) -> None:
-    """List what was done to a checkpoint, newest first: when, by whom, with which code.
+    """List the deployments and commands on a checkpoint, newest first.
 
-    It is kept in the checkpoint: the first start of each deployment, and what commands did. A start
-    of which no batch was committed says so. --all has every checkpoint that has a name, in one
-    list. Exit code 1 if part of a log is damaged, or one cannot be read.
+    Each entry shows when, by whom and with which code. The checkpoint has the log: the first start
+    of each deployment, and the changes by commands. The list marks a start without a committed
+    batch. --all merges the logs of all named checkpoints into one list. Exit code 1 if part of a
+    log is damaged, or if one cannot be read.
     """
     _check_match(match, every)
     if every and checkpoint:

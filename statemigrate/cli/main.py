@@ -24,58 +24,57 @@ if TYPE_CHECKING:
 
 
 VERBS = {
-    "plan": ("plan", "Say what happens to a query's state when its code changes."),
-    "lock": ("plan", "Write down what a query's state means, in a file to commit."),
+    "plan": ("plan", "Report what happens to a query's state when its code changes."),
+    "lock": ("plan", "Record the meaning of a query's state, in a file to commit."),
     "init": ("scripts", "Make a folder for migration scripts."),
     "new": ("new", "Write a new migration script for a store."),
     "history": ("scripts", "List the scripts, newest first."),
     "heads": ("scripts", "List the newest script of every store."),
     "show": ("scripts", "Show one script and how it changes the format."),
-    "edit": ("scripts", "Open one script in your editor, and check it then."),
-    "rebase": ("rebase", "Make one chain again of a store's two heads, after a merge."),
+    "edit": ("scripts", "Open one script in your editor, and then check it."),
+    "rebase": ("rebase", "Make one chain of a store's two heads, after a merge."),
     "check": ("check", "Check all scripts, and the code that needs them."),
-    "dry-run": ("dry_run", "Try a migration on the state a query has, and write nothing."),
-    "status": ("status", "Show what is left to migrate, and what to do next."),
+    "dry-run": ("dry_run", "Try a migration on a query's state, and write nothing."),
+    "status": ("status", "Show how much is left to migrate, and the next step."),
     "current": ("log", "Show the revision of each store, since when, by which code."),
-    "log": ("log", "List what was done to a checkpoint, when and by whom."),
-    "get": ("view", "Print what a store holds under a key."),
+    "log": ("log", "List deployments and commands on a checkpoint."),
+    "get": ("view", "Print the value of a key in a store."),
     "export": ("view", "Write a store's keys and values to one file."),
-    "adopt": ("adopt", "Make room for the control source in an existing query."),
-    "backfill": ("backfill", "Migrate what no live row touches, chunk by chunk."),
+    "adopt": ("adopt", "Add the control source to an existing query."),
+    "backfill": ("backfill", "Migrate the values that no live row touches, in chunks."),
     "retire": ("stopped", "Drop the empty older families of a stopped query."),
-    "rollback": ("rollback", "Take values back to an older revision, step by step."),
-    "quarantine": ("stopped", "List the values that a backfill left behind, and why."),
-    "repair": ("repair", "Make a damaged checkpoint whole from what is left of it."),
+    "rollback": ("rollback", "Migrate values back to an older revision, step by step."),
+    "quarantine": ("stopped", "List the values that a backfill could not migrate, and why."),
+    "repair": ("repair", "Repair a damaged checkpoint from its remaining files."),
     "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
-    "seed": ("seed", "Make a new checkpoint whose state comes from tables."),
-    "verify": ("rewrite", "Compare a new checkpoint with the old one it was made from."),
+    "seed": ("seed", "Make a new checkpoint with state from tables."),
+    "verify": ("rewrite", "Compare a rewritten checkpoint with the old one."),
     "fork": ("seed", "Copy a query's state, as it was after a batch, to a new place."),
-    "doctor": ("doctor", "Look at what keeps queries and commands from working here."),
+    "doctor": ("doctor", "Check the requirements of queries and commands."),
     "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
     "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
 }
 """Verb: the module in `statemigrate.cli` that has its command, and the one-line help."""
 
 OF_ALEMBIC = {
-    "upgrade": "Values migrate under the query: start the code that is written for the new "
-    "revision, then `statemigrate backfill CHECKPOINT` for what no row touches. "
-    "`statemigrate dry-run STORE CHECKPOINT` tries it first",
-    "downgrade": "Values go back under the query too: "
-    "`statemigrate rollback CHECKPOINT --to REVISION` says each step",
+    "upgrade": "Values migrate while the query runs: start the code for the new revision, then "
+    "run `statemigrate backfill CHECKPOINT` for values that no row touches. "
+    "`statemigrate dry-run STORE CHECKPOINT` tries the migration first",
+    "downgrade": "Values also migrate back while the query runs: "
+    "`statemigrate rollback CHECKPOINT --to REVISION` shows each step",
     "revision": "`statemigrate new STORE -m MESSAGE` writes a script; with "
-    "`--autogenerate MODULE:OBJECT` from what the code declares",
-    "stamp": "A checkpoint's own files say which revision it is at: `statemigrate current "
-    "CHECKPOINT`. `statemigrate new --from-checkpoint CHECKPOINT` records what the state is today; "
-    "a script that was corrected after it was applied is named with --accept-edited",
-    "merge": "The scripts of a store are one chain, and of two heads one has to follow the other: "
+    "`--autogenerate MODULE:OBJECT` from the code's declarations",
+    "stamp": "A checkpoint's own files have its revision; `statemigrate current CHECKPOINT` "
+    "shows it. `statemigrate new --from-checkpoint CHECKPOINT` records the state's current format. "
+    "Name a script that you edited after it was applied with --accept-edited",
+    "merge": "The scripts of a store must form one chain. If it has two heads, "
     "`statemigrate rebase STORE` puts one branch on top of the other, with the fields of both",
-    "branches": "Each store has its own branch, and in it one chain: `statemigrate heads` lists "
-    "them, several of a store where two scripts follow one, and `statemigrate rebase STORE` makes "
-    "one chain of these",
-    "ensure_version": "There is no table of versions: a checkpoint's own files say which revision "
-    "it is at, and `statemigrate current CHECKPOINT` shows it",
-    "list_templates": "There is one template: `statemigrate init` puts it into the folder, where "
-    "it is yours to change",
+    "branches": "Each store has its own branch, and in it one chain. `statemigrate heads` lists "
+    "the heads. If a store has two, `statemigrate rebase STORE` makes one chain of them",
+    "ensure_version": "There is no version table: a checkpoint's own files have its revision, and "
+    "`statemigrate current CHECKPOINT` shows it",
+    "list_templates": "There is one template: `statemigrate init` puts it into the folder of "
+    "scripts, and you may edit it",
 }
 """Alembic's commands that have another form here, and what to do in place of each."""
 
@@ -157,8 +156,7 @@ _EXPECTED = (StatemigrateError, OSError)
 def main(ctx: click.Context) -> None:
     """Migrate the live state of Spark Structured Streaming queries.
 
-    Exit codes: 0 done, 1 a check failed or an error was found, 2 the command was misused,
-    130 it was interrupted.
+    Exit codes: 0 success, 1 a failed check or an error, 2 wrong arguments, 130 interrupted.
     """
     # Scripts may import the project's own modules, which `python -m` would find here too.
     here = Path.cwd()

@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     help="Format of the first script's `old`: Spark DDL, or the path of an .avsc file.",
 )
 @click.option("--to", "new", metavar="FORMAT", help="Format to fill in as `new`, likewise.")
-@click.option("--baseline", is_flag=True, help="Only record the format the state has today.")
+@click.option("--baseline", is_flag=True, help="Only record the current format of the state.")
 @click.option(
     "--autogenerate",
     "reference",
     metavar="MODULE:OBJECT",
-    help="Write `new`, `upgrade` and `downgrade` from what this processor declares; without "
-    "STORE, a script for each of its stores that changed.",
+    help="Write `new`, `upgrade` and `downgrade` from this processor's declarations; without "
+    "STORE, a script for each of its changed stores.",
 )
 @click.option(
     "--from-checkpoint",
     "checkpoint",
     metavar="PATH",
-    help="Record the format that the state in this checkpoint has today; without STORE, of each "
-    "store that has no script.",
+    help="Record the format of the state in this checkpoint; without STORE, of each store "
+    "without a script.",
 )
 @click.option(
     "--like",
     metavar="PROBE",
-    help="With --from-checkpoint: write what takes its operators' state to that in PROBE, a "
-    "checkpoint that the new code made on any input.",
+    help="With --from-checkpoint: write the migration from its operators' state to that in PROBE, "
+    "a checkpoint that the new code made on any input.",
 )
 @operator_option
 @shared_options()
@@ -69,9 +69,9 @@ def new(  # noqa: PLR0913 - an option each
 ) -> None:
     """Write a new migration script for STORE.
 
-    It follows the store's newest script and takes its format as `old`; a store's first script
-    starts the store's branch. The formats and `upgrade` that are still open are yours to write.
-    With --to alone a store's first script is a baseline: it records what the state has today.
+    It follows the store's newest script and has that script's format as `old`. You fill in the
+    missing formats and `upgrade`. For a store's first script, --to alone makes a baseline, which
+    records the current format of the state.
     """
     _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
     if like is not None and checkpoint is None:

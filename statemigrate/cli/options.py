@@ -56,7 +56,7 @@ def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str
 stopped_option = click.option(
     "--stopped",
     is_flag=True,
-    help="Confirm that the query is stopped, when its newest batch was not committed.",
+    help="Confirm that the query is stopped, if its newest batch is not committed.",
 )
 """Of the verbs that change the checkpoint of a stopped query on Spark's own state."""
 
@@ -81,7 +81,7 @@ def accept_edited_option(command: Command) -> Command:
         "--accept-edited",
         metavar="REVISION",
         multiple=True,
-        help="Applied script that was corrected since, as in accept_edited= of the query.",
+        help="Script that you edited after it was applied, as in accept_edited= of the query.",
     )
     return option(command)
 
@@ -107,8 +107,8 @@ def operator_option(command: Command) -> Command:
         type=parsed_operator,
         expose_value=False,
         callback=_remember,
-        help="The stateful operator, where a query has several: Spark's number, or the name that "
-        "`paged(operator=)` gave it.",
+        help="The stateful operator, if a query has several: Spark's number, or the name in "
+        "`paged(operator=)`.",
     )
     return option(command)
 
@@ -128,7 +128,7 @@ def wait_option(when: str) -> Callable[[Command], Command]:
 def apply_option(command: Command) -> Command:
     """Give a command ``--apply``, without which it changes nothing."""
     return click.option(
-        "--apply", is_flag=True, help="Do it; otherwise only say what would be done."
+        "--apply", is_flag=True, help="Make the changes.  [default: only show them]"
     )(command)
 
 
@@ -151,8 +151,8 @@ def target_option(command: Command) -> Command:
         metavar="STORE=REVISION",
         multiple=True,
         callback=_targets,
-        help="Revision the code is written for, if not the head; may be repeated. Others are as "
-        "`targets` in [tool.statemigrate] of pyproject.toml says.",
+        help="Revision that the code is written for; may be repeated.  [default: `targets` in "
+        "[tool.statemigrate] of pyproject.toml, else the head]",
     )
     return option(command)
 
@@ -190,8 +190,8 @@ def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
             "--values/--no-values",
             default=None,
             callback=_show_values,
-            help="Whether keys and values of state are shown; no for STATEMIGRATE_NO_VALUES=1, or "
-            "`values = false` in [tool.statemigrate] of pyproject.toml.  [default: shown]",
+            help="Whether to show keys and values of state; not with STATEMIGRATE_NO_VALUES=1, or "
+            "`values = false` in [tool.statemigrate] of pyproject.toml.  [default: show]",
         ),
     ]
 
@@ -433,7 +433,7 @@ def all_option(command: Command) -> Command:
         is_flag=True,
         is_eager=True,
         callback=_every,
-        help="Every checkpoint that has a name in pyproject.toml.",
+        help="All checkpoints that have a name in pyproject.toml.",
     )
     return option(command)
 
@@ -443,7 +443,7 @@ def match_option(command: Command) -> Command:
     option = click.option(
         "--match",
         metavar="GLOB",
-        help="With --all: only checkpoints whose name is like this, as in 'orders-*'.",
+        help="With --all: only checkpoints with a name that matches, as in 'orders-*'.",
     )
     return option(command)
 

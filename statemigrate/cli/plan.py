@@ -35,23 +35,25 @@ _STYLES = {
 @click.option(
     "--old-code",
     metavar="MODULE:FUNCTION",
-    help="The code that the checkpoint was written by: says what its state means.",
+    help="The code that wrote the checkpoint, to compare the meaning of its state.",
 )
 @lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @shared_options()
 @click.pass_obj
 def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -> None:
-    """Say what happens to the state of CHECKPOINT when the new code starts on it.
+    """Report what happens to the state of CHECKPOINT when new code starts on it.
 
-    The code runs once, on empty streams, and is compared with the checkpoint: every source, state
-    and variable gets a verdict, and the steps follow as commands to copy. Nothing is written; the
-    query may be running. Without --code the migration scripts alone are compared with the state.
+    The command runs the code once, on empty streams, and compares it with the checkpoint. It prints
+    a verdict on every source, state and variable, and then the steps as commands to copy. It writes
+    nothing, and the query may be running. Without --code it compares only the migration scripts
+    with the state.
 
-    Spark compares the types of state and not what it means: another key of the same type, or `max`
-    in place of `min`, starts without an error. --old-code or --lock says what the state means.
+    Spark compares the types of state and not their meaning. Another key of the same type, or `max`
+    in place of `min`, starts without an error. --old-code or --lock names the code that wrote the
+    state.
 
-    Exit code 0 if the code can start as it is, 1 if something is to be done or decided first.
+    Exit code 0 if the code can start as it is, 1 if there is something to do or to decide first.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.plan import plan as make_plan
@@ -82,14 +84,14 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -
     "--file",
     metavar="FILE",
     type=click.Path(),
-    help="Where it is written.  [default: state.lock]",
+    help="The file to write.  [default: state.lock]",
 )
 @click.option(
     "--input",
     "inputs",
     metavar="NAME=DDL",
     multiple=True,
-    help="Schema of an input stream, where the function's annotation does not say it.",
+    help="Schema of an input stream, if the function's annotation does not name it.",
 )
 @click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"]))
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the code has changed.")
@@ -105,13 +107,13 @@ def lock(
     check: bool,
     checkpoint: str | None,
 ) -> None:
-    """Write down what the state of the code means, in a file to review and commit.
+    """Record the meaning of the code's state in a file to review and commit.
 
-    The function runs once, on empty streams. The file has what its keys, windows, aggregate
-    functions, filters and joins are computed from, one fact a line, and the same text for the same
-    code. With --check the code is compared with the file, without any checkpoint, as in CI.
+    The command runs the function once, on empty streams. The file lists what keys, windows,
+    aggregate functions, filters and joins are computed from, one fact on each line. Equal code
+    gives an equal file. --check compares the code with the file, without any checkpoint, as in CI.
 
-    With CHECKPOINT the record goes into the checkpoint instead: for a query whose starts were not
+    With CHECKPOINT the command writes the record there instead: for a query whose starts were not
     guarded until now. Name the code that is deployed. The query may be running.
     """
     from statemigrate.cli.session import spark_when_needed

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate rebase auctions --apply")
 @click.argument("store")
-@optional_checkpoint("What was applied to this checkpoint stays as it is.")
-@click.option("--onto", metavar="REVISION", help="The head that stays as it is.")
-@click.option("--apply", is_flag=True, help="Write it; otherwise only show what would change.")
+@optional_checkpoint("The branch that was applied to this checkpoint stays.")
+@click.option("--onto", metavar="REVISION", help="The head of the branch that stays.")
+@click.option("--apply", is_flag=True, help="Write the scripts.  [default: only show the changes]")
 @shared_options()
 @click.pass_obj
 def rebase(
@@ -28,11 +28,11 @@ def rebase(
 ) -> None:
     """Put one of STORE's two branches of scripts on top of the other.
 
-    Two heads come of two people who each wrote a script on the same one. The branch that was
-    applied stays, else the older one. The scripts of the other follow it, with the fields of both
-    in their formats. What a script does not know of the other branch is carried past its functions.
-    What only one branch has, or both have changed, is a QUESTION in the script, which
-    `statemigrate check` refuses until you have answered it.
+    A store has two heads if two people each wrote a script on the same one. The branch that was
+    applied stays, or else the older one. The scripts of the other branch follow it, and their
+    formats get the fields of both branches. Their functions pass on fields that they do not know.
+    If only one branch has a field, or if both have changed it, the script gets a QUESTION, and
+    `statemigrate check` refuses it until you have answered.
     """
     from statemigrate.commands.rebase import rebase as put_on_top
 

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     "--back-to",
     metavar="BATCH",
     type=click.IntRange(min=0),
-    help="On the embedded engine, go back to an older version that is whole; batches after it run "
+    help="On the embedded engine, go back to an older complete version; the batches after it run "
     "again.",
 )
 @click.option(
     "--working-directory",
     metavar="DIR",
-    help="On the embedded engine, the one that the query's options name.",
+    help="On the embedded engine, the working directory in the query's options.",
 )
 @click.option(
     "--new",
     metavar="NEW",
     callback=named_paths,
-    help="On Spark's own state, where the new checkpoint is made; by default next to the old.",
+    help="On Spark's own state, the new checkpoint.  [default: next to the old one]",
 )
 @click.option(
     "--accept",
     metavar="NAME:DIGITS",
     multiple=True,
-    help="On Spark's own state, take what a question proposes, as it shows this option.",
+    help="On Spark's own state, accept the proposal of a question, which shows this option.",
 )
 @wait_option("On Spark's own state, ")
 @accept_edited_option
@@ -55,12 +55,13 @@ if TYPE_CHECKING:
 @shared_options()
 @click.pass_obj
 def repair(settings: Settings, /, *, checkpoint: str, **options: Any) -> None:
-    """Make the state of a stopped query whole from what is left of it.
+    """Repair the state of a stopped query from its remaining files.
 
-    Says first what is missing or altered, and what makes up for it; --apply does that. Each step is
-    proven by checksums and counts. What nothing makes up for is named.
+    The command first lists missing and altered files, and their replacements. --apply makes the
+    repair. Checksums and counts prove each step. The command names everything that has no
+    replacement.
 
-    Exit code 0 when nothing is wrong or all of it is repaired, 1 otherwise.
+    Exit code 0 if nothing is wrong or everything is repaired, 1 otherwise.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.repair import repair as make_whole

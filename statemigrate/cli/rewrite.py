@@ -70,7 +70,7 @@ def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "inputs",
             metavar="NAME=DDL",
             multiple=True,
-            help="Schema of an input stream, where the function's annotation does not say it.",
+            help="Schema of an input stream, if the function's annotation does not name it.",
         ),
         click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"])),
         click.option(
@@ -118,13 +118,13 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Another setting pinned to the query.",
         ),
         click.option(
-            "--offsets", metavar="SOURCE=JSON", multiple=True, help="Where a source goes on."
+            "--offsets", metavar="SOURCE=JSON", multiple=True, help="Where a source continues."
         ),
         click.option(
             "--taken",
             metavar="SOURCE=FILES",
             multiple=True,
-            help="Files that a new source is not to take, since the state has them already.",
+            help="Files for a new source to skip, because the state includes them already.",
         ),
         click.option(
             "--watermark", metavar="MS", type=click.IntRange(min=0), help="Event-time watermark."
@@ -133,16 +133,16 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--accept",
             metavar="NAME:DIGITS",
             multiple=True,
-            help="Take what a question proposes, as it shows this option.",
+            help="Accept the proposal of a question, which shows this option.",
         ),
         click.option(
-            "--start", metavar="NAME=JSON", multiple=True, help="Where a new field starts."
+            "--start", metavar="NAME=JSON", multiple=True, help="The first value of a new field."
         ),
         click.option(
             "--take",
             metavar="NAME=OLD",
             multiple=True,
-            help="Old field or state of a new one; NAME=OLD,OLD for variables that become one.",
+            help="Old field or state for a new one; NAME=OLD,OLD for variables that become one.",
         ),
         apply_option,
     )
@@ -155,7 +155,7 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--old-code",
     metavar="MODULE:FUNCTION",
-    help="The code of OLD: which aggregate functions its state is of.",
+    help="The code of OLD, to pair its aggregate functions with the new ones.",
 )
 @lock_option
 @click.option(
@@ -168,14 +168,14 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "sources",
     metavar="OLD=NEW",
     multiple=True,
-    help="Which source an old one becomes, by name or number; OLD=gone for none.",
+    help="The new source for an old one, by name or number; OLD=gone for none.",
 )
 @click.option(
     "--operator",
     "operators",
     metavar="OLD=NEW",
     multiple=True,
-    help="Which operator an old one becomes, by Spark's numbers; OLD=gone for none.",
+    help="The new operator for an old one, by Spark's numbers; OLD=gone for none.",
 )
 @click.option(
     "--pages",
@@ -183,7 +183,7 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.IntRange(min=1, max=1_000_000),
     help="Keep the variables of transformWithState in N pages, as `paged` does.",
 )
-@click.option("--no-pages", is_flag=True, help="Keep what is in pages in variables of Spark's.")
+@click.option("--no-pages", is_flag=True, help="Move the state in pages to Spark's own variables.")
 @click.option(
     "--paged-operator",
     metavar="WHICH[=NAME]",
@@ -197,16 +197,16 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def rewrite(
     settings: Settings, /, old: str, new: str, targets: dict[str, str], **given: Any
 ) -> None:
-    """Make the checkpoint NEW from OLD, for code that keeps other state.
+    """Make the checkpoint NEW from OLD, for code with other state.
 
-    Without --apply this only says what becomes of every operator and what it has to ask: exit code
-    1 while a question is open. OLD is only read; going back is starting the old code on it. Stop
-    the query first. NEW is a directory that is not there yet.
+    Without --apply, the command only shows its plan for every operator and its questions. The exit
+    code is 1 while a question is open. It only reads OLD: to go back, start the old code on it.
+    Stop the query first. NEW is a directory that does not exist yet.
 
-    What the new code keeps is seen by running it on empty streams (--code), or in a checkpoint that
-    it made elsewhere (--like). Without either it keeps what the old code did, as for another number
-    of partitions, pages (--pages, --no-pages) or another state store. Which aggregate function the
-    old state is of, only the old code says (--old-code), or you.
+    The command finds out the new state by running the code on empty streams (--code), or from a
+    checkpoint that the code made elsewhere (--like). Without either, the state stays the same, for
+    example for another number of partitions, pages (--pages, --no-pages) or another state store.
+    Only the old code (--old-code), or you, can tell which aggregate functions wrote the old state.
     """
     from statemigrate.commands.rewrite import rewrite as rewrite_checkpoint
 
@@ -246,13 +246,13 @@ def plan_or_make(
 @shared_options()
 @click.pass_obj
 def verify(settings: Settings, places: tuple[str, ...]) -> None:
-    """Compare the checkpoint NEW, which `rewrite` has made, with OLD, which it was made from.
+    """Compare the checkpoint NEW, which `rewrite` has made, with OLD.
 
-    Every row of both is read again through Spark, as of the batch that was rewritten, and counts
-    and checksums are compared with those that the rewrite noted. Then the new rows are made once
-    more from the old ones, with the same scripts, and compared too. The new query may have gone on,
-    as long as its state of that batch is kept. Exit code 1 if anything differs.
-    Without OLD it is the one that the rewrite noted; what `seed` has made has none.
+    The command reads every row of both through Spark, as of the batch of the rewrite, and compares
+    counts and checksums with those that the rewrite recorded. Then it makes the new rows again from
+    the old ones, with the same scripts, and compares them, too. The new query may have continued,
+    as long as Spark keeps the state of that batch. Exit code 1 if anything differs. The default for
+    OLD is the checkpoint that the rewrite recorded; a checkpoint of `seed` has none.
     """
     if len(places) > 2:
         raise click.UsageError("verify takes OLD and NEW, or NEW alone.")

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     help="The revision to go back to, `base` for the oldest of all stores; may be repeated with "
     "the store's name.",
 )
-@click.option("--undo", is_flag=True, help="Take the control source out at the end.")
-@click.option("--apply", is_flag=True, help="Do the next step; otherwise only say what it is.")
+@click.option("--undo", is_flag=True, help="Remove the control source at the end.")
+@click.option("--apply", is_flag=True, help="Do the next step.  [default: only show it]")
 @click.option("--watch", is_flag=True, help="With --apply: follow until every value is back.")
 @click.option(
     "--timeout",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --watch: for how long.",
+    help="With --watch: stop after this time.",
 )
 @click.option(
     "--interval",
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="With --watch: between two looks.",
+    help="With --watch: time between two looks.",
 )
 @stopped_option
 @wait_option("With --undo --apply: ")
@@ -70,17 +70,17 @@ def rollback(
     timeout: float,
     **options: Any,
 ) -> None:
-    """Take the values of CHECKPOINT back to an older revision, step by step.
+    """Migrate the values of CHECKPOINT back to an older revision, step by step.
 
-    Says where the way back stands and what is next; run it again after each step. It needs a
-    `downgrade` in every script on the way. With --apply the next step is done as far as a command
-    can: on Spark's own state the backfill is planned, which the query takes under the older code;
-    on the embedded engine all values of a stopped query go back at once.
+    The command shows the progress and the next step. Run it again after each step. Every script on
+    the way needs a `downgrade`. With --apply, it does the next step as far as a command can. On
+    Spark's own state it plans a backfill, which the query takes under the older code. On the
+    embedded engine it migrates all values of a stopped query back at once.
 
-    With --undo the control source goes at the end, so that the release of before starts as it was.
-    That needs --to base, and the query stopped.
+    With --undo it removes the control source at the end, so that the earlier release starts again
+    unchanged. That needs --to base and a stopped query.
 
-    Exit code 0 when everything is back, 1 while something is left to do or a check failed.
+    Exit code 0 when everything is back, 1 while something is left to do or if a check failed.
     """
     if watch and not options["apply"]:
         raise click.UsageError("--watch is for --apply.")

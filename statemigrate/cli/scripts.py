@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def init(settings: Settings) -> None:
     """Make a folder for migration scripts.
 
-    It holds script.py.mako, the template of new scripts, and versions/, where they go. A folder
-    that is one already stays as it is.
+    The folder has script.py.mako, the template of new scripts, and versions/, the folder of the
+    scripts. The command does not change an existing folder of scripts.
     """
     from statemigrate.commands.scripts import init as make
 
@@ -43,10 +43,10 @@ def init(settings: Settings) -> None:
 @shared_options()
 @click.pass_obj
 def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
-    """List the scripts of STORE, or of every store, newest first, with the dates they were made.
+    """List the scripts of STORE, or of every store, newest first, with their dates.
 
-    Scripts that are broken or not finished are listed too, with what is wrong. Exit code 1 if
-    there is any.
+    The list includes broken and unfinished scripts, with their problems. If there are any, the exit
+    code is 1.
     """
     from statemigrate.commands.scripts import history as scripts_of
 
@@ -70,8 +70,8 @@ def history(settings: Settings, store: str | None, checkpoint: str | None) -> No
 def heads(settings: Settings) -> None:
     """List the newest script of every store.
 
-    Several where a store's scripts form no chain. What is wrong with a script is shown below it,
-    and makes the exit code 1.
+    A store has several heads if its scripts form no chain. Below each script the command shows its
+    problems. If there are any, the exit code is 1.
     """
     from statemigrate.commands.scripts import heads as newest
 
@@ -97,8 +97,8 @@ def show(settings: Settings, revision: str) -> None:
     """Show one script and how it changes the format.
 
     REVISION is an id or the beginning of one, STORE for its head, or STORE@ followed by an id,
-    head, base+1 or -1. Of a script that is broken or not finished, what can be read is shown, and
-    what is wrong; the exit code is 1 then.
+    head, base+1 or -1. For a broken or unfinished script, the command shows its readable parts and
+    its problems, and the exit code is 1.
     """
     from statemigrate.commands.scripts import show as details_of
 
@@ -110,10 +110,10 @@ def show(settings: Settings, revision: str) -> None:
 @shared_options()
 @click.pass_obj
 def edit(settings: Settings, revision: str) -> None:
-    """Open one script in your editor, and then say what it changes and what is wrong with it.
+    """Open one script in your editor, and then show its changes and problems.
 
-    REVISION is as in `show`. The editor is that of VISUAL, else of EDITOR, else the first that is
-    installed of several usual ones. The exit code is 1 if something is wrong with the script.
+    REVISION is as in `show`. The command uses the editor in VISUAL, or in EDITOR, or else the first
+    common editor that it finds. The exit code is 1 if the script has a problem.
     """
     from statemigrate.commands.scripts import edit as edited
 

@@ -37,7 +37,7 @@ _EPILOG = (
     "revisions",
     metavar="[STORE=]REVISION",
     multiple=True,
-    help="Revision that a table is of; the scripts of its store bring it to the head.",
+    help="Revision of a table; the scripts of its store migrate it to the head.",
 )
 @new_code_options
 @described_options
@@ -55,14 +55,14 @@ def seed(
 ) -> None:
     """Make the checkpoint NEW of a query that has not run, with state from tables.
 
-    Without --apply this only says what becomes of every column and what it has to ask: exit code 1
-    while a question is open. NEW is a directory that is not there yet. The query goes on from
-    there as after its second batch.
+    Without --apply, the command only shows its plan for every column and its questions. The exit
+    code is 1 while a question is open. NEW is a directory that does not exist yet. The query starts
+    there as if it had run two batches.
 
-    A column goes into the field of state that has its name; --take STORE.FIELD=COLUMN says it where
-    names differ. A table may be of an older --revision, whose scripts say what becomes of its rows.
-    The query's code is run on empty streams to see what it keeps (--code), or has
-    made a checkpoint elsewhere (--like).
+    A column goes into the field of state with the same name; use --take STORE.FIELD=COLUMN if the
+    names differ. For a table of an older --revision, the store's scripts migrate its rows. The
+    command finds out the query's state by running its code on empty streams (--code), or from a
+    checkpoint that the code made elsewhere (--like).
     """
     from statemigrate.cli.rewrite import print_seeding
     from statemigrate.commands.seed import seed as make_seeded
@@ -107,25 +107,26 @@ def _tables(given: tuple[str, ...]) -> dict[str, str]:
     "--at-batch",
     type=click.IntRange(min=0),
     metavar="N",
-    help="The batch to go back to, if Spark still keeps it; the last committed one otherwise.",
+    help="The batch to copy, if Spark still keeps it.  [default: the last committed one]",
 )
 @click.option("--new-id", is_flag=True, help="Give the new query an id of its own.")
 @click.option(
     "--without-state",
     is_flag=True,
-    help="The query keeps no state: there is no folder state to copy.",
+    help="Confirm that the query has no state, and so no folder `state`.",
 )
 @shared_options()
 @click.pass_obj
 def fork(settings: Settings, /, old: str, new: str, **given: Any) -> None:
     """Copy the checkpoint OLD, as it was after a committed batch, to NEW.
 
-    For a backup, for staging, or for trying a change on real state: the query goes on in NEW from
-    that batch, as it would have in OLD. Files are copied and never decoded. Both places are paths
-    or URIs of any file system that Spark reaches; OLD is only read and may be of a running query.
+    Use the copy as a backup, for staging, or to try a change on real state: the query continues in
+    NEW from that batch, as it would have in OLD. The command copies files and never decodes them.
+    Both places are paths or URIs of any file system that Spark reaches. The command only reads OLD,
+    and its query may be running.
 
-    The query id is kept, so that sinks that remember batches of a query, like Delta's, take NEW for
-    the same query. Where both go on and write to the same such sink, use --new-id.
+    The copy keeps the query id, so sinks that remember the batches of a query, such as Delta's,
+    treat both as the same query. If both continue and write to the same such sink, use --new-id.
     """
     from statemigrate.rewrite.fork import fork as fork_checkpoint
 

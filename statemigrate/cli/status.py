@@ -41,13 +41,13 @@ Found = TypeVar("Found", bound="ToJson")
     "--only",
     type=click.Choice([each.replace(" ", "-") for each in NEEDS]),
     multiple=True,
-    help="With --all: show only what cannot be read, is stuck, behind its scripts, migrating, or "
-    "in order; may be repeated.",
+    help="With --all: show only checkpoints that cannot be read, and stores that are stuck, "
+    "behind their scripts, migrating, or in order; may be repeated.",
 )
 @click.option(
     "--watch",
     is_flag=True,
-    help="Look again and again until nothing is left, nor any store behind its scripts.",
+    help="Repeat until no value is left and no store is behind its scripts.",
 )
 @check_heads_option
 @click.option(
@@ -61,7 +61,7 @@ Found = TypeVar("Found", bound="ToJson")
     "--html",
     metavar="FILE",
     callback=file_to_write,
-    help="Write one HTML page too; with --watch at each look.",
+    help="Also write an HTML page; with --watch at each look.",
 )
 @target_option
 @operator_option
@@ -80,20 +80,20 @@ def status(  # noqa: PLR0913 - one parameter an option
     match: str | None,
     only: tuple[str, ...],
 ) -> None:
-    """Show what is left to migrate, where, how fast it goes, and what to do next.
+    """Show how much is left to migrate, where and how fast, and the next step.
 
-    Counts are exact, as of the last committed batch; the query may be running. --all has a line
-    for each store of all checkpoints, what needs a person first, and exit code 1 if one of them
-    cannot be read. It is stuck where values are quarantined, its scripts are broken, or the script
-    of what is deployed is missing. --match looks at some of them, --only shows some.
+    Counts are exact, as of the last committed batch. The query may be running. --all prints a line
+    for each store of all named checkpoints, those that need attention first, and exits with 1 if it
+    cannot read one of them. A store is stuck if values are quarantined, if its scripts are broken,
+    or if the deployed script is missing. --match selects checkpoints, --only selects lines.
 
-    A store is behind while newer scripts exist than those that code was deployed for: nothing is
-    left to migrate to what is deployed, and still every value may be in an old format.
-    --check-heads makes the exit code 1 then.
+    A store is behind if there are newer scripts than the deployed one. Nothing is left to migrate
+    to the deployed revision then, but every value may be in an old format. With --check-heads the
+    exit code is 1 then.
 
-    With --watch it is drawn again and again in its place; elsewhere than on a terminal lines are
-    added for each look. Rate and time left are reckoned from what was seen within the last minute,
-    and the first look claims neither. Ctrl-C ends it.
+    With --watch the command draws the same again in its place. If the output is not a terminal, it
+    adds lines for each look. It computes rate and time left from the looks of the last minute; the
+    first look shows neither. Ctrl-C ends it.
     """
     from statemigrate.cli.session import spark_when_needed
 

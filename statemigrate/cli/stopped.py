@@ -43,9 +43,9 @@ def retire(
 ) -> None:
     """Drop the empty older families of a stopped query.
 
-    Each is looked at again on committed state before it goes. A query does the same at its next
-    start; of Spark's own state only the query can, and this says what it will drop. Exit code 1 if
-    a family still holds values.
+    The command reads the committed state again before it drops a family. A query does the same at
+    its next start. On Spark's own state only the query can drop families, and the command shows
+    those that it will drop. Exit code 1 if a family still has values.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.retire import retire as drop
@@ -75,7 +75,7 @@ def retire(
     "path",
     metavar="FILE",
     callback=file_to_write,
-    help="Write them as JSON lines, for a closer look.",
+    help="Also write the values to a file of JSON lines.",
 )
 @target_option
 @accept_edited_option
@@ -91,10 +91,11 @@ def quarantine(
     targets: dict[str, str],
     accept_edited: tuple[str, ...],
 ) -> None:
-    """List the values of STORE that a backfill left behind, and why.
+    """List the values of STORE that a backfill could not migrate, and why.
 
-    Each is tried with the scripts as they are now. Once they are corrected, the query's next start
-    tries them again, as `backfill` does on a stopped one. Exit code 1 if any still fails.
+    The command tries each of them with the current scripts. After you have corrected the scripts,
+    the query's next start tries the values again, and so does `backfill` on a stopped query. Exit
+    code 1 if any still fails.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.quarantine import quarantine as left_behind

@@ -40,12 +40,12 @@ def get(
     targets: dict[str, str],
     accept_edited: tuple[str, ...],
 ) -> None:
-    """Print what STORE holds under KEY, in the target format.
+    """Print the value of KEY in STORE, in the target's format.
 
     KEY has one word for each column that the query groups by, and for map state one for each column
-    of the map's own key; with fewer words, all keys that begin with them are printed. A key as a
-    dry run prints it, a list in JSON, is one word. CHECKPOINT is left out where an option, a
-    variable or the configuration names one. Exit code 1 if there is no such key.
+    of the map's own key. With fewer words, the command prints all keys that begin with them. A key
+    as a dry run prints it, a list in JSON, is one word. Omit CHECKPOINT if an option, a variable or
+    the configuration names one. Exit code 1 if there is no such key.
     """
     require_values("get")
     from statemigrate.cli.session import spark_when_needed
@@ -93,10 +93,11 @@ def export(
     targets: dict[str, str],
     accept_edited: tuple[str, ...],
 ) -> None:
-    """Write every key of STORE with its value, in the target format, to one file.
+    """Write every key of STORE with its value, in the target's format, to one file.
 
-    To standard output with `--output -`, once all is read. Whatever is migrated so far; the query
-    may be running. Each record has a `key` and a `value`.
+    The values are in that format even if they have not migrated yet. The query may be running. Each
+    record has a `key` and a `value`. With `--output -` the command reads everything and then writes
+    to standard output.
     """
     require_values("export")
     from statemigrate.cli.session import spark_when_needed

@@ -32,24 +32,24 @@ def adopt(
     wait: float = WATCHED,
     spark: Spark = None,
 ) -> Adoption:
-    """Make room for the control source behind the sources of a query that was stopped.
+    """Add the control source behind the sources of a stopped query.
 
-    A checkpoint that was moved or copied here is made to name its own files, which Spark needs to
-    start it; where it has room for the control source already, that is all.
+    If the checkpoint was moved or copied here, its paths are changed to its own files, which Spark
+    needs for a start. If it already has the control source, nothing else changes.
 
-    Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
-    not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
-    first. A run that was interrupted is finished by the next one. The checkpoint's log records
-    what was done.
+    Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch is
+    not committed is not running. ``wait`` is the number of seconds for which the checkpoint is
+    watched for changes first. The next call finishes an interrupted one. The checkpoint's log
+    records the result.
 
-    With ``undo`` the control source is taken out again, so that code without it starts. Such code
-    mostly declares the oldest family of each store alone, and Spark would forget all others. So
-    they are read with ``spark``, the active session unless given, or a function that makes one;
-    where one has values this is refused, unless it is among the families that are ``declared`` by
-    the code that starts next. `rollback` takes the values back first, step by step.
+    With ``undo`` the control source is removed again, so that code without it starts. Such code
+    usually declares only the oldest family of each store, and Spark would forget the others. So
+    this reads them with ``spark``, the active session by default, or a function that makes one. If
+    a family has values, this raises an error, unless the family is in ``declared``, the families
+    that the next code declares. `rollback` migrates the values back first, step by step.
 
-    Raises `CheckpointInUseError` if the query is or may be running, and `CheckpointError` where
-    there is nothing to adopt, or what is found is not understood; then nothing was changed.
+    Raises `CheckpointInUseError` if the query runs or may run, and `CheckpointError` if there is
+    nothing to adopt, or if the checkpoint is not understood. Nothing is changed then.
     """
     if undo:
         return undo_adoption(
@@ -69,18 +69,18 @@ def undo_adoption(
     declared: Collection[str] = (),
     spark: Spark = None,
 ) -> Adoption:
-    """Take the control source out again, so that code without it starts.
+    """Remove the control source again, so that code without it starts.
 
-    Such code mostly declares the oldest family of each store alone, and Spark would forget all
-    others. So they are read, as of the last committed batch and also without ``apply``; where one
-    has values this is refused, unless it is among the families that are ``declared`` by the code
-    that starts next. ``spark`` is the session to read with, the active one unless given, or a
-    function that makes one; where Spark lists no newer family none is needed. `rollback` takes the
+    Such code usually declares only the oldest family of each store, and Spark would forget the
+    others. So this reads them, as of the last committed batch and also without ``apply``. If a
+    family has values, this raises an error, unless the family is in ``declared``, the families that
+    the next code declares. ``spark`` is the session to read with, the active one by default, or a
+    function that makes one; if Spark lists no newer family, none is needed. `rollback` migrates the
     values back first, step by step.
 
-    Files that no batch has followed become what they were. The directory of the removed source goes
-    to the backup, so that a later adoption starts afresh. The checkpoint's log records what was
-    done. Other arguments and errors as of `adopt`.
+    Files that no batch has followed get their old content. The directory of the removed source goes
+    to the backup, so that a later adoption starts from the beginning. The checkpoint's log records
+    the result. Other arguments and errors are those of `adopt`.
     """
     count = counting(open_files(checkpoint).location, spark)
     options: dict[str, Any] = {"apply": apply, "stopped": stopped, "wait": wait}

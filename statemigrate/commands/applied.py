@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def record_applied(checkpoint: str | Path, *, migrations: str | Path = "migrations") -> Path:
-    """Add what was applied to ``checkpoint`` to ``applied.json``, and return the file's path.
+    """Add the scripts that were applied to ``checkpoint`` to ``applied.json``, and return its path.
 
-    Where both know a revision, the checkpoint's checksum is kept. Raises `CheckpointError` and
+    If both have a revision, the checkpoint's checksum is used. Raises `CheckpointError` and
     `ScriptError`.
     """
     directory = ScriptFolder(migrations).directory

@@ -167,11 +167,11 @@ def chunked_backfill(  # noqa: PLR0913 - all but four by name
 
 
 def pause_backfill(checkpoint: str | Path, *, operator: int | str | None = None) -> int:
-    """Withdraw the chunks that the query has not taken yet; how many there were.
+    """Withdraw the chunks that the query has not taken yet, and return their number.
 
-    The query may be running, and finishes the chunk it is at. `backfill` resumes: what is
-    migrated already is not planned again. ``operator`` is as of `backfill`. The checkpoint's log
-    records it. Raises `CheckpointError` for what is not a checkpoint, or where its log cannot be
+    The query may be running, and finishes its current chunk. `backfill` resumes, and does not plan
+    migrated values again. ``operator`` is that of `backfill`. The checkpoint's log records the
+    pause. Raises `CheckpointError` if ``checkpoint`` is not a checkpoint, or if its log cannot be
     written.
     """
     files = chunk_files(str(checkpoint), operator)
@@ -191,7 +191,7 @@ def backfill_status(
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> BackfillStatus:
-    """How far a backfill of Spark's own state is; reads all keys that are left.
+    """The progress of a backfill of Spark's own state; this reads all remaining keys.
 
     The parameters and errors are those of `statemigrate.backfill`.
     """

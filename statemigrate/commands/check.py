@@ -20,18 +20,19 @@ def check(
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
 ) -> CheckReport:
-    """Check all migration scripts, and the code that needs them; report everything that is wrong.
+    """Check all migration scripts, and the code that needs them, and report every problem.
 
-    Each script must be complete and the scripts of a store one chain; its examples must migrate;
-    no question may be open. What was applied, by ``applied.json`` and by ``checkpoint``, must be
-    unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``, whose schemas must be
-    those of their targets: by store the revision that the code is written for, as `migrated` was
-    given it, else as ``targets`` say, else the head. With ``made_up``, each script is also tried on
-    values made up from its formats.
+    Each script must be complete and the scripts of a store must form one chain. Its examples must
+    migrate, and no question may be open. Applied scripts, as in ``applied.json`` and in
+    ``checkpoint``, must be unchanged. ``code`` names processors and functions, ``MODULE:OBJECT``,
+    whose schemas must be those of their targets. The target of a store is the one passed to
+    `migrated`, else the one in ``targets``, else the head. With ``made_up``, each script is also
+    tried on values made up from its formats.
 
-    With ``record`` what was applied to ``checkpoint`` is written to ``applied.json`` first, for
-    checks without it. Neither state nor Java is needed. Raises `ScriptError` for what is not a
-    folder of scripts and `CheckpointError` for what is not a checkpoint.
+    With ``record`` this first writes the scripts that were applied to ``checkpoint`` to
+    ``applied.json``, for checks without the checkpoint. It needs neither state nor Java. Raises
+    `ScriptError` if ``migrations`` is not a folder of scripts and `CheckpointError` if
+    ``checkpoint`` is not a checkpoint.
     """
     if record:
         if checkpoint is None:

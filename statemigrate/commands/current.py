@@ -40,11 +40,11 @@ Outcome = Literal["done", "no batch yet", "no batch", "unknown"]
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What an event did to one store; to none in particular where ``store`` is None.
+    """The result of an event for one store, or for none if ``store`` is None.
 
-    ``revision`` is what is written since, ``before`` what was until then; ``families`` are all live
-    ones. ``batch`` is the first of what was started, or the one whose state a command was about.
-    ``code`` is the version of the code, ``by`` the user of the operating system.
+    ``revision`` is the one written since, ``before`` the one until then; ``families`` are all live
+    ones. ``batch`` is the first batch of a start, or the one whose state a command used. ``code``
+    is the version of the code, ``by`` the user of the operating system.
     """
 
     time: str
@@ -64,16 +64,16 @@ class LogEntry:
 
     @property
     def took_place(self) -> bool:
-        """Whether the state is, or was, what the entry says."""
+        """Whether the state is, or was, as the entry records."""
         return self.outcome == "done"
 
 
 @dataclass(frozen=True)
 class Log:
-    """The log of a checkpoint, newest first; what cannot be read of it is in ``damaged``.
+    """The log of a checkpoint, newest first; ``damaged`` has its unreadable parts.
 
-    ``batch`` is the last committed one, -1 for none. ``since`` is when the log begins, None where
-    there is none, or where older entries were not asked for.
+    ``batch`` is the last committed one, -1 for none. ``since`` is when the log begins, None if
+    there is none, or if older entries were not requested.
     """
 
     checkpoint: str
@@ -198,14 +198,15 @@ def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntr
 
 @dataclass(frozen=True)
 class CurrentStore:
-    """The revision that a store is written at, as the committed state says.
+    """The revision of a store, according to the committed state.
 
-    ``message`` is its script's, None without one, and ``is_head`` whether it is the newest; None
-    for a store without scripts. ``is_current`` is whether it is known to be the head, or what was
-    asked for, which it is without scripts. ``older`` are the other live families' revisions, whose
-    values are still to migrate. ``since``, ``code`` and ``by`` are the log's: when it came to that
-    revision, and the code that writes it now; None where the log does not say. ``noted`` is the
-    revision that the log has for it, which is another one after a release that keeps no log.
+    ``message`` is its script's, None without one. ``is_head`` is whether it is the newest; None for
+    a store without scripts. ``is_current`` is whether it is known to be the head, or the requested
+    revision; true for a store without scripts. ``older`` are the revisions of the other live
+    families, whose values are still to migrate. ``since``, ``code`` and ``by`` are from the log:
+    when the store came to that revision, and the code that writes it now; None if the log does not
+    have them. ``noted`` is its revision in the log, which differs after a release that keeps no
+    log.
     """
 
     store: str
@@ -221,7 +222,7 @@ class CurrentStore:
 
     @property
     def differs(self) -> bool:
-        """Whether the log says another revision than the state, which is what counts."""
+        """Whether the log has another revision than the state, which is the one that counts."""
         return self.noted is not None and self.noted != self.revision
 
 
@@ -237,11 +238,11 @@ class Current:
 
     @property
     def is_current(self) -> bool:
-        """Whether every store is known to be at its head, or at what was asked for."""
+        """Whether every store is known to be at its head, or at the requested revision."""
         return all(each.is_current for each in self.stores)
 
     def to_json(self) -> dict[str, Any]:
-        """The parts, for machines; of the log, when it begins and what is damaged of it."""
+        """The parts, for machines; for the log, its beginning and its damage."""
         return {
             "checkpoint": self.checkpoint,
             "engine": self.engine,
@@ -258,7 +259,7 @@ class Current:
 
 @dataclass(frozen=True)
 class CurrentOf:
-    """What was found at a checkpoint that has a name, or why nothing was."""
+    """The result for a named checkpoint, or the reason why there is none."""
 
     checkpoint: NamedCheckpoint
     current: Current | None
@@ -306,7 +307,7 @@ def current_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> tuple[CurrentOf, ...]:
-    """`current` of every checkpoint; one that cannot be read has its error in its place."""
+    """`current` of every checkpoint; for an unreadable one, its error."""
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, current, targets, **shared)
     return tuple(CurrentOf(*each) for each in looks)

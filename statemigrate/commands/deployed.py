@@ -11,12 +11,12 @@ from statemigrate.migration import BASE, Lineage
 
 @dataclass(frozen=True)
 class Behind:
-    """Newer scripts exist than those that code was deployed for.
+    """There are newer scripts than the deployed one.
 
-    ``head`` is the revision that is wanted, the lineage's newest unless another was asked for, and
-    ``deployed`` the one that the state is written at. ``scripts`` are the revisions between, oldest
-    first, ``head`` among them. ``values`` counts what is not in the format of ``head``; None where
-    the committed state does not say it.
+    ``head`` is the wanted revision, the lineage's newest unless another was requested, and
+    ``deployed`` that of the deployed code. ``scripts`` are the revisions between them, oldest
+    first, including ``head``. ``values`` counts the values that are not in the format of ``head``;
+    None if the committed state does not show it.
     """
 
     head: str

@@ -27,18 +27,18 @@ def doctor(
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> Diagnosis:
-    """Look at what queries and commands need, here, on the workers and at a checkpoint.
+    """Check the requirements of queries and commands, here, on the workers and at a checkpoint.
 
     Here: Java, PySpark, the packages and their versions, the temporary directory. On the workers of
-    ``spark``, a session or a function that makes one, the active one unless given: the same
-    packages, asked by a task on each executor; without any session that is a warning. Of
-    ``checkpoint``, a path or a URI: whether its file system answers and by which connector, what it
-    is a checkpoint of, whether this user may make, make once and delete a file there (a file of its
-    own, which is removed; not with ``write=False``), whether batches are kept for as long as a look
-    takes, the backfill's chunk files, and who holds it. The query may be running. ``operator`` is
-    the number or name of the operator whose state is looked at, where there are several.
+    ``spark``, a session or a function that makes one, the active one by default: the same packages,
+    by a task on each executor. Without any session the result is a warning. At ``checkpoint``, a
+    path or a URI: whether its file system answers, and through which connector; what kind of
+    checkpoint it is; whether this user may create, create only once and delete a file there (its
+    own test file, which is removed; not with ``write=False``); whether Spark keeps batches as long
+    as a look takes; the backfill's chunk files; and who uses it. The query may be running.
+    ``operator`` is the number or name of the operator, if there are several.
 
-    Nothing is raised for what is wrong: that is in the result, and in its ``verdict``.
+    Problems raise no error: they are in the result, and in its ``verdict``.
     """
     named = None if checkpoint is None else str(checkpoint)
     return Diagnosis(named, tuple(_examined(named, write=write, operator=operator, spark=spark)))

@@ -78,7 +78,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
 
 @dataclass(frozen=True)
 class Trial:
-    """What the dry run of a store gave; without ``store``, why a whole checkpoint has none."""
+    """The dry run of a store; without ``store``, the reason why a whole checkpoint has none."""
 
     checkpoint: NamedCheckpoint
     store: str | None
@@ -91,7 +91,7 @@ class Trial:
 
     @property
     def in_order(self) -> bool:
-        """Whether every value migrates, and no field is lost that should be kept."""
+        """Whether every value migrates, and no field is lost by mistake."""
         return isinstance(self.found, DryRunReport) and self.found.in_order
 
     def to_json(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Trials:
 
     @property
     def in_order(self) -> bool:
-        """Whether every checkpoint could be read and all that is in them migrates."""
+        """Whether every checkpoint could be read and all of its values migrate."""
         return all(each.in_order for each in self.trials)
 
     def to_json(self) -> dict[str, Any]:
@@ -132,10 +132,10 @@ def dry_run_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Trials:
-    """Try every store of every checkpoint that has scripts, each as `dry_run` does.
+    """Try every store with scripts of every checkpoint, as `dry_run` does.
 
-    A checkpoint that cannot be read or tried has an error in its place. ``targets`` hold
-    for all checkpoints, unless one has its own.
+    For a checkpoint that cannot be read or tried, the result has its error. ``targets`` apply to
+    all checkpoints that do not have their own.
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
 

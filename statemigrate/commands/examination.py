@@ -38,10 +38,10 @@ Verdict = Literal["ok", "warning", "problem"]
 
 @dataclass(frozen=True)
 class Examined:
-    """One thing that was looked at: ``subject`` is its name, ``found`` what it is, in a line.
+    """One check: ``subject`` is its name, ``found`` the result in one line.
 
-    A ``problem`` keeps a query or a command from working, a ``warning`` may, or could not be looked
-    at. Either says what to do in ``next_action``. ``data`` has the figures, times in seconds.
+    A ``problem`` stops a query or a command. A ``warning`` may stop one, or could not be checked.
+    Both say what to do in ``next_action``. ``data`` has the figures, with times in seconds.
     """
 
     subject: str
@@ -54,7 +54,7 @@ class Examined:
     def failed(
         cls, subject: str, error: StatemigrateError, *, verdict: Verdict = "problem", **data: Any
     ) -> Examined:
-        """What an error says of a subject."""
+        """The result of a check that raised an error."""
         found = "" if error.found is None else f": {error.found}"
         return cls(
             subject,
@@ -77,19 +77,19 @@ class Examined:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that was looked at, in order; ``checkpoint`` is None where none was named."""
+    """All checks, in order; ``checkpoint`` is None if none was named."""
 
     checkpoint: str | None
     examined: tuple[Examined, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """The worst there is."""
+        """The worst result."""
         found = {each.verdict for each in self.examined}
         return "problem" if "problem" in found else "warning" if "warning" in found else "ok"
 
     def of(self, subject: str) -> Examined | None:
-        """What was found of one thing; None where it was not looked at."""
+        """The result of one check; None if it was not made."""
         return next((each for each in self.examined if each.subject == subject), None)
 
     def to_json(self) -> dict[str, Any]:

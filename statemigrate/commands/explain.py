@@ -19,10 +19,11 @@ _OUR_CODE = re.compile(CODE.pattern, re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Explanation:
-    """One error that was found in a text.
+    """One error in a text.
 
-    ``code`` is ours, as in ``SM-STATE-001``, or the name of one of Spark's errors. ``line`` is the
-    first line that has it, counted from 1, and ``count`` the number of lines that do.
+    ``code`` is a code of this package, as in ``SM-STATE-001``, or the name of one of Spark's
+    errors. ``line`` is the first line that has it, counted from 1, and ``count`` the number of such
+    lines.
     """
 
     code: str
@@ -39,11 +40,11 @@ class Explanation:
 
 
 def explain(text: str | Iterable[str]) -> list[Explanation]:
-    """The cause and the cure of every error that a text has, in the order of their appearance.
+    """The cause and the solution of every error in a text, in order of appearance.
 
     ``text`` is a code, the text of an error, or the lines of a log, which are read one at a time.
-    Finds the codes of this package, and those errors of Spark that users of statemigrate meet. The
-    result is empty where nothing is known. Nothing of the text is kept.
+    This knows the codes of this package, and those errors of Spark that users of statemigrate
+    encounter. The result is empty if it knows none. It keeps nothing of the text.
     """
     lines = text.split("\n") if isinstance(text, str) else text
     found: dict[str, Explanation] = {}

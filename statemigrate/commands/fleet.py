@@ -103,7 +103,7 @@ def need_of_all(stores: Iterable[StoreStatus]) -> Need:
 
 @dataclass(frozen=True)
 class Look:
-    """What was found at a checkpoint: its status, or why there is none."""
+    """The result for a checkpoint: its status, or the reason why there is none."""
 
     checkpoint: NamedCheckpoint
     status: Status | None
@@ -111,7 +111,7 @@ class Look:
 
     @property
     def need(self) -> Need:
-        """What it needs: the first of what its stores do; see `Fleet.only`."""
+        """Its need: the first one of its stores; see `Fleet.only`."""
         return "unreadable" if self.status is None else need_of_all(self.status.stores)
 
     def to_json(self) -> dict[str, Any]:
@@ -203,16 +203,16 @@ __all__ = ["Fleet", "Look", "status_of_all"]
 
 @dataclass(frozen=True)
 class Fleet:
-    """What was found at each checkpoint, in the order in which they were named.
+    """The results for all checkpoints, in the order in which they were named.
 
-    Everything that shows it has those first that need a person.
+    Output lists those first that need attention.
     """
 
     looks: tuple[Look, ...]
 
     @property
     def left(self) -> int:
-        """Values in older families, of those checkpoints that could be read."""
+        """Values in older families, of the readable checkpoints."""
         return sum(each.status.left for each in self.looks if each.status is not None)
 
     @property
@@ -222,7 +222,7 @@ class Fleet:
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """The checkpoints with a store for which newer scripts exist than what is deployed."""
+        """The checkpoints with a store whose deployed script is not the newest."""
         statuses = [(each.checkpoint.name, each.status) for each in self.looks]
         return tuple(name for name, found in statuses if found is not None and found.behind)
 
@@ -238,25 +238,25 @@ class Fleet:
 
     @property
     def by_need(self) -> tuple[Look, ...]:
-        """What was found, with those first that need a person."""
+        """The results, with those first that need attention."""
         return tuple(sorted_by_need(self.looks))
 
     @property
     def totals(self) -> Mapping[Need, int]:
-        """How many checkpoints need what; what none needs is left out."""
+        """The number of checkpoints by need, without needs that no checkpoint has."""
         return totals(self.looks)
 
     @property
     def next_steps(self) -> tuple[NextStep, ...]:
-        """What is to be done, each once, with what it is for."""
+        """The next steps, each once, with the checkpoints that need it."""
         return next_steps(self.by_need)
 
     def only(self, needs: Collection[Need]) -> Fleet:
-        """Those checkpoints alone that need one of these.
+        """Only the checkpoints with one of these needs.
 
-        "unreadable"; "stuck" where values are quarantined, scripts are broken, or the script of
-        what is deployed is missing; "behind" its scripts, or what was asked for; "migrating" while
-        values are left; and "in order".
+        "unreadable"; "stuck" if values are quarantined, scripts are broken, or the deployed script
+        is missing; "behind" the scripts, or the requested revision; "migrating" while values are
+        left; and "in order".
         """
         return Fleet(tuple(each for each in self.looks if each.need in needs))
 
@@ -281,9 +281,9 @@ def status_of_all(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Fleet:
-    """Look at every checkpoint as `status` does; an unreadable one has its error in its place.
+    """The `status` of every checkpoint; for an unreadable one, its error.
 
-    ``targets`` hold for all of them, unless a checkpoint has its own.
+    ``targets`` apply to all checkpoints that do not have their own.
     """
     shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
     looks = look_at_each(checkpoints, status, targets, **shared)

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewCode:
-    """What the new code keeps, said in one of two ways; neither where it keeps what the old did.
+    """The new code, or a checkpoint of it; neither if its state is that of the old code.
 
-    ``old_code`` is the function that the query was made of whose checkpoint is rewritten, as a
-    ``MODULE:FUNCTION`` too: it shows which aggregate functions the old state is of. ``lock`` is the
-    lock file of that code, which says the same.
+    ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which runs on
+    empty streams. ``inputs`` has their schemas by name if the function does not declare them, and
+    ``mode`` is the output mode. ``like`` is a checkpoint that the new code has made on a little
+    input.
 
-    ``code`` is ``MODULE:FUNCTION``, a function from the input streams to the result, which is run
-    on empty streams: ``inputs`` has their schemas by name where a function does not say them, and
-    ``mode`` the output mode. Either function is given the inputs that it reads. ``like`` is a
-    checkpoint that the new code has made on a little input.
+    ``old_code`` is the function of the query whose checkpoint is rewritten, also
+    ``MODULE:FUNCTION``: it shows which aggregate functions wrote the old state. ``lock`` is the
+    lock file of that code, with the same content. Either function gets the inputs that it reads.
     """
 
     code: str | None = None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewScript:
-    """A script that was written; ``questions`` are to be answered in it before it is used."""
+    """A written script; answer its ``questions`` before you use it."""
 
     store: str
     path: Path
@@ -128,15 +128,15 @@ def baseline(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> tuple[NewScript, ...]:
-    """Write a baseline for ``store``, or for every store that has no script, as the state is.
+    """Write a baseline for ``store``, or for every store without scripts, from the state.
 
-    The format is what the checkpoint really holds: the embedded engine's own note of it, or the
-    schema of Spark's state. Of Spark's own operators, called by kind and number or as ``stores``
-    says, it is in the checkpoint's files. Spark's other state is read with ``spark``, the active
-    session unless given, or a function that makes one.
+    The format is that of the checkpoint: the embedded engine's own record, or the schema of Spark's
+    state. For Spark's own operators, named by kind and number or in ``stores``, the checkpoint's
+    files have it. Spark's other state is read with ``spark``, the active session by default, or a
+    function that makes one.
 
-    Raises `LineageError` for a store that has scripts, and `CheckpointError` for one that the
-    checkpoint does not hold, or for what is no checkpoint.
+    Raises `LineageError` for a store with scripts, and `CheckpointError` for a store that the
+    checkpoint does not have, or for a directory that is not a checkpoint.
     """
     folder = ScriptFolder(migrations)
     scripts = folder.survey()
@@ -229,14 +229,14 @@ def _written(
 def autogenerate(
     code: str, message: str, *, store: str | None = None, migrations: str | Path = "migrations"
 ) -> tuple[NewScript, ...]:
-    """Write a script for each store whose declared schema is not its newest script's format.
+    """Write a script for each store whose declared schema differs from its newest script's format.
 
-    ``code`` names a processor, ``MODULE:OBJECT``; ``store`` leaves all others out. A store without
-    scripts gets a baseline, as there is nothing to compare with. Nothing is written for a store
-    that holds the same either way: nullability and whether a format is Avro do not count.
+    ``code`` names a processor, ``MODULE:OBJECT``; ``store`` selects one of its stores. A store
+    without scripts gets a baseline, because there is nothing to compare with. A store whose format
+    is equivalent gets no script: nullability does not count, nor whether a format is Avro.
 
-    Raises `CodeError` if the code declares no state, or not ``store``; and what `ScriptFolder`
-    raises.
+    Raises `CodeError` if the code declares no state, or not ``store``; and the errors of
+    `ScriptFolder`.
     """
     folder = ScriptFolder(migrations)
     from statemigrate.inspect.declared_code import declared_in
@@ -312,14 +312,15 @@ def autogenerate_like(
     migrations: str | Path = "migrations",
     stores: Mapping[str, str] | None = None,
 ) -> tuple[NewScript, ...]:
-    """Write a script for ``store``, or for each store of an operator that is not as in ``like``.
+    """Write a script for ``store``, or for each store of an operator that differs from ``like``.
 
-    ``like`` is a checkpoint that the new code made, on whatever input; of both only files are read.
-    The script takes values and keys of ``checkpoint`` to those of ``like``: columns go by name, and
-    what that does not tell is a question. ``stores`` has the names that operators' stores get.
+    ``like`` is a checkpoint that the new code made, on any input. Only files of both are read. The
+    script migrates values and keys of ``checkpoint`` to those of ``like``. It matches columns by
+    name, and asks a question for the rest. ``stores`` has the project's names for the stores of
+    operators.
 
-    Raises `CheckpointError` for a store that is not in both, `LineageError` where the newest script
-    of one leads to another format than the checkpoint holds, and what `ScriptFolder` raises.
+    Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
+    a store leads to another format than the checkpoint's, and the errors of `ScriptFolder`.
     """
     folder = ScriptFolder(migrations)
     scripts = folder.survey()

@@ -57,12 +57,12 @@ LOCK = "state.lock"
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """What becomes of a checkpoint's state, and the steps that lead there.
+    """The result for a checkpoint's state, and the steps to take.
 
-    ``items`` are its sources and states with a verdict each. ``steps`` are in order; ``undo`` says
-    how to go back, and is empty where nothing changes. ``begun`` is when the last committed
+    ``items`` are its sources and states with a verdict each. ``steps`` are in order. ``undo``
+    describes the way back, and is empty if nothing changes. ``begun`` is when the last committed
     ``batch`` began, in milliseconds since 1970, and ``size`` the number of bytes in the state's
-    files. ``stops`` says whether the query is stopped for longer than a restart.
+    files. ``stops`` says whether the query stops for longer than a restart.
     """
 
     checkpoint: str
@@ -78,7 +78,7 @@ class ChangePlan:
 
     @property
     def asks(self) -> bool:
-        """Whether anything is to be done, decided or found out before the code may start."""
+        """Whether there is anything to do, decide or find out before the code may start."""
         return any(each.asks for each in self.items)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,15 +106,15 @@ def plan(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> ChangePlan:
-    """Say what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
+    """Report what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
 
-    The new code runs once on empty streams. Its ``old_code``, or the ``lock`` file that `lock` has
-    made of that, says what the state means. Without new code the scripts alone are compared with
-    the state. Nothing is written, and the query may be running.
+    The new code runs once on empty streams. Its ``old_code``, or the ``lock`` file of that code
+    from `lock`, shows the meaning of the state. Without new code, only the scripts are compared
+    with the state. Nothing is written, and the query may be running.
 
     Raises `CheckpointError` and `UnsupportedError` for a checkpoint that cannot be read,
-    `CodeError` for code that does not run on empty streams and for a file that is no lock, and
-    `ScriptError` for a folder of scripts that cannot be read.
+    `CodeError` for code that does not run on empty streams and for a file that is not a lock file,
+    and `ScriptError` for a folder of scripts that cannot be read.
     """
     wanted, files = target or NewCode(), open_files(checkpoint)
     committed = CheckpointDirectory(files).require_commit()
@@ -147,14 +147,14 @@ def plan(
 
 @dataclass(frozen=True)
 class Locked:
-    """The ``meaning`` of code, and the ``changes`` since its lock file, where these were asked."""
+    """The ``meaning`` of code, and the ``changes`` since its lock file, if requested."""
 
     meaning: CodeMeaning
     changes: tuple[PlanItem, ...] = ()
 
     @property
     def asks(self) -> bool:
-        """Whether a change asks for something to be done, or decided."""
+        """Whether a change requires an action or a decision."""
         return any(each.asks for each in self.changes)
 
     def to_json(self) -> dict[str, Any]:
@@ -175,14 +175,14 @@ def lock(
     checkpoint: str | Path | None = None,
     spark: Spark = None,
 ) -> Locked:
-    """Write down what the state of ``code`` means, ``MODULE:FUNCTION``, in a ``file``.
+    """Record the meaning of the state of ``code``, ``MODULE:FUNCTION``, in a ``file``.
 
     The function runs once on empty streams; ``inputs`` and ``mode`` are as in `NewCode`. The same
-    code gives the same text. With ``check`` nothing is written, and the code is compared with the
+    code gives the same text. With ``check`` this writes nothing, and compares the code with the
     file. With a ``checkpoint`` the record is written there instead, for state that no guarded start
     has run on: name the code that wrote the state. Raises `CodeError` for code that does not run or
-    is not the checkpoint's, and for a file that is no lock; `CheckpointError` for a checkpoint that
-    cannot be read.
+    is not the checkpoint's, and for a file that is not a lock file; `CheckpointError` for a
+    checkpoint that cannot be read.
     """
     known = read_lock(file) if check else None
     shape = None if checkpoint is None else _shape_of(checkpoint, check=check)

@@ -24,9 +24,9 @@ _NO_WAY = "no way leads from its family to the target's"
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A key, the value it holds in an older family, and why that does not migrate.
+    """A key, its value in an older family, and the reason why that does not migrate.
 
-    ``cause`` is None where the present scripts would migrate it: the next start does.
+    ``cause`` is None if the current scripts can migrate it: the next start does.
     """
 
     family: str
@@ -45,11 +45,11 @@ def quarantine(
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> Iterator[Quarantined]:
-    """Every value of ``store`` that was left behind, tried with the scripts as they are now.
+    """Every quarantined value of ``store``, tried with the current scripts.
 
-    On the embedded engine those that a backfill has marked. Spark's own state has no marks: there
-    it is every value in an older family that does not migrate. ``accept_edited`` names the applied
-    scripts that were corrected since. Raises as `dry_run`.
+    On the embedded engine these are the values that a backfill has marked. Spark's own state has no
+    marks: there they are all values in older families that do not migrate. ``accept_edited`` names
+    scripts that were edited after they were applied. Raises the errors of `dry_run`.
     """
     lineages = read_lineages(migrations, store)
     require_store(str(checkpoint), store)

@@ -21,9 +21,9 @@ from statemigrate.state.open import applied_by
 
 @dataclass(frozen=True)
 class Rebase:
-    """What is done, or would be: ``scripts``, oldest first, follow ``onto`` from then on.
+    """The changes, made or planned: ``scripts``, oldest first, follow ``onto``.
 
-    ``written`` says whether it was done. ``next_action`` is what to do next.
+    ``written`` says whether they were made. ``next_action`` is the next step.
     """
 
     store: str
@@ -34,7 +34,7 @@ class Rebase:
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """What is asked in all of the scripts."""
+        """The questions of all scripts."""
         return tuple(text for each in self.scripts for text in each.questions)
 
     def to_json(self) -> dict[str, Any]:
@@ -66,16 +66,16 @@ def rebase(
 ) -> Rebase:
     """Put one of a store's two branches on top of the other's head, as after a merge in git.
 
-    ``onto`` is the head that stays where it is, by default that of the branch that was applied, as
-    ``applied.json`` or a ``checkpoint`` says, and else of the one whose first script is older. The
-    scripts of the other branch follow it: `down_revision`, `old` and `new` are written anew, with
-    the fields of both branches. What a script does not know of the other branch is carried past its
-    functions; and what only one of them has, or both have changed, is a ``# QUESTION:`` in it,
-    which `statemigrate check` refuses until it is answered.
+    ``onto`` is the head of the branch that stays. By default that is the branch that was applied,
+    according to ``applied.json`` or a ``checkpoint``, or else the one with the older first script.
+    The scripts of the other branch follow it, and their `down_revision`, `old` and `new` are
+    rewritten with the fields of both branches. Their functions pass on fields that they do not
+    know. If only one branch has a field, or if both have changed it, the script gets a ``#
+    QUESTION:``, and `statemigrate check` refuses it until you have answered.
 
-    Nothing is written without ``apply``. Raises `LineageError` for a store without two heads, for
-    branches that were both applied, and for whatever else is wrong with the store's scripts;
-    `ScriptError` for a script that only its author can change.
+    Without ``apply`` nothing is written. Raises `LineageError` for a store without two heads, for
+    branches that were both applied, and for any other problem of the store's scripts; `ScriptError`
+    for a script that only its author can change.
     """
     folder = ScriptFolder(migrations)
     found = folder.survey()

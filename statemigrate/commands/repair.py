@@ -33,11 +33,11 @@ __all__ = ["Repair", "RepairFinding", "repair"]
 
 @dataclass(frozen=True)
 class RepairFinding:
-    """Something that is wrong with a checkpoint.
+    """A damaged part of a checkpoint.
 
-    ``subject`` is a file's place or a family's name, ``found`` what is wrong with it: "missing",
-    "altered", "forgotten". ``remedy`` says what makes up for it, None where nothing does;
-    ``repaired`` whether this call has done so. The query goes on without what is not ``needed``.
+    ``subject`` is a file's place or a family's name, ``found`` the kind of damage: "missing",
+    "altered", "forgotten". ``remedy`` is the replacement, None if there is none; ``repaired`` says
+    whether this call has made the repair. The query can run without a part that is not ``needed``.
     """
 
     subject: str
@@ -49,10 +49,10 @@ class RepairFinding:
 
 @dataclass(frozen=True)
 class Repair:
-    """What was found in a checkpoint as of its last committed ``batch``, and what became of it.
+    """The damage of a checkpoint as of its last committed ``batch``, and the repairs.
 
-    ``findings`` are empty where nothing is wrong. ``did`` are the steps that this call took, each
-    a sentence with its proof. ``next_action`` says what to do next.
+    ``findings`` are empty if nothing is wrong. ``did`` has the steps of this call, each a sentence
+    with its proof. ``next_action`` is the next step.
     """
 
     checkpoint: str
@@ -64,7 +64,7 @@ class Repair:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong that the query needs, or all of that is repaired."""
+        """Whether nothing that the query needs is damaged, or all of it is repaired."""
         return all(each.repaired for each in self.findings if each.needed)
 
     def to_json(self) -> dict[str, Any]:
@@ -86,27 +86,27 @@ def repair(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> Repair:
-    """Find what is damaged in the checkpoint of a stopped query, and what makes up for it.
+    """Find damage in the checkpoint of a stopped query, and repair it.
 
-    Without ``apply`` nothing is changed: the result says what is wrong, and what would be done.
-    With it, that is done.
+    Without ``apply`` nothing is changed: the result lists the damage and the possible repairs. With
+    it, they are made.
 
-    **The embedded engine**: every durable file of every version that is kept is compared with its
-    checksum. A partition whose files are damaged is made from a proven working copy, from its base,
-    or from what older versions name, stored anew, read back and compared. ``working_directory`` is
-    the query's own, if it was given one. Where nothing makes the last committed version, the query
-    can go ``back_to`` an older one that is whole: the batches after it run again, so that their
-    output reaches the sink a second time. What is taken out of Spark's logs is set aside.
+    **The embedded engine**: every durable file of every kept version is compared with its checksum.
+    A partition with damaged files is made from a proven working copy, from its base, or from the
+    files of older versions. It is stored again, read back and compared. ``working_directory`` is
+    the query's own, if it has one. If the last committed version cannot be made, the query can go
+    ``back_to`` an older complete one. The batches after it run again, so their output reaches the
+    sink a second time. Entries that are removed from Spark's logs are set aside.
 
-    **Spark's own state**: families that Spark has forgotten, since code without statemigrate did
-    not declare them, are read as of the last batch that had them, and brought back in the ``new``
-    checkpoint, by default next to the old one, which is only read. A key that has a newer value
-    keeps it, and one that was deleted since stays away. ``accept`` answers what no file tells;
-    ``accept_edited`` names families that are given up. ``wait`` are the seconds for which the
-    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as of `backfill`.
+    **Spark's own state**: Spark forgets families that code without statemigrate does not declare.
+    They are read as of the last batch that had them, and restored in the ``new`` checkpoint, by
+    default next to the old one, which is only read. A key with a newer value keeps it, and a key
+    that was deleted since stays deleted. ``accept`` answers questions that no file answers;
+    ``accept_edited`` names families to give up. ``wait`` is the number of seconds for which the
+    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as in `backfill`.
 
-    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` for what is not the
-    checkpoint of a query that keeps state. Nothing was changed then.
+    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` if ``checkpoint`` is
+    not the checkpoint of a query with state. Nothing is changed then.
     """
     if engine_of(checkpoint) == "embedded":
         return _repair_embedded(

@@ -46,10 +46,10 @@ def offline_plans(
 
 @dataclass(frozen=True)
 class Retirement:
-    """Families that were dropped, and by name the values in those that are not empty.
+    """The dropped families, and by name the values in those that are not empty.
 
-    ``later`` are empty families of Spark's own state, which the query's next start drops: only a
-    query of Spark's can.
+    ``later`` are empty families of Spark's own state, which the query's next start drops; only a
+    Spark query can.
     """
 
     dropped: tuple[str, ...]
@@ -66,11 +66,11 @@ def retire(
     operator: int | str | None = None,
     spark: Spark = None,
 ) -> Retirement:
-    """Drop the drained families of a stopped query, re-checked on its committed state.
+    """Drop the empty older families of a stopped query, after reading its committed state again.
 
-    A query does the same at its next start; of Spark's own state only the query can, and this says
-    what it will drop. A family that still holds a value is kept and counted. Parameters and errors
-    are those of `backfill`.
+    A query does the same at its next start. On Spark's own state only the query can drop families,
+    and this lists those that it will drop. A family that still has a value is kept and counted.
+    Parameters and errors are those of `backfill`.
     """
     if engine_of(checkpoint) != "embedded":
         return _later(str(checkpoint), migrations, targets or {}, accept_edited, operator, spark)

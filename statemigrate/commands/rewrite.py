@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """A plan as a ``document``, and the ``report`` of what was done, None where nothing was.
+    """A plan as a ``document``, and the ``report`` of the rewrite, None if it was not made.
 
-    ``uncommitted`` is a batch that has begun since the one that the plan is of, if one has.
+    ``uncommitted`` is a batch that has begun after the one of the plan, if there is one.
     """
 
     old: str
@@ -73,12 +73,12 @@ class Rewriting:
 
     @property
     def begun(self) -> int:
-        """When the batch was begun whose state it is, in milliseconds since 1970."""
+        """When the batch of the plan began, in milliseconds since 1970."""
         return self.plan.old.offsets[self.plan.old.batch].timestamp
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be made sure of before it is done; nothing once it is."""
+        """What to check before the rewrite; nothing after it."""
         if self.report is not None:
             return ()
         return (*_unfinished(self.uncommitted, self.plan.old.batch), *doubts(self.begun))
@@ -117,17 +117,17 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     spark: Spark = None,
     progress: Progress | None = None,
 ) -> Rewriting:
-    """Plan the way from the checkpoint ``old`` to a ``new`` one, and go it with ``apply``.
+    """Plan the rewrite of the checkpoint ``old`` to a ``new`` one, and make it with ``apply``.
 
-    The old checkpoint is only read. The new one becomes a checkpoint by its last file: whatever
-    happens before, no query takes it for one, and the same call goes on where it was interrupted.
-    ``options`` are what changes besides the code, ``answers`` what the plan asks; scripts of the
-    folder ``migrations`` say what becomes of a store's values and keys, up to its head or the
-    revision in ``targets``. ``stores`` has names of the project's own for operators' stores. Raises
-    `CheckpointError` and `UnsupportedError` for what is not understood of the old checkpoint,
-    `CodeError` for the new code, `RewriteError` for what cannot be done, and for open questions
-    with ``apply``, also where this Spark itself runs a query on the old checkpoint;
-    `CheckpointInUseError` where another command makes a checkpoint in the new place.
+    The old checkpoint is only read. The last file completes the new one: before that no query can
+    start on it, and the same call continues after an interruption. ``options`` are the changes
+    besides the code, ``answers`` the answers to the plan's questions. Scripts of the folder
+    ``migrations`` change a store's values and keys, up to its head or the revision in ``targets``.
+    ``stores`` has the project's names for the stores of operators. Raises `CheckpointError` and
+    `UnsupportedError` if the old checkpoint is not understood, `CodeError` for the new code, and
+    `RewriteError` for an impossible change, for open questions with ``apply``, and if this Spark
+    itself runs a query on the old checkpoint. Raises `CheckpointInUseError` if another command
+    makes a checkpoint in the new place.
     """
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
@@ -339,18 +339,19 @@ def verify(
     migrations: str | Path | None = "migrations",
     spark: Spark = None,
 ) -> Verified:
-    """Read both checkpoints again through Spark, as of the batch that was rewritten.
+    """Read both checkpoints again through Spark, as of the batch of the rewrite, and compare them.
 
-    Compared are the rows of old with what the rewrite noted to have read, those of new with what it
-    noted to have written, the partition of every key with Spark's hash of it, and of joins the
-    counts with the rows. Then the new rows are made once more from the old ones, by the scripts of
-    the folder ``migrations`` where some were run, and must be the same: a script that was edited
-    since, or gives another result each time, is seen. Spark's logs, what sources keep and
-    ``metadata`` must be what the rewrite wrote, and follow from the old logs. The new query may
-    have gone on, as long as the state of that batch is kept. Where ``old`` is None it is the one
-    that the rewrite noted; a checkpoint that was seeded from tables has none, and is looked at
-    alone. Raises `CheckpointError` where one of both cannot be read, or was not made by a rewrite,
-    `RewriteError` for an ``old`` that is not the one, and `ScriptError` for a folder that is none.
+    The rows of ``old`` are compared with the record of the rows that the rewrite read, and those of
+    the new one with the record of the rows that it wrote. The partition of every key is compared
+    with Spark's hash of it, and the counts of joins with their rows. Then the new rows are made
+    again from the old ones, with the scripts of the folder ``migrations`` if the rewrite ran some,
+    and must be the same. This detects a script that was edited since, or that gives another result
+    each time. Spark's logs, the logs of sources and ``metadata`` must be as the rewrite wrote them,
+    and follow from the old logs. The new query may have continued, as long as Spark keeps the state
+    of that batch. The default for ``old`` is the checkpoint in the record; a checkpoint from `seed`
+    has none, and is checked alone. Raises `CheckpointError` if one of them cannot be read, or was
+    not made by a rewrite, `RewriteError` for another ``old``, and `ScriptError` if ``migrations``
+    is not a folder of scripts.
     """
     files = open_files(new)
     if old is None:

@@ -34,11 +34,11 @@ query take it; correct what does not go back; take the control source out; nothi
 
 @dataclass(frozen=True)
 class RollbackStore:
-    """A store on its way back to the revision ``target``.
+    """A store's rollback to the revision ``target``.
 
-    ``deployed`` is the revision that the last deployment wrote, None where it left no note of it.
-    ``families`` has by name the values in those that are not the target's, ``in_target`` counts the
-    others; a list's elements count one by one.
+    ``deployed`` is the revision that the last deployment wrote, None if it is not recorded.
+    ``families`` has, by name, the values in families other than the target's, ``in_target`` counts
+    the others; a list's elements count one by one.
     """
 
     store: str
@@ -60,9 +60,9 @@ class RollbackStore:
 
 @dataclass(frozen=True)
 class Rollback:
-    """How far a checkpoint is on its way back, as of its last committed ``batch``.
+    """The progress of a checkpoint's rollback, as of its last committed ``batch``.
 
-    ``step`` is what is next, and ``next_action`` says how. ``did`` is what this call has done.
+    ``step`` is the next step, and ``next_action`` describes it. ``did`` has the steps of this call.
     """
 
     checkpoint: str
@@ -80,7 +80,7 @@ class Rollback:
 
     @property
     def is_done(self) -> bool:
-        """Whether every value is back, and what was asked for is done."""
+        """Whether every value is back, and everything requested is done."""
         return self.step == "done"
 
     def to_json(self) -> dict[str, Any]:
@@ -109,31 +109,31 @@ def rollback(  # noqa: PLR0913 - all but two by name
     spark: Spark = None,
     progress: Callable[[Rollback], None] = _silent,
 ) -> Rollback:
-    """Take the values of a checkpoint back to an older revision; call it again after each step.
+    """Migrate the values of a checkpoint back to an older revision; call it again after each step.
 
-    ``to`` is the revision, ``base`` for the oldest of every store, or a revision by store. Where
-    the way back stands is read from the checkpoint each time: the state, what the last deployment
-    noted, and the backfill's plan. Nothing else is kept, so that it may end anywhere.
+    ``to`` is the revision, ``base`` for the oldest of every store, or a revision by store. Each
+    call reads the progress from the checkpoint: the state, the record of the last deployment, and
+    the backfill's plan. It keeps nothing else, so it may be interrupted anywhere.
 
-    Without ``apply`` nothing is changed, and the next step is said. With it, what can be done now
-    is done: **on Spark's own state and on pages** the backfill of the way back is planned once the
-    older code is deployed, and the query takes it; **on the embedded engine** all values of a
-    stopped query are taken back at once, and the empty families dropped. ``timeout`` are the
-    seconds for which a query is followed while its values go back, with a look every ``interval``;
-    ``progress`` gets each.
+    Without ``apply`` nothing is changed, and the result has the next step. With it, this does the
+    step as far as it can. **On Spark's own state and on pages** it plans the backfill of the
+    rollback once the older code is deployed, and the query takes it. **On the embedded engine** it
+    migrates all values of a stopped query back at once, and drops the empty families. ``timeout``
+    is the number of seconds for which it follows the query, with a look every ``interval``;
+    ``progress`` gets each look.
 
-    With ``undo`` the control source is taken out at the end, so that the release of before starts
-    as it was: the query has to be stopped then, as of `undo_adoption`, whose ``stopped`` and
-    ``wait`` these are. It needs the oldest revision. The state is read before and after. The
-    control source of pages stays: there ``undo`` is refused.
+    With ``undo`` the control source is removed at the end, so that the earlier release starts
+    unchanged. The query must be stopped then, as for `undo_adoption`, which also has ``stopped``
+    and ``wait``. It needs the oldest revision, and reads the state before and after. For pages,
+    whose control source stays, ``undo`` is an error.
 
     ``targets`` are those of other stores. ``migrations``, ``accept_edited``, ``operator`` and
-    ``spark`` are as of `backfill`.
+    ``spark`` are as in `backfill`.
 
-    Raises `LineageError` for an unknown revision, and where a script on the way has no
-    ``downgrade``; `StartupError` as the older code's start would, and for ``undo`` on pages;
-    `CheckpointInUseError` for a query that has to be stopped; `CheckpointError` for what cannot be
-    read. Nothing was changed then.
+    Raises `LineageError` for an unknown revision, and if a script on the way has no ``downgrade``;
+    `StartupError` like the start of the older code, and for ``undo`` on pages;
+    `CheckpointInUseError` for a query that must be stopped; `CheckpointError` if the checkpoint
+    cannot be read. Nothing is changed then.
     """
     lineages = ScriptFolder(migrations).lineages()
     # Said before Spark takes its time to start.

@@ -16,10 +16,10 @@ from statemigrate.state.open import applied_by
 
 
 def init(*, migrations: str | Path = "migrations") -> Path:
-    """Make a folder for migration scripts, and return where the scripts go.
+    """Make a folder for migration scripts, and return the folder of the scripts themselves.
 
-    It holds ``script.py.mako``, the template of new scripts, and ``versions/``. A folder that is
-    one already stays as it is. Raises `ScriptError` if something else is in it.
+    It has ``script.py.mako``, the template of new scripts, and ``versions/``. An existing folder of
+    scripts stays unchanged. Raises `ScriptError` if the folder contains something else.
     """
     return ScriptFolder.create(migrations).versions
 
@@ -30,12 +30,12 @@ def history(
     migrations: str | Path = "migrations",
     checkpoint: str | Path | None = None,
 ) -> tuple[Entry, ...]:
-    """The scripts of one store, or store by store of all, newest first.
+    """The scripts of one store, or of every store in turn, newest first.
 
-    Scripts that are broken, or not finished, are among them, with what is wrong; last come those
-    that name no store. With a ``checkpoint`` each says whether it was ``applied`` to that. Raises
-    `LineageError` for a store without scripts, `ScriptError` for what is no folder of scripts,
-    `CheckpointError` for what is no checkpoint.
+    The list includes broken and unfinished scripts, with their problems, and ends with scripts that
+    name no store. With a ``checkpoint`` each entry shows whether the script was ``applied`` to it.
+    Raises `LineageError` for a store without scripts, `ScriptError` if ``migrations`` is not a
+    folder of scripts, and `CheckpointError` if ``checkpoint`` is not a checkpoint.
     """
     found = ScriptFolder(migrations).history(store)
     if checkpoint is None:
@@ -47,15 +47,15 @@ def history(
 
 
 def heads(*, migrations: str | Path = "migrations") -> tuple[Entry, ...]:
-    """The newest script of every store: several where they form no chain.
+    """The newest script of every store: several if they form no chain.
 
-    Where each follows another, all of them. Raises `ScriptError` as `history`.
+    If each follows another, the result has all of them. Raises `ScriptError` like `history`.
     """
     return ScriptFolder(migrations).heads()
 
 
 def show(revision: str, *, migrations: str | Path = "migrations") -> Details:
-    """One script with its formats compared, and what is wrong with it.
+    """One script with a comparison of its formats, and its problems.
 
     ``revision`` is an id or the beginning of one, a store for its head, or ``STORE@`` followed by
     an id, ``head``, ``head-1``, ``base+1`` or ``-1``. Raises `LineageError` if it means no script,
@@ -71,11 +71,12 @@ EDITORS = ("editor", "nano", "vim", "vi", "emacs", "code --wait")
 def edit(
     revision: str, *, migrations: str | Path = "migrations", editor: str | None = None
 ) -> Details:
-    """Open a script in an editor, and say what is in it and wrong with it once that is closed.
+    """Open a script in an editor, and return its content and problems after the editor has closed.
 
-    ``revision`` is as in `show`. ``editor`` is a command with its arguments, by default the one of
-    ``VISUAL``, else of ``EDITOR``, else the first that is installed of several usual ones. Raises
-    `ScriptError` where there is none, it cannot be run, or ends with an error, and as `show`.
+    ``revision`` is as in `show`. ``editor`` is a command with its arguments. The default is
+    ``VISUAL``, else ``EDITOR``, else the first common editor that is installed. Raises
+    `ScriptError` if there is no editor, if it cannot run or ends with an error, and the errors of
+    `show`.
     """
     path = show(revision, migrations=migrations).path
     command = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or _installed()

@@ -53,9 +53,9 @@ _ZONE = "spark.sql.session.timeZone"
 
 @dataclass(frozen=True)
 class Seeding:
-    """A plan, the ``tables`` by store, and the ``report`` of what was done, None where nothing.
+    """A plan, the ``tables`` by store, and the ``report``, None if the seed was not made.
 
-    ``columns`` has, by store and field, the columns of its table that are in the field.
+    ``columns`` has, by store and field, the columns of its table that go into the field.
     """
 
     new: str
@@ -102,15 +102,14 @@ def seed(  # noqa: PLR0913 - all but two by name
 ) -> Seeding:
     """Plan a ``new`` checkpoint of a query that has not run, and make it with ``apply``.
 
-    ``tables`` are folders of Parquet or JSON, by the names of stores, as in ``aggregation-0``; or
-    one, where the query keeps one state only. Columns go into the fields of their names, or as
-    ``answers.take`` says. ``target`` is the code of the query, or a checkpoint that it made
-    elsewhere. Tables in the format of an older revision have it in ``revisions``: the scripts of
-    their stores, in the folder ``migrations``, bring them to the head or the revision in
-    ``targets``. ``stores`` has names of the project's own. The state is that of batch 1: the query
-    goes on with batch 2, from where ``options.offsets`` say for each source. Raises `CodeError` for
-    the code, `RewriteError` for tables that do not say what state has, and for open questions with
-    ``apply``.
+    ``tables`` are folders of Parquet or JSON, by the names of stores, as in ``aggregation-0``; or a
+    single one, if the query has only one state. Columns go into the fields with the same names, or
+    as in ``answers.take``. ``target`` is the code of the query, or a checkpoint that it made
+    elsewhere. ``revisions`` has the revisions of tables in an older format: the scripts of their
+    stores, in the folder ``migrations``, migrate them to the head or the revision in ``targets``.
+    ``stores`` has the project's names. The state is that of batch 1: the query continues with batch
+    2, at ``options.offsets`` for each source. Raises `CodeError` for the code, and `RewriteError`
+    for tables that do not fit the state and for open questions with ``apply``.
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     check_spark_version(REWRITING, "rewrite a checkpoint")

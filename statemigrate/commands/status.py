@@ -35,9 +35,9 @@ Progress = Literal["migrated", "migrating", "behind", "ahead", "unknown"]
 
 @dataclass(frozen=True)
 class FamilyStatus:
-    """A family: its values, by partition too, and how many of them a backfill could not migrate.
+    """A family: its values, by partition too, and the number that a backfill could not migrate.
 
-    ``quarantined`` is None where the engine does not note it.
+    ``quarantined`` is None if the engine does not record it.
     """
 
     name: str
@@ -51,15 +51,15 @@ class FamilyStatus:
 class StoreStatus:
     """A store: the deployed target, the lineage's head, and the families.
 
-    ``families`` has those that values are still to leave, newest first; ``in_target`` counts the
-    values that are in the target's, None on the embedded engine. ``head`` is None for a store
-    without scripts, or with broken ones, of which ``is_broken`` tells. ``rate`` is in values a
-    second, over the last batches or since an earlier status, ``seconds`` what is left at that rate;
-    both None while unknown, and ``seconds`` where nothing moves. ``rewrites`` says that only a
-    rewrite leads on: no query migrates it. ``goes_back`` says that values of a newer revision than
-    the target are left. ``behind`` is None unless newer scripts exist than what is deployed;
-    ``wanted`` is the head, or the revision that was asked for, where another one is deployed;
-    ``is_unscripted`` says that there are scripts, and the target's is not among them.
+    ``families`` has those with values that are still to migrate, newest first; ``in_target`` counts
+    the values in the target's family, None on the embedded engine. ``head`` is None for a store
+    without scripts, or with broken ones; ``is_broken`` marks the latter. ``rate`` is in values a
+    second, over the last batches or since an earlier status, ``seconds`` the time left at that
+    rate. Both are None while unknown, and ``seconds`` also if nothing moves. ``rewrites`` means
+    that only a rewrite can migrate it, and no query. ``goes_back`` means that values of a newer
+    revision than the target are left. ``behind`` is None unless there are newer scripts than the
+    deployed one. ``wanted`` is the head, or the requested revision, if another one is deployed.
+    ``is_unscripted`` means that there are scripts, but not the target's.
     """
 
     store: str
@@ -80,11 +80,11 @@ class StoreStatus:
 
     @property
     def state(self) -> Progress:
-        """What the store is to its scripts.
+        """The state of the store compared with its scripts.
 
-        "behind" while newer scripts exist than what is deployed, whatever is left; "ahead" where an
-        older revision was asked for than the deployed one; "unknown" with broken scripts, or where
-        the deployed revision's is not among them. Else "migrating" while values are left, and
+        "behind" while there are newer scripts than the deployed one, whatever is left; "ahead" if
+        the requested revision is older than the deployed one; "unknown" with broken scripts, or if
+        they do not have the deployed revision. Otherwise "migrating" while values are left, and
         "migrated" when none is.
         """
         if self.is_broken or self.is_unscripted:
@@ -97,9 +97,9 @@ class StoreStatus:
 
     @property
     def is_current(self) -> bool:
-        """Whether what is deployed is the head, or what was asked for, as far as there are scripts.
+        """Whether the deployed revision is the head, or the requested one, if there are scripts.
 
-        Not known to be so is not so.
+        False if it is not known.
         """
         return self.state in ("migrated", "migrating")
 
@@ -110,7 +110,7 @@ class StoreStatus:
 
     @property
     def head_in_words(self) -> str:
-        """What the target is to the scripts."""
+        """The target compared with the scripts, in words."""
         if self.is_broken:
             return "its scripts are broken"
         if self.head is None:
@@ -131,13 +131,13 @@ class StoreStatus:
 
     @property
     def is_dual(self) -> bool:
-        """Whether reads look into more than the target's family."""
+        """Whether reads search other families besides the target's."""
         return bool(self.families)
 
     def paced(self, gone: int | None, elapsed: float) -> StoreStatus:
-        """The same at the rate at which ``gone`` values left in ``elapsed`` seconds.
+        """The same with the rate at which ``gone`` values left in ``elapsed`` seconds.
 
-        Without a rate where that is not known, and where there is more than before.
+        Without a rate if it is not known, or if there are more values than before.
         """
         if gone is None or gone < 0 or elapsed <= 0:
             return replace(self, rate=None, seconds=None)
@@ -288,10 +288,10 @@ def _behind(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
 class Status:
     """A checkpoint as of its last committed batch, ``batch``; times are in Unix seconds.
 
-    ``committed_at`` is when Spark noted that batch as done, by the clock of the checkpoint's file
-    system, and ``taken_at`` when it was looked at. ``over`` are the seconds between the two looks
-    that the rates are from, None after one look. ``rewritten`` is what was done when it was made
-    from another one, if it was.
+    ``committed_at`` is when Spark recorded that batch as done, by the clock of the checkpoint's
+    file system, and ``taken_at`` is the time of the look. ``over`` is the number of seconds between
+    the two looks for the rates, None after one look. ``rewritten`` is the report of the rewrite
+    that made the checkpoint, if there was one.
     """
 
     engine: str
@@ -321,12 +321,12 @@ class Status:
 
     @property
     def behind(self) -> tuple[str, ...]:
-        """The stores for which newer scripts exist than what is deployed."""
+        """The stores whose deployed script is not the newest."""
         return tuple(each.store for each in self.stores if each.behind is not None)
 
     @property
     def is_current(self) -> bool:
-        """Whether what is deployed is known to be the head, or what was asked for, of all stores.
+        """Whether every store is known to be deployed at its head, or at the requested revision.
 
         A store without scripts has no other revision.
         """
@@ -352,9 +352,9 @@ class Status:
         return {**document, **summed}
 
     def since(self, before: Status) -> Status:
-        """The same with rates, reckoned from an earlier status of the same checkpoint.
+        """The same with rates, computed from an earlier status of the same checkpoint.
 
-        A store of which nothing moved has the rate 0, and one with more left than before none.
+        A store without progress has the rate 0, and one with more values left than before has none.
         """
         over = self.taken_at - before.taken_at
         earlier = {each.store: each.left for each in before.stores}
@@ -367,7 +367,7 @@ class Status:
 
     @property
     def first(self) -> Status:
-        """The same as the first of several looks: nothing is said of how fast anything goes."""
+        """The same as the first of several looks, without rates."""
         stores = tuple(each.paced(None, 0.0) for each in self.stores)
         return replace(self, stores=stores, over=None)
 

@@ -18,10 +18,10 @@ from statemigrate.inspect.report_text import counted, rough, utc_time
 
 
 def status_page(found: Status | Fleet) -> str:
-    """The page: HTML without scripts, which loads nothing from anywhere.
+    """The status as an HTML page, without scripts and without external resources.
 
-    All names and texts are escaped, and the page's own policy lets a browser use its one style
-    sheet and nothing else. No key and no value of the state is on it.
+    All names and texts are escaped, and the page's own policy allows only its one style sheet. The
+    page contains no key and no value of the state.
     """
     fleet = found if isinstance(found, Fleet) else _alone(found)
     return rendered(

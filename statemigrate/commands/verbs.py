@@ -63,22 +63,23 @@ def status(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Status | Fleet:
-    """Count what is left in each store of a checkpoint, as of its last committed batch.
+    """Count the values that are left to migrate in each store, as of the last committed batch.
 
-    The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
-    the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
-    several stores fit. Spark's own state is read with ``spark``, the active session unless given,
-    or a function that makes one. ``operator`` is the number or name of the operator that is
-    meant, where several could be; ``stores`` has the names that operators' stores get. Besides
-    state variables and envelopes, other operators' state is counted where it has scripts. A store
-    is behind where the head of its scripts, or the revision that ``targets`` asks for, is newer
-    than what is deployed.
+    The query may be running. ``migrations`` is the folder of its scripts, None if it has none; the
+    default folder may be missing. ``targets`` decides which store an envelope belongs to, if
+    scripts of several stores fit. Spark's own state is read with ``spark``, the active session by
+    default, or a function that makes one. ``operator`` is the number or name of the operator, if
+    there are several. ``stores`` has the project's names for the stores of operators. State
+    variables and envelopes are counted, and the state of other operators if it has scripts. A store
+    is behind if the head of its scripts, or the revision in ``targets``, is newer than the deployed
+    one.
 
-    With ``checkpoints``, paths by name, it is all of these, and what is wrong with one is in its
-    place: a `Fleet`. One that has targets or an operator of its own is a `NamedCheckpoint`.
+    With ``checkpoints``, paths by name, the result is a `Fleet` with all of them, and with the
+    error of each one that fails. A checkpoint with its own targets or operator is a
+    `NamedCheckpoint`.
 
-    Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
-    scripts; a store with broken scripts is counted too, and says so.
+    Raises `CheckpointError` if the checkpoint cannot be read, and `ScriptError` if ``migrations``
+    is not a folder of scripts. A store with broken scripts is counted, too, and marked.
     """
     shared: dict[str, Any] = {
         "migrations": migrations,
@@ -129,10 +130,10 @@ def current(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Current | tuple[CurrentOf, ...]:
-    """The revision of each store, read from the state, and what the log says of it.
+    """The revision of each store, read from the state, with its entries in the log.
 
-    No value is counted: `status` does that. With ``checkpoints``, paths by name, it is all of
-    these. The parameters and errors are those of `status`.
+    This counts no values: `status` does. With ``checkpoints``, paths by name, it returns the result
+    for all of them. The parameters and errors are those of `status`.
     """
     shared: dict[str, Any] = {
         "migrations": migrations,
@@ -170,12 +171,12 @@ def log(
     limit: int | None = None,
     spark: SparkSession | None = None,
 ) -> Log | tuple[LogOf, ...]:
-    """What was done to ``checkpoint``, newest first, of ``limit`` events at most.
+    """The log of ``checkpoint``, newest first, with at most ``limit`` events.
 
-    The query may be running. A start is ``done`` when a batch of it is committed. What a document
-    that is damaged said is missing, and the error names it. ``spark`` reaches a remote checkpoint.
-    With ``checkpoints``, paths by name, it is all of these, of ``limit`` events each. Raises
-    `CheckpointError` for what is not the checkpoint of a query.
+    The query may be running. A start is ``done`` when a batch of it is committed. If a document is
+    damaged, its events are missing, and the error names it. ``spark`` reaches a remote checkpoint.
+    With ``checkpoints``, paths by name, the result has the logs of all of them, with ``limit``
+    events each. Raises `CheckpointError` if ``checkpoint`` is not the checkpoint of a query.
     """
     if checkpoints is not None:
         _require_alone("log", checkpoint=checkpoint)
@@ -238,25 +239,26 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> DryRunReport | Trials:
-    """Take the values of ``store`` through its scripts, as its query would, and report on it.
+    """Run the values of ``store`` through its scripts, as its query would, and report on it.
 
-    The query may be running: its last committed batch is read, and nothing is written. ``sample``
-    tries about so many values, spread evenly over families and partitions, instead of all of them.
-    ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
-    ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. ``operator`` is the number or name of the operator that is meant, where
-    several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
-    on ``spark``, the active session unless given, or a function that makes one; that of the
-    embedded engine by processes of this machine, without Spark. ``progress`` gets
-    from time to time how many values were read, and of how many.
+    The query may be running: this reads its last committed batch and writes nothing. ``sample``
+    tries about so many values, spread evenly over families and partitions, instead of all.
+    ``targets`` names, by store, the revision to migrate to, the head by default. ``accept_edited``
+    names scripts that were edited after they were applied. ``pace`` is the part of a batch that the
+    backfill may take. ``operator`` is the number or name of the operator, if there are several.
+    ``stores`` has the project's names for the stores of operators. Spark's own state is read with
+    ``spark``, the active session by default, or a function that makes one. Processes of this
+    machine read the state of the embedded engine, without Spark. ``progress`` gets the number of
+    values read and the total, from time to time.
 
     With ``from_file`` the values are those of an Avro container file or of JSON lines: records with
-    ``key`` and ``value`` as `export` writes them, or bare values, of ``from_revision``, the one
-    before the target unless given. With ``checkpoints``, paths by name, every store of all of them
-    that has scripts is tried; one that cannot be has an error in its place: `Trials`.
+    ``key`` and ``value`` as `export` writes them, or values alone. ``from_revision`` is their
+    revision, the one before the target by default. With ``checkpoints``, paths by name, this tries
+    every store with scripts in all of them, and returns `Trials`, which have an error for each
+    checkpoint that cannot be tried.
 
-    Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
-    that cannot be used, `StartupError` where the query would refuse to start, and `FormatError` or
+    Raises `CheckpointError` if the checkpoint cannot be read, `ScriptError` or `LineageError` for
+    unusable scripts, `StartupError` if the query would refuse to start, and `FormatError` or
     `ValueMismatchError` for a file whose values are not of that revision.
     """
     shared: dict[str, Any] = {"sample": sample, "migrations": migrations, "targets": targets}
@@ -337,35 +339,34 @@ def backfill(  # noqa: PLR0913 - all but one by name
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> BackfillPlan | StoppedBackfill | BackfillStatus | int:
-    """Migrate what no live row touches: now on the embedded engine, a chunk a batch on Spark's own.
+    """Migrate the values that no live row touches: now, or in chunks on Spark's own state.
 
-    **Spark's own state**: every key that has values in an older family is written down, and the
-    query of ``checkpoint``, running or started later, takes one chunk a batch: of about
-    ``keys_per_chunk`` keys, 10,000 unless said, or with ``share`` as many as take that part (0 to
-    1) of a batch's time next to live rows. ``keys_per_second`` is the most there may be, within the
-    share, half of the time unless said; of state in pages entries are counted. With a share or a
-    rate chunks are cut while the query runs. The query must have the control source
-    (`with_backfill`). Whatever an earlier plan left is withdrawn first, so that planning again is
-    how a paused backfill is resumed and how its pace is changed. Values that expire are left to do
-    so, unless their scripts say that migrating may restart their time. ``pause`` withdraws the
-    chunks that the query has not taken yet, and is how many there were; ``status`` reads all keys
-    that are left, and is how far the backfill is.
+    **Spark's own state**: this writes every key that has values in an older family to files, and
+    the query of ``checkpoint``, running or started later, takes one chunk in each batch. A chunk
+    has about ``keys_per_chunk`` keys, 10,000 by default. With ``share`` it has as many as take that
+    share (0 to 1) of a batch's time, in addition to live rows. ``keys_per_second`` is the maximum
+    within the share, or within half of the time by default. For state in pages, entries are
+    counted. With a share or a rate, the query cuts chunks while it runs. The query needs the
+    control source (`with_backfill`). A new plan withdraws the rest of an earlier one first, so plan
+    again to resume a paused backfill or to change its pace. Values that expire are not migrated,
+    unless their scripts allow a restart of their time to live. ``pause`` withdraws the chunks that
+    the query has not taken yet, and returns their number. ``status`` reads all remaining keys, and
+    returns the progress of the backfill.
 
-    **The embedded engine**: a running query backfills by itself. All stores of a stopped one are
-    migrated to the end here, so that its next start finds one family a store. It may be interrupted
-    at any time: what is done is done, and another run goes on from there. With ``on_error`` as
-    "quarantine" a value that does not migrate is left where it is, and counted; by default it is a
-    `TransformError`. ``progress`` gets how many values were migrated, and of how many.
+    **The embedded engine**: a running query backfills by itself. This migrates all stores of a
+    stopped query, so that its next start finds one family for each store. After an interruption
+    another call continues. With ``on_error`` as "quarantine" a value that does not migrate stays
+    unchanged and is counted; by default it raises a `TransformError`. ``progress`` gets the number
+    of migrated values and the total.
 
-    ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
-    ``operator`` is the number or name of the operator that is meant, if several could be;
-    ``spark`` is the session to read Spark's own state with, the active one unless given, or a
-    function that makes one.
+    ``migrations``, ``targets`` and ``accept_edited`` are those of the deployed query. ``operator``
+    is the number or name of the operator, if there are several. ``spark`` is the session that reads
+    Spark's own state, the active one by default, or a function that makes one.
 
-    Raises `CheckpointError` for what is not the checkpoint of such a query, `CheckpointInUseError`
-    while a query of the embedded engine runs, `ScriptError` or `LineageError` for scripts that
-    cannot be used, and `StartupError` where the query would refuse to start; nothing was changed
-    then.
+    Raises `CheckpointError` if ``checkpoint`` is not the checkpoint of such a query,
+    `CheckpointInUseError` while a query of the embedded engine runs, `ScriptError` or
+    `LineageError` for unusable scripts, and `StartupError` if the query would refuse to start.
+    Nothing is changed then.
     """
     if pause:
         _require_alone("backfill", "pause", status=status or None)
@@ -447,22 +448,22 @@ def new(  # noqa: PLR0913 - all but two by name
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> NewScript | tuple[NewScript, ...]:
-    """Write a script on the store's newest one, or its first.
+    """Write a script after the store's newest one, or its first.
 
-    ``old`` is filled in from the newest script's ``new``, and otherwise left open, as ``new`` and
-    ``upgrade`` are. With ``baseline``, for a store without scripts, it only records ``new``, the
-    format that the state has today; so it does where only ``new`` is given and no script is there
-    to take ``old`` from, and the result says so.
+    ``old`` is the newest script's ``new``; ``new`` and ``upgrade`` are left for you to fill in
+    unless given. With ``baseline``, for a store without scripts, the script only records ``new``,
+    the current format of the state. The same happens if only ``new`` is given and there is no
+    script to take ``old`` from; the result says so.
 
-    With ``autogenerate``, a processor as ``MODULE:OBJECT``, a script is written for each store
-    whose declared schema is not its newest script's format, or for ``store`` alone; see
-    `statemigrate.autogenerate`. With ``from_checkpoint`` what the state has today is recorded, of
-    each store without a script or of ``store``, as `statemigrate.baseline` does; with ``like``
-    too, a checkpoint that the new code made, the scripts take state to what that has, as
-    `statemigrate.autogenerate_like` does. These three are a tuple of what was written.
+    With ``autogenerate``, a processor as ``MODULE:OBJECT``, this writes a script for each store
+    whose declared schema differs from its newest script's format, or for ``store`` alone; see
+    `statemigrate.autogenerate`. With ``from_checkpoint`` it records the current format of each
+    store without a script, or of ``store``, as `statemigrate.baseline` does. With ``like`` too, a
+    checkpoint that the new code made, the scripts migrate the state to that of ``like``, as
+    `statemigrate.autogenerate_like` does. These three return a tuple of the written scripts.
 
     Raises `LineageError` if ``old`` is not the newest format or a baseline would not come first,
-    and `ScriptError` for what is no folder of scripts.
+    and `ScriptError` if ``migrations`` is not a folder of scripts.
     """
     formats = {"old": old, "new": new, "baseline": baseline or None}
     if like is not None and from_checkpoint is None:

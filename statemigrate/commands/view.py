@@ -153,12 +153,12 @@ def _copy(part: IO[bytes], stream: IO[bytes]) -> None:
 
 
 class ExportError(StatemigrateError):
-    """A file that cannot be exported to. Data: ``path``."""
+    """The export cannot write this file. Data: ``path``."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: ``keys`` of ``store``, as of the committed ``batch``, to ``path``."""
+    """An export: ``keys`` of ``store``, as of the committed ``batch``, in ``path``."""
 
     store: str
     keys: int
@@ -180,16 +180,16 @@ def export(  # noqa: PLR0913 - all but three by name
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> Exported:
-    """Write every key of ``store`` with its value, in the target format, to one file.
+    """Write every key of ``store`` with its value, in the target's format, to one file.
 
-    The ending of ``path`` says in which form: ``.parquet``, ``.avro`` or ``.jsonl``; a binary
-    stream is given lines of JSON, once all is read, and is "-" in the result. Each record
-    has two fields: ``key``, a record of the key's columns, and ``value``, for list state an array.
-    The file is its owner's alone, appears when it is complete, and replaces one of that name. The
-    query may be running. ``progress`` gets how many keys were written; the other parameters are
-    those of `StateReader`. A large store of the embedded engine is written by as many processes as
-    there are processors, in the order of one. Raises `ExportError`, what
-    `StateReader.entries` does, and `CheckpointError` for a process that was ended.
+    The ending of ``path`` selects the form: ``.parquet``, ``.avro`` or ``.jsonl``. A binary stream
+    gets lines of JSON after everything was read, and is "-" in the result. Each record has two
+    fields: ``key``, a record of the key's columns, and ``value``, for list state an array. Only the
+    owner can read the file. It appears when it is complete, and replaces an existing file of that
+    name. The query may be running. ``progress`` gets the number of keys written; the other
+    parameters are those of `StateReader`. As many processes as there are processors write a large
+    store of the embedded engine, in the same order as one process would. Raises `ExportError`, the
+    errors of `StateReader.entries`, and `CheckpointError` if one of the processes was killed.
     """
     target = Path(path) if isinstance(path, str | Path) else None
     if target is not None:
@@ -232,11 +232,11 @@ def get(
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Any | None:
-    """What ``store`` holds under a key, in the target format; None if there is nothing.
+    """The value of a key in ``store``, in the target's format; None if there is none.
 
-    ``key`` has the values of the columns that the query groups by, for map state then those of the
-    map's own key. A value is a dictionary by field name, for list state a list of them. For more
-    than one key open a `StateReader`, whose parameters and errors these are.
+    ``key`` has the values of the columns that the query groups by, for map state followed by those
+    of the map's own key. A value is a dictionary by field name, for list state a list of them. For
+    more than one key open a `StateReader`, which has the same parameters and errors.
     """
     require_store(str(checkpoint), store)
     with StateReader(

@@ -51,12 +51,12 @@ def demo(
     engine: Engine = "native",
     master: str = "local[*]",
 ) -> Figures | RewriteFigures:
-    """Migrate the state of a stream through a crash, and compare every key; the figures say it.
+    """Migrate the state of a stream through a crash, compare every key, and return the figures.
 
-    ``folder`` is a new or empty one, in which everything is left; without it nothing is. Sizes that
-    are not given are those of the command line. Raises `StatemigrateError` for sizes that leave
-    nothing to show, a folder that is in use, and when a part of it fails; a wrong outcome is no
-    error but shows in the figures.
+    ``folder`` is a new or empty folder that keeps everything; without it, nothing is kept. Default
+    sizes are those of the command line. Raises `StatemigrateError` for sizes that leave nothing to
+    show, for a folder in use, and if a part fails. A wrong result is no error, but the figures show
+    it.
     """
     require_java()
     options = DemoOptions.sized(engine, events, keys, partitions, seed=seed, master=master)

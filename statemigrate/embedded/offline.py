@@ -149,7 +149,7 @@ Plans = Mapping[str, StorePlan]
 
 @dataclass(frozen=True)
 class StoppedBackfill:
-    """What a backfill of a stopped query did: values migrated, and by family what is left."""
+    """The backfill of a stopped query: the migrated values, and the values left by family."""
 
     migrated: int
     quarantined: int

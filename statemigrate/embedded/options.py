@@ -12,14 +12,14 @@ from statemigrate.errors import StartupError
 
 @dataclass(frozen=True)
 class EmbeddedOptions:
-    """Tuning of the embedded engine.
+    """Options of the embedded engine.
 
-    ``partitions`` is fixed with the first batch. A snapshot is stored every ``snapshot_every``
-    batches; ``retain`` versions can be restored. ``working_directory`` holds the disposable copies
-    (default: a directory of this user under the system's temporary directory). ``metrics`` is
-    called after every batch: an `EmbeddedMetrics`, or nothing. ``shared_path`` says that every
-    machine of the cluster has the checkpoint, or of a remote one ``working_directory``, under the
-    same path on one shared disk: without it only a local master is taken.
+    The first batch fixes ``partitions``. A snapshot is stored every ``snapshot_every`` batches;
+    ``retain`` versions can be restored. ``working_directory`` has the disposable copies (default: a
+    directory of this user under the system's temporary directory). ``metrics`` is called after
+    every batch: an `EmbeddedMetrics`, or None. ``shared_path`` declares that all machines of the
+    cluster have the checkpoint, or for a remote one ``working_directory``, under the same path on
+    one shared disk. Without it, only a local master is accepted.
     """
 
     partitions: int = 4

@@ -24,11 +24,11 @@ class FamilyProgress:
 class BatchProgress:
     """One committed batch. Times are milliseconds; those of partitions are the slowest one's.
 
-    ``quarantined`` are the values whose transform failed in this batch, ``largest_rows`` the input
-    rows of the most loaded partition, ``changelog_bytes`` the size of all changelogs.
-    ``clean_up_failed`` tells that old versions could not be removed after it. ``damages`` are
-    durable files that were found missing or altered when the batch began, each with what stood in
-    for it. ``versions`` has what reading files back has found so far.
+    ``quarantined`` counts the values whose transform failed in this batch. ``largest_rows`` is the
+    number of input rows of the largest partition, ``changelog_bytes`` the size of all changelogs.
+    ``clean_up_failed`` means that old versions could not be removed after it. ``damages`` are
+    durable files that were missing or altered when the batch began, each with its replacement.
+    ``versions`` has the results of reading files back so far.
     """
 
     batch: int

@@ -78,9 +78,9 @@ if TYPE_CHECKING:
 
 
 class RunningQuery:
-    """A started query: Spark's own one, what its batches did, and the error it ended with.
+    """A started query: Spark's own query, the batches, and the error that ended it.
 
-    What Spark's ``StreamingQuery`` has goes by the same name here; ``query`` is that one.
+    The members of Spark's ``StreamingQuery`` have the same names here; ``query`` is that query.
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class RunningQuery:
 
     @property
     def runId(self) -> str:
-        """The id of this run, another one after each start."""
+        """The id of this run; each start has another one."""
         return self.query.runId
 
     @property
     def name(self) -> str | None:
-        """The name it was started with, as ``start(queryName=...)``."""
+        """The name of the query, from ``start(queryName=...)``."""
         return self.query.name
 
     @property
@@ -135,19 +135,19 @@ class RunningQuery:
 
     @property
     def drained(self) -> StoppedBackfill | None:
-        """What was migrated after the last batch, with ``BackfillOptions(drain=True)``.
+        """The values migrated after the last batch, with ``BackfillOptions(drain=True)``.
 
-        None before that, and where nothing was left to migrate.
+        None before that, and if nothing was left to migrate.
         """
         return None if self._drain is None else self._drain.done
 
     def exception(self) -> BaseException | None:
-        """The error it ended with: this package's own, or Spark's; None while there is none."""
+        """The error that ended it, this package's or Spark's; None if there is none."""
         drain = None if self._drain is None else self._drain.error
         return self._batches.error or drain or self.query.exception()
 
     def awaitTermination(self, timeout: int | None = None) -> bool:
-        """Wait for the end, at most ``timeout`` seconds; whether it came.
+        """Wait for the end, at most ``timeout`` seconds, and return whether it came.
 
         A drain is part of the run. Raises the error that ended the query: this package's own, or
         Spark's.
@@ -168,7 +168,7 @@ class RunningQuery:
         return True
 
     def processAllAvailable(self) -> None:
-        """Wait until all input that is there now is processed; raises as `awaitTermination`."""
+        """Wait until all current input is processed; raises the errors of `awaitTermination`."""
         try:
             self.query.processAllAvailable()
         except Exception:
@@ -178,9 +178,9 @@ class RunningQuery:
             raise
 
     def stop(self) -> None:
-        """Stop after the running batch is interrupted; what was not committed is run again.
+        """Interrupt the running batch and stop; an uncommitted batch runs again at the next start.
 
-        A drain ends after the chunk it is at.
+        A drain ends after its current chunk.
         """
         if self._drain is not None:
             self._drain.cancel()
@@ -189,7 +189,7 @@ class RunningQuery:
         self.release()
 
     def has_ended(self) -> bool:
-        """Whether Spark runs it no longer, and nothing is being drained."""
+        """Whether Spark no longer runs it, and no drain is running."""
         return self._has_stopped() and (self._drain is None or not self._ending.is_alive())
 
     def _has_stopped(self) -> bool:
@@ -234,17 +234,16 @@ Planned = Callable[["Manifest | None"], dict[str, StorePlan]]
 
 
 class EmbeddedQuery:
-    """A ``StatefulProcessor`` over a stream, its state in the embedded engine.
+    """A ``StatefulProcessor`` over a stream, with its state in the embedded engine.
 
-    ``groupBy``, or ``by`` for short, names the grouping columns, ``outputStructType`` is the
-    processor's output schema, and ``sink`` is called with each batch's output and the batch id;
-    after a crash it may be called again with the same id and the same state, so it should replace
-    or upsert. Migrations come from the processor's
-    `migrated` decorator; without one every store keeps the format it has.
+    ``groupBy``, or ``by`` for short, names the grouping columns. ``outputStructType`` is the
+    processor's output schema. ``sink`` is called with each batch's output and the batch id. After a
+    crash it may be called again with the same id and the same rows, so it should replace or upsert.
+    Migrations come from the processor's `migrated` decorator; without it, every store keeps its
+    format.
 
-    Raises `UnsupportedError` for a stream of Spark Connect.
-    `start` checks everything first and raises `StartupError`, `CheckpointError` or
-    `CheckpointInUseError` before anything is touched.
+    Raises `UnsupportedError` for a stream of Spark Connect. `start` first checks everything, and
+    raises `StartupError`, `CheckpointError` or `CheckpointInUseError` before it changes anything.
     """
 
     def __init__(
@@ -270,7 +269,7 @@ class EmbeddedQuery:
         self._settings: Settings = getattr(processor, SETTINGS, Settings())
 
     def start(self, *, queryName: str | None = None, **trigger: Any) -> RunningQuery:
-        """Check, then start; ``trigger`` is what ``DataStreamWriter.trigger`` takes.
+        """Check, then start; ``trigger`` has the arguments of ``DataStreamWriter.trigger``.
 
         ``queryName`` is the name that Spark shows for the query.
         """

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Avro(Format):
-    """Values as an Avro schema describes them.
+    """Values in the format of an Avro schema.
 
-    ``schema`` is the schema as a dictionary, as JSON text, or the path of an ``.avsc`` file. It is
-    a record at the top. Raises FormatError for anything else, and for a recursive schema.
+    ``schema`` is the schema as a dictionary, as JSON text, or the path of an ``.avsc`` file. Its
+    top must be a record. Raises FormatError for anything else, and for a recursive schema.
     """
 
     kind: ClassVar[str] = "avro"

@@ -22,21 +22,21 @@ Value = dict[str, Any]
 
 
 class Format(ABC):
-    """How a store's values are written.
+    """The format of a store's values.
 
-    Plain values hold ``bool``, ``int``, ``float``, ``str``, ``bytes``, ``Decimal``, ``date``,
-    ``time``, ``timedelta``, ``list`` and ``dict``. A TIMESTAMP is an aware ``datetime``, in UTC
-    when read, or with another offset where UTC has no year for it; a TIMESTAMP_NTZ is a naive
-    one. What is read back equals what was written, or the write fails:
-    a value is never rounded, cut or wrapped around. Only a FLOAT has the precision of a FLOAT.
+    Plain values consist of ``bool``, ``int``, ``float``, ``str``, ``bytes``, ``Decimal``, ``date``,
+    ``time``, ``timedelta``, ``list`` and ``dict``. A TIMESTAMP is a ``datetime`` with a time zone:
+    UTC when read, or another offset if UTC has no year for it. A TIMESTAMP_NTZ is a ``datetime``
+    without a time zone. A value that is read equals the one that was written, or the write fails: a
+    value is never rounded, cut or wrapped around. Only a FLOAT has the precision of a FLOAT.
 
-    A value is taken if its format holds it exactly. An integer for a float, a tuple for a list, a
-    ``bytearray`` for bytes and a timestamp of another time zone are therefore taken; ``True`` for
-    an integer or ``1.0`` for one are not. Every field is present, except that a field for which an
-    Avro schema gives a default may be missing and is then written with the default.
+    A format accepts a value that it can represent exactly. So it accepts an integer for a float, a
+    tuple for a list, a ``bytearray`` for bytes and a timestamp of another time zone, but not
+    ``True`` or ``1.0`` for an integer. Every field must be present. The exception is a field with a
+    default in an Avro schema: if it is missing, the default is written.
 
-    Formats are immutable, hashable and picklable; two are equal if they are of the same kind and
-    were given the same schema. ``fingerprint`` says whether they write the same bytes.
+    Formats are immutable, hashable and picklable. Two are equal if they are of the same kind and
+    have the same schema. Equal ``fingerprint`` means that they write the same bytes.
     """
 
     kind: ClassVar[str]
@@ -74,7 +74,7 @@ class Format(ABC):
     def encode(self, value: Value) -> bytes:
         """Write ``value`` as Avro binary, without a schema or header.
 
-        Raises ValueMismatchError, which names the field, if the format cannot hold the value.
+        Raises ValueMismatchError, which names the field, if the value does not fit.
         """
         try:
             return self._encode(value)
@@ -108,9 +108,9 @@ class Format(ABC):
         return self._read_many(values)
 
     def conform(self, value: Value) -> Value:
-        """Return ``value`` as reading it back would: converted where needed, defaults filled in.
+        """Return ``value`` as reading it back would: converted if needed, with defaults filled in.
 
-        Raises ValueMismatchError, which names the field, if the format cannot hold it.
+        Raises ValueMismatchError, which names the field, if the value does not fit.
         """
         if self._accepts(value):
             return value
@@ -118,7 +118,7 @@ class Format(ABC):
         return prepared
 
     def validate(self, value: Value) -> None:
-        """Raise ValueMismatchError, which names the field, if the format cannot hold ``value``."""
+        """Raise ValueMismatchError, which names the field, if ``value`` does not fit."""
         self.conform(value)
 
     def __eq__(self, other: object) -> bool:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class Struct(Format):
-    """Values as a Spark struct describes them, in bytes by Spark's own Avro rules.
+    """Values in the format of a Spark struct, in bytes by Spark's own Avro rules.
 
-    It holds what Spark's state holds, also where Avro has no type for it: maps with any keys,
+    It takes every type that Spark's state takes, also if Avro does not have it: maps with any keys,
     intervals, VARIANT, collations, and fields of any name. A day-time interval is a ``timedelta``,
     a year-month interval an ``int`` of months, a VARIANT a ``dict`` of its ``value`` and
     ``metadata`` in bytes; a struct or an array as a map's key is a ``tuple``.
 
     ``schema`` is DDL text such as ``"id BIGINT NOT NULL, tags ARRAY<STRING>"``, also in the form
-    ``"struct<id: bigint>"``, or a ``StructType``. No Java is needed for either. Comments and other
-    metadata of the fields are left out. Raises FormatError, with the place, if it cannot be read.
+    ``"struct<id: bigint>"``, or a ``StructType``. Neither needs Java. Comments and other metadata
+    of the fields are ignored. Raises FormatError, with the place, if it cannot be read.
     """
 
     kind: ClassVar[str] = "struct"

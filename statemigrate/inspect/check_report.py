@@ -19,13 +19,11 @@ _BEFORE = 40
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, or a note on what may be: where, what, and what to do next.
+    """A problem, or a note on a possible one: where, what, and what to do next.
 
-    ``code`` is the one of the error that it was made of; a finding without an error has none.
-
-    ``expected`` and ``found`` may have several lines. ``differences`` are what they differ in, a
-    text a field, where that is known. ``str()`` gives all of it in one line, and then a line for
-    each of these.
+    ``code`` is that of its error; a finding without an error has none. ``expected`` and ``found``
+    may have several lines. ``differences`` lists how they differ, one text for each field, if that
+    is known. ``str()`` gives all of it in one line, followed by a line for each difference.
     """
 
     kind: FindingKind
@@ -51,7 +49,7 @@ class Finding:
         next_action: str | None = None,
         **place: Any,
     ) -> Finding:
-        """The finding that an error makes; ``place`` is where, as far as the error does not say."""
+        """The finding for an error; ``place`` is used if the error does not name one."""
         names = ("store", "revision", "path", "line")
         at = {name: _either(place.get(name), error.data.get(name)) for name in names}
         return cls(
@@ -95,7 +93,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """All findings, of so many scripts and stores; ``notes`` are what need not be wrong."""
+    """All findings, with the numbers of scripts and stores; ``notes`` may be no problems."""
 
     findings: tuple[Finding, ...]
     scripts: int

@@ -31,12 +31,12 @@ def dry_run_file(
     targets: Mapping[str, str] | None = None,
     sample: int | None = None,
 ) -> DryRunReport:
-    """Take the values in a file through the scripts of ``store``, and report on it.
+    """Run the values in a file through the scripts of ``store``, and report on it.
 
     ``path`` is an Avro container file or JSON lines: records with ``key`` and ``value`` as
-    `statemigrate export` writes them, or bare values; the values of a list count one by one.
-    ``revision`` is the one the values have, the one before the target unless given. ``sample``
-    tries only the first so many.
+    `statemigrate export` writes them, or values alone; the values of a list count one by one.
+    ``revision`` is that of the values, the one before the target by default. ``sample`` tries only
+    the first so many.
 
     Raises `FormatError` or `ValueMismatchError` for a file whose values are not of that revision,
     with the number of the record, and `LineageError` for scripts that do not lead to the target.

@@ -20,9 +20,9 @@ _NATIVE_RATE = 3_500.0
 
 @dataclass(frozen=True)
 class Pace:
-    """What a backfill may take of a batch.
+    """The part of a batch that a backfill may take.
 
-    ``milliseconds`` on the embedded engine, ``keys`` on Spark's own state, of pages so many pages.
+    ``milliseconds`` on the embedded engine, ``keys`` on Spark's own state, or so many pages.
     """
 
     milliseconds: float = BackfillOptions.idle_milliseconds

@@ -202,13 +202,13 @@ class DryRunReport:
     """A dry run of one store on the state as of ``batch``, the last committed one.
 
     ``families`` are those other than the target's, newest first; ``in_target`` counts the values
-    that are migrated already. ``sample`` is the number of values asked for, None for all.
-    ``batch`` is None where the values came from a file. ``seconds`` is how long reading and trying
-    took, ``rate`` the values tried in a second. ``questions`` are open in the
-    scripts that the values took. ``rewrites`` says that no running query can migrate the store, but
-    a rewrite; ``meetings`` are counted where keys change, and all values are tried. ``scripts`` are
-    those that the values took, oldest first; ``made_at`` is when, in Unix seconds, and ``version``
-    that of statemigrate.
+    that have migrated already. ``sample`` is the number of values requested, None for all.
+    ``batch`` is None if the values came from a file. ``seconds`` is the time for reading and
+    trying, ``rate`` the number of values tried in a second. ``questions`` are open questions of the
+    scripts. ``rewrites`` means that only a rewrite can migrate the store, and no running query;
+    ``meetings`` are counted if keys change and all values are tried. ``scripts`` are the scripts
+    that ran, oldest first. ``made_at`` is the time in Unix seconds, and ``version`` that of
+    statemigrate.
     """
 
     store: str
@@ -246,22 +246,22 @@ class DryRunReport:
 
     @property
     def differing(self) -> int:
-        """The values that came back other than they were."""
+        """The values that were different after the way back."""
         return sum(each.differing for each in self.families)
 
     @property
     def lost(self) -> int:
-        """The fields of which nothing is left, and no script says that this is meant."""
+        """The fields that lost their values without a script that lists them in ``drops``."""
         return sum(len(each.lost) for each in self.families)
 
     @property
     def in_order(self) -> bool:
-        """Whether every value that was tried migrates, and nothing is lost unless it is meant."""
+        """Whether every tried value migrates, and no field is lost by mistake."""
         return not (self.failed or self.lost or self.unmerged)
 
     @property
     def unmerged(self) -> int:
-        """The keys under which several entries meet, and no script says what becomes of them."""
+        """The keys of several entries that no script merges."""
         return self.meetings.met if self.meetings and self.meetings.stops else 0
 
     @property

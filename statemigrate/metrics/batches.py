@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class EmbeddedMetrics:
     """Records each batch of one `EmbeddedQuery`.
 
-    To be given as ``EmbeddedOptions(metrics=EmbeddedMetrics("sales"))``.
+    Pass it as ``EmbeddedOptions(metrics=EmbeddedMetrics("sales"))``.
 
-    ``query`` names the query in every data point; ``meter_provider`` is OpenTelemetry's global one
-    unless given. A batch is recorded when it is committed and its sink has returned; one that Spark
-    runs again after that, because the process ended before Spark noted it, is recorded again. What
-    an exporter raises is logged and never ends the query.
+    ``query`` is the name of the query in every data point; ``meter_provider`` is OpenTelemetry's
+    global one by default. A batch is recorded when it is committed and its sink has returned. If
+    the process ends before Spark commits the batch and Spark runs it again, it is recorded again.
+    Errors of an exporter are logged and never end the query.
 
     Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed.
     """

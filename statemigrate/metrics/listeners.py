@@ -94,19 +94,18 @@ _FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
 
 
 class NativeMetrics(StreamingQueryListener):
-    """Records one query on Spark's own state: give it to ``spark.streams.addListener(...)``.
+    """Records one query on Spark's own state: pass it to ``spark.streams.addListener(...)``.
 
-    Add it before the query starts, one for each processor that is deployed; other queries of the
-    session are passed over. ``processor`` is the marked processor that the query runs, and
-    ``checkpoint`` the query's. ``query`` names it in every data point: the last part of the
-    checkpoint's path unless given; ``meter_provider`` is OpenTelemetry's global one unless given.
-    ``operator`` is the name that `paged` gave the processor's operator, if any: it is in every data
-    point then.
+    Add it before the query starts, one for each deployed processor; it ignores other queries of the
+    session. ``processor`` is the processor of the query, with `migrated`, and ``checkpoint`` is the
+    query's. ``query`` is its name in every data point, by default the last part of the checkpoint's
+    path; ``meter_provider`` is OpenTelemetry's global one by default. ``operator`` is the name of
+    the processor's operator in `paged`, if it has one; then it is in every data point.
 
-    What was migrated is counted as `migration_counts` does: a task that Spark runs twice counts
-    twice. Of a function for ``applyInPandasWithState`` nothing is counted, and only Spark's own
-    figures and those of the backfill's plan are recorded. What an exporter raises is logged and
-    never ends the query.
+    Migrated values are counted like `migration_counts`: a task that Spark runs twice counts twice.
+    For a function for ``applyInPandasWithState`` there are no such counts, and only Spark's own
+    figures and those of the backfill's plan are recorded. Errors of an exporter are logged and
+    never end the query.
 
     Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed, `StartupError` for a
     processor without counts, and `CheckpointError` for a checkpoint of the embedded engine.

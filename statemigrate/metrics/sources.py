@@ -55,15 +55,16 @@ class OwnQuery:
 
 
 class SourceMetrics(StreamingQueryListener):
-    """Records how many offsets a query is behind: give it to ``spark.streams.addListener(...)``.
+    """Records how many offsets a query is behind: pass it to ``spark.streams.addListener(...)``.
 
-    For a query on the embedded engine, whose sources only Spark knows; `NativeMetrics` records the
-    same by itself. Add it before the query starts; other queries of the session are passed over.
-    ``checkpoint`` is the query's, and ``query`` its name in every data point: the last part of the
-    checkpoint's path unless given. ``meter_provider`` is OpenTelemetry's global one unless given.
+    It is for a query on the embedded engine, whose sources only Spark knows; `NativeMetrics`
+    records the same by itself. Add it before the query starts; it ignores other queries of the
+    session. ``checkpoint`` is the query's, and ``query`` its name in every data point, by default
+    the last part of the checkpoint's path. ``meter_provider`` is OpenTelemetry's global one by
+    default.
 
-    Recorded are sources that tell their newest offsets as numbers, as Kafka does by topic and
-    partition. What an exporter raises is logged and never ends the query.
+    It records sources that report their newest offsets as numbers, as Kafka does by topic and
+    partition. Errors of an exporter are logged and never end the query.
 
     Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed.
     """

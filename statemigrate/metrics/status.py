@@ -60,11 +60,11 @@ class Looks(Protocol):
 
 
 class StatusMetrics:
-    """Records what `status_of_all` finds, as gauges: give each look to `record`.
+    """Records the results of `status_of_all` as gauges: pass each look to `record`.
 
-    A running query knows the scripts that it was started with; that newer ones exist, only a look
-    from where they are can tell. ``query`` is the checkpoint's name in every data point;
-    ``meter_provider`` is OpenTelemetry's global one unless given.
+    A running query knows only the scripts of its start. A look from the machine that has the
+    scripts also finds newer ones. ``query`` is the checkpoint's name in every data point;
+    ``meter_provider`` is OpenTelemetry's global one by default.
 
     Raises `StatemigrateError` unless ``statemigrate[metrics]`` is installed.
     """
@@ -74,7 +74,7 @@ class StatusMetrics:
         self._recorded: dict[str, set[tuple[str, str]]] = {}
 
     def record(self, fleet: Looks) -> None:
-        """Record one look at all checkpoints. Of one that cannot be read, only that is recorded."""
+        """Record one look at all checkpoints. For an unreadable one, only that is recorded."""
         for look in fleet.looks:
             self._record(look)
 

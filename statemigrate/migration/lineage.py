@@ -233,11 +233,11 @@ RELATIVE = re.compile(r"(?P<start>\w*)(?P<distance>[+-]\d+)")
 
 @dataclass(frozen=True)
 class Lineage:
-    """Every revision a store's values can have, and the ways between them.
+    """Every revision that a store's values can have, and the transforms between them.
 
-    Made by `build` from the scripts, or by `unmigrated` for a store that has none. ``revisions``
-    holds the ids oldest first: BASE and then one a script, or, where the first script is a
-    baseline, that script in place of BASE; ``formats`` holds their formats in the same order.
+    Made by `build` from the scripts, or by `unmigrated` for a store without scripts. ``revisions``
+    has the ids, oldest first: BASE and then one for each script. If the first script is a baseline,
+    it is in place of BASE. ``formats`` has their formats in the same order.
     """
 
     store: str
@@ -297,7 +297,7 @@ class Lineage:
         return self.formats[self.position(revision)]
 
     def key_of(self, revision: str) -> Format | None:
-        """Return the format of keys at ``revision``; None where no script says it."""
+        """Return the format of keys at ``revision``; None if no script defines it."""
         said = [m.new_key for m in self.applied(revision) if m.new_key is not None]
         return said[-1] if said else None
 

@@ -71,18 +71,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Migration:
-    """What one script says: it leads from ``down_revision`` to ``revision``.
+    """One script, which leads from ``down_revision`` to ``revision``.
 
-    ``old`` is None in a *baseline*: the first script of a store, which only records the format the
-    state has today and so has nothing to transform. ``downgrade`` is None where the way back does
-    not exist. ``checksum`` is 64 hex characters over what the script's code says, ``text_checksum``
-    over its text, as earlier releases recorded it; ``path`` is for display.
-    `statemigrate check` tries the ``examples`` and refuses open ``questions``. ``drops`` are the
-    paths of fields that ``upgrade`` or ``downgrade`` loses on purpose.
+    ``old`` is None in a *baseline*: the first script of a store, which only records the current
+    format of the state and has nothing to transform. ``downgrade`` is None if there is no way back.
+    ``checksum`` is 64 hex characters over the script's code, ``text_checksum`` over its text, as
+    earlier releases recorded it; ``path`` is for display. `statemigrate check` tries the
+    ``examples`` and refuses open ``questions``. ``drops`` are the paths of fields that ``upgrade``
+    or ``downgrade`` loses on purpose.
 
-    ``new_key``, ``rekey``, ``merge`` and ``upgrade_table`` are for a rewrite alone; in a baseline
-    ``new_key`` records the key that the state has. ``upgrade`` may be None where there is an
-    ``upgrade_table``, and where a ``rekey`` gives all values or leaves them as they are.
+    ``new_key``, ``rekey``, ``merge`` and ``upgrade_table`` are only for a rewrite; in a baseline
+    ``new_key`` records the current key. ``upgrade`` may be None if there is an ``upgrade_table``,
+    and if a ``rekey`` returns all values or leaves them unchanged.
     """
 
     revision: str
@@ -106,12 +106,12 @@ class Migration:
     text_checksum: str | None = None
 
     def was_applied_as(self, recorded: str) -> bool:
-        """Whether a checksum that was recorded when a script was applied is this one's."""
+        """Whether a recorded checksum of an applied script is this script's."""
         return recorded in (self.checksum, self.text_checksum)
 
     @property
     def makes_values(self) -> bool:
-        """Whether it says what becomes of every value: with a function, or as the format stays."""
+        """Whether it defines every new value: with a function, or by the same format."""
         if self.upgrade or self.upgrade_table or self.rekey:
             return True
         same = self.old is not None and self.old.fingerprint == self.new.fingerprint

@@ -77,14 +77,14 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Adoption:
-    """What was done to a checkpoint, or would be.
+    """The changes of an adoption, made or planned.
 
-    ``sources`` is the number of the query's sources without the control source, 0 where sources
-    have names. ``backup`` is the directory of the originals, ``moved`` the directory that the
-    removed source kept, below the checkpoint. Of a checkpoint that was moved, ``relocated`` has the
-    files that named another place, which ``moved_from`` has; nothing else is changed where the
-    state is one of the relocation. ``uncommitted`` says that the newest batch is not committed, so
-    that applying asks for the word that the query was stopped.
+    ``sources`` is the number of the query's sources without the control source, 0 if sources have
+    names. ``backup`` is the directory of the originals, ``moved`` the directory in which the
+    removed source is kept, below the checkpoint. For a checkpoint that was moved, ``relocated`` has
+    the files with other paths, and ``moved_from`` these paths; with the state of a relocation,
+    nothing else changes. ``uncommitted`` means that the newest batch is not committed, so that
+    applying needs the confirmation that the query is stopped.
     """
 
     checkpoint: str

@@ -292,12 +292,12 @@ def _counted(frame: DataFrame, column: str) -> dict[Any, int]:
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What was planned: ``keys`` in ``chunks`` files; 0 where they are cut while the query runs.
+    """A plan: ``keys`` in ``chunks`` files; 0 files if the query cuts chunks while it runs.
 
-    ``families`` has the number of keys of each older family that the plan covers; a key that is in
-    several stores is in several of them. ``withdrawn`` counts the files of the plan before that the
-    query had not taken. Of state in pages both numbers are of entries, all families' together
-    in ``keys``, and ``pages`` is how many pages they are in; else it is None.
+    ``families`` has the number of keys of each older family in the plan; a key in several stores
+    counts in each. ``withdrawn`` counts the files of the previous plan that the query had not
+    taken. For state in pages, both numbers are of entries, ``keys`` is the sum of all families, and
+    ``pages`` is the number of their pages; otherwise that is None.
     """
 
     keys: int

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class BackfillStatus:
     """A backfill as of the last committed batch.
 
-    ``families`` has the number of keys left in each older family, ``keys_left`` how many keys that
-    are altogether. ``chunks`` were planned for ``keys_planned`` keys and ``consumed`` of them
-    processed; all three are 0 while nothing is planned. ``waiting`` chunk files are still to be
-    taken, and ``keys_uncut`` are in no chunk yet, where chunks are cut while the query runs.
-    ``unplanned`` are the families with keys that the plan knows nothing of, as after a roll back.
-    ``quarantined`` are the keys left after every chunk was processed: their transforms failed, and
-    the originals stay. Of state in pages all of these are entries, which are in ``pages_left``
-    pages; else that is None.
+    ``families`` has the number of keys left in each older family, ``keys_left`` the number of
+    different keys. ``chunks`` were planned for ``keys_planned`` keys, and ``consumed`` of them are
+    processed; all three are 0 while there is no plan. ``waiting`` is the number of chunk files that
+    the query has not taken, and ``keys_uncut`` that of keys in no chunk yet, if the query cuts
+    chunks while it runs. ``unplanned`` are families with keys that are not in the plan, as after a
+    rollback. ``quarantined`` are the keys left after every chunk was processed: their transforms
+    failed, and the originals stay. For state in pages, all of these are entries, which are in
+    ``pages_left`` pages; otherwise that is None.
     """
 
     keys_left: int
@@ -52,7 +52,7 @@ class BackfillStatus:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the query has still to take something of the plan."""
+        """Whether the query has not yet taken all of the plan."""
         return bool(self.chunks or self.keys_uncut) and not self._is_taken
 
     @property
@@ -61,7 +61,7 @@ class BackfillStatus:
 
     @property
     def quarantined(self) -> int:
-        """The keys that a finished backfill left behind."""
+        """The keys that a finished backfill could not migrate."""
         return self.keys_left if self.is_finished else 0
 
 
@@ -118,11 +118,12 @@ def keys_uncut(files: ChunkFiles, plan: PlanRecord, names: Iterable[str]) -> int
 class BackfillFigures:
     """A batch that processed control rows.
 
-    ``keys`` were asked for in this batch, ``keys_asked`` since the plan was made, of
-    ``keys_planned``; likewise chunks. Both totals are None while nothing is planned, and that of
-    chunks where they are cut while the query runs. What was processed before the listener was there
-    is counted with the plan's average chunk. Of state in pages keys are entries, counted with
-    the plan's average page, and the batch's ``pages`` are given too; else those are None.
+    ``keys`` is the number of keys requested in this batch, ``keys_asked`` since the plan was made,
+    and ``keys_planned`` the total; the same for chunks. Both totals are None while there is no
+    plan, and that of chunks if the query cuts them while it runs. For chunks that were processed
+    before the listener was added, the count is the plan's average. For state in pages, keys are
+    entries, counted with the plan's average page, and the batch's ``pages`` are given, too;
+    otherwise these are None.
     """
 
     batch: int
@@ -137,11 +138,11 @@ class BackfillFigures:
 class BackfillListener(StreamingQueryListener):
     """Follows a backfill from the progress of each batch, and runs nothing on Spark.
 
-    ``checkpoint`` is that of the query; ``on_progress`` is called with `BackfillFigures` after each
+    ``checkpoint`` is that of the query. ``on_progress`` is called with `BackfillFigures` after each
     batch with control rows, in the listener's thread, and ``latest`` has the last of them. Add it
     with ``spark.streams.addListener(...)``. A chunk that was being processed while the plan was
-    made may be counted as one of the plan's. ``operator`` is the name of the operator on pages, if
-    `paged` gave it one.
+    made may be counted for the plan. ``operator`` is the name of the operator on pages, if `paged`
+    has one.
     """
 
     def __init__(

@@ -365,27 +365,26 @@ def with_backfill(
 ) -> DataFrame:
     """The stream together with the control source of the query's backfill.
 
-    ``by`` names the columns that the query groups by, ``checkpoint`` is the ``checkpointLocation``
-    of the query, a path or URI. Group the result by the same columns and give it a processor marked
-    with `statemigrate.migrated`; the processor sees the stream's rows alone. What is planned with
-    `backfill` is then migrated one chunk a batch, along with live rows or while there are none. A
-    processor that is not marked gets the stream as it was before, and is refused with
+    ``by`` names the columns that the query groups by, and ``checkpoint`` is its
+    ``checkpointLocation``, a path or URI. Group the result by the same columns and give it a
+    processor with `statemigrate.migrated`; the processor gets only the stream's rows. The query
+    then migrates the keys that `backfill` has planned, one chunk in each batch, with live rows or
+    while there are none. A processor without `migrated` gets the stream unchanged, and raises
     `StartupError` while the state is in families that it does not declare.
 
-    Call it last, right before ``groupBy`` and after everything that makes the stream, stateful
-    operators included: what comes before sees the stream alone, and anywhere else a control row
-    ends the query. ``operator`` is Spark's number of the one that the control rows
-    are for, where the query has several that run migrated code. A watermark may be set before or
-    after: rows of the control source have no event time and leave it where it is. Use the result
-    from the query's first start; where the query has run without it, `statemigrate adopt` makes
-    room for the control source, unless the query's sources have names. Where they have
-    (``readStream.name``, with ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), this
-    one has a name too.
+    Call it last, right before ``groupBy`` and after everything that makes the stream, including
+    stateful operators: earlier steps get the stream alone, and anywhere else a control row ends the
+    query. ``operator`` is Spark's number of the operator for the control rows, if several of the
+    query run migrated code. You may set a watermark before or after it: rows of the control source
+    have no event time and do not move it. Use the result from the query's first start. If the query
+    has run without it, `statemigrate adopt` adds the control source, unless the query's sources
+    have names. In that case (``readStream.name``, with
+    ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the control source has a name,
+    too.
 
-    Raises `StartupError` where stream, ``by`` and the checkpoint's state do not fit,
-    `CheckpointError` for a directory that is in use for something else, and `UnsupportedError` for
-    a grouping by event time. The control source's directory is made if it is missing, and nothing
-    else is written.
+    Raises `StartupError` if stream, ``by`` and the checkpoint's state do not fit, `CheckpointError`
+    for a directory with other content, and `UnsupportedError` for a grouping by event time. It
+    creates the control source's directory if it is missing, and writes nothing else.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
     files = ChunkFiles(query_checkpoint(str(checkpoint)))

@@ -36,29 +36,29 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     retire_drained: bool = True,
     operator: int | None = None,
 ) -> Any:
-    """Mark a ``StatefulProcessor`` class or instance as one whose stores have migrations.
+    """Give a ``StatefulProcessor`` class or instance migrations for its stores.
 
     Or wrap a function for ``applyInPandasWithState``: then ``store`` names its state, and the
-    query's ``stateStructType`` is `statemigrate.ENVELOPE`. The function is called as ever, and its
-    state has the target's format.
+    query's ``stateStructType`` is `statemigrate.ENVELOPE`. The function is called as before, and
+    its state has the target's format.
 
-    ``migrations`` is the folder of scripts; ``targets`` names, by store, the revision the code is
-    written for (the head unless said otherwise); with ``write_on_read=False`` reads do not migrate;
-    ``accept_edited`` names applied scripts whose text may differ from what was applied.
+    ``migrations`` is the folder of scripts. ``targets`` names, by store, the revision that the code
+    is written for, the head by default. With ``write_on_read=False`` reads do not migrate.
+    ``accept_edited`` names scripts that were edited after they were applied.
 
-    The others are for ``transformWithState`` on Spark's own state; `EmbeddedQuery` and its options
-    say the same for the embedded engine. With ``checkpoint``, the query's checkpoint directory,
-    code, scripts and state are compared before the query starts, only families that still hold
-    values are read, and with ``retire_drained`` the others are dropped. ``on_error`` says what the
-    backfill does with a value that does not migrate. ``operator`` is Spark's number of the stateful
-    operator, where the query has several that run migrated code: the error that asks for it names
-    them.
+    The other parameters are for ``transformWithState`` on Spark's own state; for the embedded
+    engine, `EmbeddedQuery` and its options have the same. With ``checkpoint``, the query's
+    checkpoint directory, code, scripts and state are compared before the query starts. The query
+    then reads only families that still have values, and with ``retire_drained`` drops the others.
+    ``on_error`` decides what the backfill does with a value that does not migrate. ``operator`` is
+    Spark's number of the stateful operator, if several of the query run migrated code; the error
+    that asks for it lists them.
 
-    Used as ``@migrated``, ``@migrated(...)`` or ``migrated(instance, ...)``; the code stays as it
-    is. The scripts are read when an instance is made or a function wrapped, on the driver, and
-    travel with it. With
-    ``checkpoint`` this raises `ScriptError` or `LineageError` for scripts that cannot be used and
-    `StartupError` where code, scripts and state do not fit; without, the query's first batch does.
+    Use it as ``@migrated``, ``@migrated(...)`` or ``migrated(instance, ...)``; the code stays the
+    same. The driver reads the scripts when an instance is made or a function is wrapped, and sends
+    them to the workers with it. With ``checkpoint`` this raises `ScriptError` or `LineageError` for
+    unusable scripts and `StartupError` if code, scripts and state do not fit. Without it, the
+    query's first batch does.
     """
     settings = Settings(
         migrations,
@@ -136,19 +136,19 @@ Sink = Callable[["DataFrame", int], None]
 
 
 def fenced(sink: Sink, *, checkpoint: str | Path) -> Sink:
-    """A function for ``foreachBatch`` that calls ``sink`` as long as no other driver has begun.
+    """A function for ``foreachBatch`` that calls ``sink`` until another driver starts.
 
-    For a query on Spark's own state, also in pages: Spark finds out that two drivers run on one
-    checkpoint when the second one commits, and that one has written its batch by then. Each driver
-    begins an epoch in ``checkpoint``, the query's ``checkpointLocation``: where it plans the first
-    batch of a processor that is marked with `migrated` and its ``checkpoint=``, or of `paged`, and
-    else before the sink gets its first batch. Before and after each call the driver looks for a
-    later one. What the sink writes while the other begins, nobody takes back: it should replace or
-    upsert by the batch id, as for any batch that is run again.
+    It is for a query on Spark's own state, also in pages. If two drivers run on one checkpoint,
+    Spark notices only when the second one commits, after both have written the batch. Each driver
+    begins an epoch in ``checkpoint``, the query's ``checkpointLocation``: when it plans the first
+    batch of a processor with `migrated` and ``checkpoint=``, or of `paged`, and otherwise before
+    the sink gets its first batch. Before and after each call, the driver looks for a later epoch.
+    This cannot take back what the sink writes while the other driver starts. So the sink should
+    replace or upsert by the batch id, as for any batch that runs again.
 
-    The call raises `CheckpointInUseError` where another driver has begun since, which ends the
-    query before Spark commits the batch; `CheckpointError` where the checkpoint was removed or
-    brought back meanwhile; and `UnsupportedError` on a store that cannot tell two drivers apart.
+    The call raises `CheckpointInUseError` if another driver has begun since, which ends the query
+    before Spark commits the batch; `CheckpointError` if the checkpoint was removed or restored in
+    between; and `UnsupportedError` on a store that cannot distinguish two drivers.
     """
     files = open_files(checkpoint)
     fence = Fence(files, this_driver(), newest_epoch(files))

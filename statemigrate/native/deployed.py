@@ -288,9 +288,9 @@ def _undeployable(error: StatemigrateError) -> Undeployable:
 
 
 def migration_counts(processor: Any) -> MigrationCounts | None:
-    """What a marked processor's workers have migrated so far, or those of a paged query.
+    """How many values the workers of a processor with `migrated`, or of a paged query, migrated.
 
-    None where there was no Spark session when the processor was marked, or made.
+    None if there was no Spark session when the processor was made or passed to `migrated`.
     """
     counted = vars(processor).get(COUNTED)
     if isinstance(counted, MigrationCounts):

@@ -54,34 +54,34 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
 ) -> DataFrame:
     """The output of a ``StatefulProcessor``, with the state of many keys in one page.
 
-    In place of ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``:
-    the same processor, and the same rows come out, several times as fast. Write the result with any
-    ``writeStream``, whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
-    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live; with
-    ``"EventTime"`` timers go by the stream's watermark, and Spark drops rows that are late. A timer
-    that an earlier one of the same key and batch deletes does not fire; in Spark it still does.
-    ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
+    It replaces ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``,
+    with the same processor and the same rows, and is several times as fast. Write the result with
+    any ``writeStream`` whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
+    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live. With
+    ``"EventTime"`` timers follow the stream's watermark, and Spark drops late rows. If a timer
+    deletes a later one of the same key in the same batch, the later one does not fire; in Spark it
+    does. ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
 
-    ``by`` names the grouping columns, ``output`` is the type of the processor's rows, as DDL or
-    StructType, and ``pages`` the number of pages, which `statemigrate rewrite` changes; it may be
-    left out where the checkpoint has pages already. Take so many that a batch touches ten keys or
-    more of a page, and a page stays below some hundred kilobytes: 200 pages for 50,000 keys. The
-    logger ``statemigrate.pages`` warns at a start where they turn out to be too few or too many.
+    ``by`` names the grouping columns, and ``output`` is the type of the processor's rows, as DDL or
+    StructType. ``pages`` is the number of pages, which `statemigrate rewrite` changes; omit it if
+    the checkpoint already has pages. Choose it so that a batch touches ten keys of a page or more,
+    and a page stays below a few hundred kilobytes: 200 pages for 50,000 keys. The logger
+    ``statemigrate.pages`` warns at a start if there are too few or too many.
 
-    A query may have several, each with a name of its own, ``operator``: small letters, digits and
-    underscores. It is the operator's for good, and what verbs call it. One of them, or the only
-    one, may be without; a second of the same name is refused when the query starts. Other stateful
-    operators may be in the query too, also a ``transformWithState``.
+    A query may have several, each with its own name, ``operator``: small letters, digits and
+    underscores. The name cannot change, and commands use it. One of them, or the only one, may have
+    none; a second one with the same name is an error when the query starts. The query may also have
+    other stateful operators, including a ``transformWithState``.
 
-    Migrations come from the processor's `migrated` mark, as on every engine; ``checkpoint=`` is
-    given here and not there. A page that is touched migrates whole, unless ``write_on_read=False``,
-    but for values that do not migrate, which stay and fail when they are touched themselves;
-    `backfill` touches the others, a chunk of pages a batch, by a second source that the query has
-    from its first day. All keys of a page that a batch touches are in a worker's memory at once.
+    Migrations come from `migrated` on the processor, as on every engine; pass ``checkpoint=`` here
+    and not there. A page that is touched migrates as a whole, unless ``write_on_read=False``. A
+    value that does not migrate stays, and is an error when its own key is touched. `backfill`
+    touches the other pages, a chunk of pages in each batch, through a second source that the query
+    has from its first start. All keys of a page in a batch are in a worker's memory at once.
 
-    Code, scripts and committed pages are compared before anything is touched: raises
-    `StartupError`, `PageError` or `CheckpointError`; and `UnsupportedError` for a
-    grouping column whose equal values have several bytes.
+    Code, scripts and committed pages are compared before anything is changed. Raises
+    `StartupError`, `PageError` or `CheckpointError`, and `UnsupportedError` for a grouping column
+    whose equal values may have different bytes.
     """
     check_spark_version(_OLDEST, "keep state in pages")
     checkpoint = query_checkpoint(str(checkpoint))

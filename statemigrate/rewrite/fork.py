@@ -407,10 +407,11 @@ OWN = "statemigrate"
 
 @dataclass(frozen=True)
 class Fork:
-    """What was made: the state of the query after ``batch``, in ``files`` files of ``bytes``.
+    """A fork: the state of the query after ``batch``, in ``files`` files of ``bytes``.
 
     ``query_id`` is the one in the new place. ``uncommitted`` is a batch that the old query has
-    begun and not committed, which is not carried. ``left`` says what else is not.
+    begun and not committed; the fork does not have it. ``left`` lists other parts that it does not
+    have.
     """
 
     old: str
@@ -434,15 +435,15 @@ def fork(
 ) -> Fork:
     """Copy a query's checkpoint as it was after a committed batch to a new place.
 
-    ``at_batch`` is the batch, the last committed one if not given; its state must still be kept.
-    With ``new_id`` the new query has an id of its own: sinks that remember which batches of which
-    query they have seen take the two for one otherwise. ``without_state`` says that the query keeps
-    none, which no checkpoint tells from state that is lost. ``progress`` is called with the bytes
-    that are copied and those to be copied.
+    ``at_batch`` is the batch, the last committed one by default; Spark must still keep its state.
+    With ``new_id`` the new query has its own id. Otherwise sinks that remember the batches of a
+    query treat both as the same query. ``without_state`` confirms that the query has no state; a
+    checkpoint cannot show whether it has none or has lost it. ``progress`` is called with the
+    number of bytes copied and the total.
 
-    Raises `CheckpointError` for what is no checkpoint or not whole, `UnsupportedError` for what is
-    not known in it, `RewriteError` where the new place is in use, and `CheckpointInUseError` where
-    another command makes a checkpoint there. ``old`` is only read.
+    Raises `CheckpointError` if ``old`` is not a complete checkpoint, `UnsupportedError` for unknown
+    content, `RewriteError` if the new place is in use, and `CheckpointInUseError` if another
+    command makes a checkpoint there. ``old`` is only read.
     """
     source, target = open_files(old), open_files(new)
     check_separate(source, target)

@@ -75,13 +75,13 @@ class OperatorPlan:
 
 @dataclass(frozen=True)
 class RewritePlan:
-    """Everything that a rewrite does, before any row is read.
+    """Everything that a rewrite does, before it reads any row.
 
     ``new`` is the shape of the new checkpoint with its logs; ``starts`` has the plain value of each
-    field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not.
-    Where state goes into pages, or out of them, ``layout`` says it. ``windows`` has what was found
-    in the state's window columns, where the new code is known. ``asked_settings`` and
-    ``asked_watermark`` are what the logs are to have in place of what they had.
+    field that old rows lack, by ``store.field``; ``questions`` are open, ``answered`` are not. If
+    state moves into or out of pages, ``layout`` describes that. ``windows`` has the findings on the
+    state's window columns, if the new code is known. ``asked_settings`` and ``asked_watermark`` are
+    the requested changes of the logs.
     """
 
     old: CheckpointShape
@@ -109,7 +109,7 @@ class RewritePlan:
 
     @property
     def scripts_run(self) -> list[Scripted]:
-        """The scripts of which something is to be run."""
+        """The scripts of which something runs."""
         families = [f for each in self.operators for f in each.families]
         parts = [part for each in families for part in each.parts]
         return [each.script for each in (*families, *parts) if each.script is not None]

@@ -78,14 +78,14 @@ class Question:
 
 @dataclass(frozen=True)
 class RewriteAnswers:
-    """What the author said, each by the name of what it is about.
+    """Your answers, each by the name of its question.
 
-    ``accept`` takes what was proposed, by the `Question.acceptance` of what was asked; ``by_name``
-    lets a name alone do, whatever is asked under it, for code that has read the questions itself.
-    ``start`` has plain values of JSON for fields that old rows
-    lack; ``take`` has the old field, or the old state, that a new one goes on with, or several
-    states with commas between; ``operators`` the new number of an old operator, None for one that
-    goes. ``accept_new`` lets every aggregate function that is new begin as in an empty group.
+    ``accept`` accepts proposals, by the `Question.acceptance` of each question. With ``by_name`` a
+    name alone is enough, whatever the question, for code that has read the questions itself.
+    ``start`` has plain JSON values for fields that old rows lack. ``take`` has the old field, or
+    the old state, that a new one continues, or several states with commas between them.
+    ``operators`` has the new number of an old operator, None to remove it. ``accept_new`` lets
+    every new aggregate function begin as in an empty group.
     """
 
     accept: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class RewriteAnswers:
     accept_new: bool = False
 
     def accepts(self, question: Question) -> bool:
-        """Whether what this very question proposes was accepted."""
+        """Whether the proposal of this question was accepted."""
         if question.kind == "new function" and self.accept_new and question.proposal is not None:
             return True
         name_alone = self.by_name and question.name in self.accept

@@ -107,15 +107,15 @@ class ScriptsRun:
 
 @dataclass(frozen=True)
 class RewriteReport:
-    """What was done to the checkpoint ``old`` of a ``query`` as of its ``batch``.
+    """The rewrite of the checkpoint ``old`` of a ``query`` as of its ``batch``.
 
-    ``gone`` has what was read of state that the new code does not keep; ``settings`` the pinned
-    ones that changed, before and after. ``tables`` has, by store, the tables that a new query was
-    seeded from; it is empty for a query that goes on. ``scripts`` has what was run, by Spark's kind
-    and number of the old store, ``scripts_of_new`` what was run of a new one that has another name.
-    ``functions`` has by store those of aggregations that were paired: see `functions_document`.
-    ``windows`` is what was found in window columns.
-    ``logs`` is what the new checkpoint's logs were; releases before it was kept have none.
+    ``gone`` has the figures of state that the new code does not have; ``settings`` the changed
+    pinned settings, before and after. ``tables`` has, by store, the tables from which a new query
+    was seeded; it is empty for a query that continues. ``scripts`` has the scripts that ran, by
+    Spark's kind and number of the old store, ``scripts_of_new`` those for a new store with another
+    name. ``functions`` has, by store, the paired functions of aggregations: see
+    `functions_document`. ``windows`` has the findings on window columns. ``logs`` are the new
+    checkpoint's logs; reports of older releases have none.
     """
 
     old: str
@@ -136,7 +136,7 @@ class RewriteReport:
 
     @property
     def states(self) -> dict[str, str]:
-        """The old states that the author said for new ones."""
+        """The old states that were chosen for new ones."""
         return {each["name"]: each["said"] for each in self.answers if each["kind"] == "state"}
 
     def to_json(self) -> dict[str, Any]:

@@ -255,15 +255,14 @@ PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """What is asked for along with the new code.
+    """The changes to make besides the new code.
 
-    ``conf`` has pinned settings that change, ``offsets`` the new offset of a source by its name or
-    number, as its source writes it, None for none; ``watermark`` is in milliseconds since 1970.
-    ``sources`` has the new source of an old one, None for one that goes; ``taken`` a path, by the
-    source that is new, with the files that it is not to take. ``pages`` is the number of pages
-    that variables go into, 0 for none: then Spark keeps each by itself. ``paged`` is the operator
-    that is meant, by Spark's number or by its name, and ``paged_name`` the name that it gets;
-    without that it keeps its own, or has none.
+    ``conf`` has changes of pinned settings, ``offsets`` the new offset of a source by its name or
+    number, in the form of its kind, None for none; ``watermark`` is in milliseconds since 1970.
+    ``sources`` has the new source of an old one, None to remove it. ``taken`` has, by new source, a
+    path with the files for it to skip. ``pages`` is the number of pages for variables, 0 for none:
+    then Spark keeps each value by itself. ``paged`` is the operator, by Spark's number or by its
+    name, and ``paged_name`` its new name; by default it keeps its own, or has none.
     """
 
     partitions: int | None = None

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verified:
-    """What was compared: a sentence for each thing that is as it must be, and for each that is not.
+    """The results: a sentence for each comparison that is right, and for each that is not.
 
-    ``report`` is what the rewrite noted; ``untried`` says what could not be compared, and why.
+    ``report`` is the record of the rewrite; ``untried`` lists what could not be compared, and why.
     """
 
     report: RewriteReport

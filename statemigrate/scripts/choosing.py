@@ -22,9 +22,9 @@ from statemigrate.scripts.survey import Survey
 class Entry:
     """One script in its store's history.
 
-    ``created`` is the Create Date of its docstring, None without one, and ``applied`` whether a
-    checkpoint has it, None where none was asked. ``faults`` are what is wrong with it. What it says
-    is None as far as it cannot be read, and ``migration`` is None if the script is not complete.
+    ``created`` is the Create Date in its docstring, None without one. ``applied`` is whether a
+    checkpoint has it, None without a checkpoint. ``faults`` are its problems. Parts that cannot be
+    read are None, and ``migration`` is None if the script is not complete.
     """
 
     store: str | None
@@ -40,7 +40,7 @@ class Entry:
 
     @property
     def only_by_rewriting(self) -> tuple[str, ...]:
-        """What of the script no running query can do, by the names it has there."""
+        """The names in the script that only a rewrite can run."""
         migration = self.migration
         if migration is None or migration.is_baseline:
             return ()
@@ -72,19 +72,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Details(Entry):
-    """One script with its formats, each None if it cannot be read or, as of a baseline, is none."""
+    """One script with its formats; each is None if it cannot be read or does not exist."""
 
     old: Format | None
     new: Format | None
 
     @property
     def new_key(self) -> Format | None:
-        """The format of the keys after it; None where it says nothing of them."""
+        """The format of the keys after it; None if the script does not define it."""
         return self.migration.new_key if self.migration else None
 
     @property
     def comparison(self) -> Comparison | None:
-        """How the formats differ; None where there are not two."""
+        """How the formats differ; None unless there are two."""
         return compare(self.old, self.new) if self.old and self.new else None
 
     def to_json(self) -> dict[str, Any]:

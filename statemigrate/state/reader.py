@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class StateReader:
-    """The stores of a checkpoint in their target format, whatever is migrated so far.
+    """The stores of a checkpoint in their target's format, even if values have not migrated yet.
 
-    ``migrations`` is the folder of scripts, needed for stores that have some; ``targets`` names, by
-    store, the revision to read in, the head unless said otherwise; ``accept_edited`` names applied
-    scripts that were corrected since. What is read is the last batch that was committed when the
-    reader was made, on either engine; the query may be running, and the checkpoint is never written
-    to. Spark keeps that batch for a while only: `get` and `export` begin anew where it has gone.
-    Spark's own state is read with ``spark``, the active session unless given, or a function
-    that makes one; ``operator`` is the number or name of the operator, where several could be
-    meant, and ``stores`` has the names that operators' stores get, as in
-    ``{"orders": "aggregation-0"}``. Use it as a context manager, or call `close`.
+    ``migrations`` is the folder of scripts, which stores with scripts need. ``targets`` names, by
+    store, the revision to read in, the head by default; ``accept_edited`` names scripts that were
+    edited after they were applied. The reader reads the last batch that was committed when it was
+    made, on either engine. The query may be running, and the reader never writes to the checkpoint.
+    Spark keeps that batch only for a while: if it is gone, `get` and `export` begin again. Spark's
+    own state is read with ``spark``, the active session by default, or a function that makes one.
+    ``operator`` is the number or name of the operator, if there are several, and ``stores`` has the
+    project's names for the stores of operators, as in ``{"orders": "aggregation-0"}``. Use it as a
+    context manager, or call `close`.
 
-    Raises `CheckpointError` for what is no checkpoint, or has nothing committed.
+    Raises `CheckpointError` if the directory is not a checkpoint, or has no committed batch.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class StateReader:
 
     @property
     def batch(self) -> int:
-        """The id of the micro-batch that is read, the last committed one."""
+        """The id of the batch that the reader reads, the last committed one."""
         return self._state.batch
 
     @property
     def engine(self) -> str:
-        """What keeps the state: "embedded", "native", or "paged"."""
+        """The kind of state: "embedded", "native", or "paged"."""
         return self._state.engine
 
     @property
@@ -91,7 +91,7 @@ class StateReader:
         return tuple(self._state.stores)
 
     def key_type(self, store: str) -> StructType:
-        """The columns of a key: those grouped by, for map state then those of the map's own."""
+        """The columns of a key: those grouped by, for map state followed by the map's own."""
         from pyspark.sql.types import StructType
 
         user_key = self._plan(store).declared.user_key
@@ -122,11 +122,11 @@ class StateReader:
         return self._state.entries(self._plan(store), key)
 
     def parts(self, store: str, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
-        """What ``block`` makes of all `entries`, some thousands at once, in their order.
+        """The results of ``block`` for all `entries`, some thousands at a time, in their order.
 
-        Each file has one block or several, one after the other, and is closed with the next. Much
-        of the embedded engine's state is made into blocks by several processes, to which ``block``
-        travels. ``tick`` gets the number of entries so far.
+        Each file has one block or several, one after the other, and is closed with the next.
+        Several processes make blocks of a large state of the embedded engine, and ``block`` is sent
+        to them. ``tick`` gets the number of entries so far.
         """
         plan = self._plan(store)
         if isinstance(self._state, EmbeddedState):
@@ -145,7 +145,7 @@ class StateReader:
         return next((value for _, value in self.entries(store, key)), None)
 
     def close(self) -> None:
-        """Let go of what reading needed."""
+        """Release the resources of the reader."""
         self._state.close()
 
     def _plan(self, store: str) -> StorePlan:
