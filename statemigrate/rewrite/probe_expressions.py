@@ -68,7 +68,9 @@ class Expression:
         if self.name == LITERAL:
             return f"{self.value!r}: {self.fields.get('dataType')}"
         own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
-        own = [each for each in own if each.partition("=")[0] not in _BOOKKEEPING]
+        # A function of the user's is its code, whatever it is called.
+        unmeant = _BOOKKEEPING | {"name"} if self.fields.get("code") else _BOOKKEEPING
+        own = [each for each in own if each.partition("=")[0] not in unmeant]
         return f"{self.name}({', '.join([*(each.text for each in self.children), *own])})"
 
     def every(self) -> Iterator[Expression]:

@@ -53,6 +53,8 @@ _NOT_MEANT = frozenset(
     }
 )
 """What a plan has of an expression that is another one in each run, or of its place alone."""
+_SAME_BUFFERS = ("StddevPop", "StddevSamp", "VariancePop", "VarianceSamp")
+"""Functions that keep the same moments of a group, and differ only in what they make of them."""
 _NOTHING: Mapping[int, int] = {}
 Node = tuple[Mapping[str, Any], tuple[Any, ...]]
 """An expression as JSON has it, and those within it."""
@@ -106,19 +108,27 @@ def _functions(
 def _function(
     expression: Any, function: Any, origins: Mapping[int, Node | str], result: str, jvm: Any
 ) -> AggregateFunction:
-    whole = _parsed(expression.toJSON())
+    whole = _by_buffer(_parsed(expression.toJSON()))
     fields = fields_of(json.loads(function.aggBufferSchema().json()))
     return AggregateFunction(
         str(expression.sql()),
         fields,
         _comparable(whole, origins),
         _comparable(_uncast(whole), origins),
-        _short(whole[1][0]),
+        _class(function),
         _argument(function),
         result,
         _empty(function, len(fields), jvm),
         is_opaque=_is_typed(function),
     )
+
+
+def _by_buffer(aggregate: Node) -> Node:
+    """An aggregate whose function has one name for all that keep the same buffer."""
+    head, (function, *filters) = aggregate
+    if _short(function) in _SAME_BUFFERS:
+        function = ({**function[0], "class": f".{_SAME_BUFFERS[0]}"}, function[1])
+    return head, (function, *filters)
 
 
 def _results(final: Any) -> dict[int, str]:
@@ -344,6 +354,9 @@ def _meaning(
     if kind == _PYTHON and not node[0].get("code"):
         raise _NotComparableError
     own = _meant(node[0], lambda each: _meaning(each, origins, seen, bound))
+    if kind == _PYTHON:
+        # Its code says what it computes, whatever it is called.
+        own.pop("name")
     if kind == _LAMBDA:
         variables = [each[0]["exprId"]["id"] for each in node[1][1:]]
         bound = {**bound, **{each: len(bound) + at for at, each in enumerate(variables)}}

@@ -1,0 +1,382 @@
+"""A catalogue of changes of a query's code: Spark's reaction to each, and what `plan` says of it.
+
+`docs/changes.md` is its table, which `scripts/changes_page.py` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+Rows = Annotated[DataFrame, "k STRING, region STRING, v BIGINT, at TIMESTAMP"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change by its ``name``: the ``old`` and the ``new`` code, and an output ``mode``.
+
+    ``starts`` says whether Spark starts the new code on the old checkpoint; ``verdict`` is the
+    gravest that `plan` gives. ``new_mode`` is set where the output mode changes too.
+    """
+
+    group: str
+    name: str
+    old: Callable[..., DataFrame]
+    new: Callable[..., DataFrame]
+    starts: bool
+    verdict: str
+    mode: str = "update"
+    new_mode: str = ""
+
+    @property
+    def sources(self) -> int:
+        """How many streams the old code reads."""
+        return self.old.__code__.co_argcount
+
+
+CHANGES: dict[str, Change] = {}
+
+
+def _add(group: str, old: Any, mode: str, *changes: tuple[Any, ...]) -> None:
+    for name, new, starts, verdict, *new_mode in changes:
+        made = Change(group, name, old, new, starts, verdict, mode, *new_mode)
+        assert f"{group}: {name}" not in CHANGES, name
+        CHANGES[f"{group}: {name}"] = made
+
+
+YES, NO = True, False
+SAME, GOES_ON, UNNOTICED, REWRITE = "same", "goes on", "unnoticed", "rewrite"
+
+
+def _typed(make: Callable[[DataFrame], DataFrame]) -> Callable[..., DataFrame]:
+    def query(rows: Rows) -> DataFrame:
+        return make(rows)
+
+    return query
+
+
+def _two(make: Callable[[DataFrame, DataFrame], DataFrame]) -> Callable[..., DataFrame]:
+    def query(rows: Rows, others: Rows) -> DataFrame:
+        return make(rows, others)
+
+    return query
+
+
+# Keys.
+
+
+def _keyed(*keys: str) -> Callable[..., DataFrame]:
+    return _typed(
+        lambda r: (
+            r.where("v > 0").groupBy(*map(F.expr, keys)).agg(F.expr("min(v)"), F.expr("count(*)"))
+        )
+    )
+
+
+_add(
+    "Keys of an aggregation",
+    _keyed("k"),
+    "update",
+    ("the key has another name", _keyed("k AS customer"), YES, GOES_ON),
+    ("the key is another expression", _keyed("upper(k) AS k"), YES, UNNOTICED),
+    ("the key is another column", _keyed("region"), YES, UNNOTICED),
+    ("the key has another type", _keyed("CAST(k AS BIGINT) AS k"), NO, REWRITE),
+    ("a key is added", _keyed("k", "region"), NO, REWRITE),
+    ("the key is removed", _keyed(), NO, REWRITE),
+)
+_add(
+    "Keys of an aggregation",
+    _keyed("k", "region"),
+    "update",
+    ("two keys are exchanged", _keyed("region", "k"), YES, UNNOTICED),
+    ("one of two keys is removed", _keyed("k"), NO, REWRITE),
+)
+
+# Aggregate functions.
+
+
+def _doubled(v):
+    return v * 2
+
+
+def _tripled(v):
+    return v * 3
+
+
+def _twice(v):
+    return v * 2
+
+
+def _of(*functions: str) -> Callable[..., DataFrame]:
+    return _typed(lambda r: r.groupBy("k").agg(*map(F.expr, functions)))
+
+
+def _by_python(function: Any) -> Callable[..., DataFrame]:
+    return _typed(lambda r: r.groupBy("k").agg(F.sum(F.udf(function, "bigint")("v"))))
+
+
+_add(
+    "Aggregate functions",
+    _of("min(v)", "count(*)"),
+    "update",
+    ("count(*) becomes count(1)", _of("min(v)", "count(1)"), YES, SAME),
+    ("a result has another name", _of("min(v) AS low", "count(*) AS n"), YES, SAME),
+    ("a result is computed further", _of("min(v) + 1", "count(*) * 2"), YES, SAME),
+    ("max in place of min", _of("max(v)", "count(*)"), YES, UNNOTICED),
+    ("a function has another argument", _of("min(-v)", "count(*)"), YES, UNNOTICED),
+    ("count(*) becomes count(v)", _of("min(v)", "count(v)"), YES, UNNOTICED),
+    ("two functions are exchanged", _of("count(*)", "min(v)"), NO, REWRITE),
+    ("a function gets a filter", _of("min(v) FILTER (WHERE v > 5)", "count(*)"), YES, UNNOTICED),
+    ("a function is added", _of("min(v)", "count(*)", "max(v)"), NO, REWRITE),
+    ("a function is removed", _of("min(v)"), NO, REWRITE),
+    (
+        "rows are filtered after it",
+        _typed(lambda r: r.groupBy("k").agg(F.min("v"), F.expr("count(*)")).where("`min(v)` > 1")),
+        YES,
+        SAME,
+    ),
+)
+_add(
+    "Aggregate functions",
+    _of("sum(v)", "sum(length(k))"),
+    "update",
+    ("two sums are exchanged", _of("sum(length(k))", "sum(v)"), YES, UNNOTICED),
+    ("a sum of another expression", _of("sum(v * 2)", "sum(length(k))"), YES, UNNOTICED),
+    ("a sum has another type", _of("sum(CAST(v AS DOUBLE))", "sum(length(k))"), NO, REWRITE),
+)
+_add(
+    "Aggregate functions",
+    _of("first(v)", "last(v)"),
+    "update",
+    ("first and last are exchanged", _of("last(v)", "first(v)"), YES, UNNOTICED),
+    ("first ignores nulls", _of("first(v, true)", "last(v)"), YES, UNNOTICED),
+)
+_add(
+    "Aggregate functions",
+    _of("collect_list(v)"),
+    "update",
+    ("collect_set in place of collect_list", _of("collect_set(v)"), YES, UNNOTICED),
+)
+_add(
+    "Aggregate functions",
+    _of("stddev(v)"),
+    "update",
+    ("variance in place of stddev", _of("variance(v)"), YES, SAME),
+    ("skewness in place of stddev", _of("skewness(v)"), NO, REWRITE),
+)
+_add(
+    "Aggregate functions",
+    _by_python(_doubled),
+    "update",
+    ("a Python function has other code", _by_python(_tripled), YES, UNNOTICED),
+    ("a Python function has another name", _by_python(_twice), YES, SAME),
+)
+
+_add(
+    "Keys of an aggregation",
+    _typed(lambda r: r.groupBy(F.udf(_doubled, "bigint")("v").alias("d")).count()),
+    "update",
+    (
+        "the key's Python function has another name",
+        _typed(lambda r: r.groupBy(F.udf(_twice, "bigint")("v").alias("d")).count()),
+        YES,
+        SAME,
+    ),
+    (
+        "the key's Python function has other code",
+        _typed(lambda r: r.groupBy(F.udf(_tripled, "bigint")("v").alias("d")).count()),
+        YES,
+        UNNOTICED,
+    ),
+)
+
+# Filters.
+
+
+def _filtered(*conditions: str) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        for each in conditions:
+            rows = rows.where(each)
+        return rows.groupBy("k").count()
+
+    return _typed(make)
+
+
+_add(
+    "Filters before an operator",
+    _filtered("v > 0 AND region <> 'r1'"),
+    "update",
+    ("conditions in another order", _filtered("region <> 'r1' AND v > 0"), YES, SAME),
+    ("conditions one after the other", _filtered("v > 0", "region <> 'r1'"), YES, SAME),
+    ("a condition in other words", _filtered("NOT (v <= 0)", "region <> 'r1'"), YES, SAME),
+    ("another condition", _filtered("v > 10 AND region <> 'r1'"), YES, UNNOTICED),
+    ("one condition more", _filtered("v > 0", "region <> 'r1'", "v < 90"), YES, UNNOTICED),
+    ("one condition less", _filtered("v > 0"), YES, UNNOTICED),
+)
+
+# Windows and watermarks.
+
+
+def _windowed(
+    window: str | None = None, delay: str | None = "10 minutes", by: str = "at"
+) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        timed = rows.withColumn("later", F.col("at") + F.expr("INTERVAL 1 DAY"))
+        timed = timed if delay is None else timed.withWatermark(by, delay)
+        made = F.expr(window or f"window({by}, '1 minute')")
+        return timed.groupBy(made, "k").agg(F.sum("v"))
+
+    return _typed(make)
+
+
+_add(
+    "Windows and watermarks",
+    _windowed(),
+    "update",
+    ("windows of another length", _windowed("window(at, '1 hour')"), YES, UNNOTICED),
+    ("windows that slide", _windowed("window(at, '1 minute', '30 seconds')"), YES, UNNOTICED),
+    (
+        "windows that begin elsewhere",
+        _windowed("window(at, '1 minute', '1 minute', '10 seconds')"),
+        YES,
+        UNNOTICED,
+    ),
+    ("windows of another column", _windowed(by="later"), YES, UNNOTICED),
+    ("a longer delay", _windowed(delay="1 hour"), YES, GOES_ON),
+    ("a shorter delay", _windowed(delay="1 minute"), YES, GOES_ON),
+    ("no watermark", _windowed(delay=None), YES, UNNOTICED),
+    ("another output mode", _windowed(), YES, GOES_ON, "append"),
+    ("windows become sessions", _windowed("session_window(at, '1 minute')"), NO, REWRITE),
+)
+_add(
+    "Windows and watermarks",
+    _windowed("session_window(at, '1 minute')"),
+    "append",
+    ("another gap", _windowed("session_window(at, '5 minutes')"), YES, UNNOTICED),
+    (
+        "a gap of each row",
+        _windowed("session_window(at, CASE WHEN v > 5 THEN '5 minutes' ELSE '1 minute' END)"),
+        YES,
+        UNNOTICED,
+    ),
+)
+
+# Deduplication.
+
+
+def _distinct(
+    *columns: str, within: bool = False, before: str = "true", after: str = "true"
+) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        timed = rows.where(before).withWatermark("at", "10 minutes")
+        drop = timed.dropDuplicatesWithinWatermark if within else timed.dropDuplicates
+        return drop([*columns]).where(after)
+
+    return _typed(make)
+
+
+_add(
+    "Deduplication",
+    _distinct("k", "at"),
+    "append",
+    ("by another column", _distinct("region", "at"), YES, UNNOTICED),
+    ("by a column more", _distinct("k", "region", "at"), NO, REWRITE),
+    ("by columns in another order", _distinct("at", "k"), NO, REWRITE),
+    ("rows are filtered before", _distinct("k", "at", before="v > 0"), YES, UNNOTICED),
+    ("rows are filtered afterwards", _distinct("k", "at", after="length(region) > 0"), YES, SAME),
+    ("within the watermark", _distinct("k", "at", within=True), NO, REWRITE),
+)
+
+# Joins.
+
+
+def _joined(
+    how: str = "inner",
+    on: str = "l.k = r.k",
+    within: str = "1 hour",
+    left: str = "true",
+    columns: tuple[str, ...] = ("l.k", "l.v", "r.v AS other"),
+    swapped: bool = False,
+) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame, others: DataFrame) -> DataFrame:
+        one = rows.where(left).withWatermark("at", "1 hour").alias("l")
+        two = others.withWatermark("at", "1 hour").alias("r")
+        bound = f"{on} AND r.at BETWEEN l.at AND l.at + INTERVAL {within}"
+        pair = two.join(one, F.expr(bound), how) if swapped else one.join(two, F.expr(bound), how)
+        return pair.selectExpr(*columns)
+
+    return _two(make)
+
+
+_add(
+    "Joins",
+    _joined(),
+    "append",
+    ("an outer join", _joined("leftOuter"), YES, UNNOTICED),
+    ("another bound of time", _joined(within="2 hours"), YES, UNNOTICED),
+    ("another condition", _joined(on="l.k = r.k AND l.v < r.v"), YES, UNNOTICED),
+    ("by another column", _joined(on="l.region = r.region"), NO, REWRITE),
+    ("one side is filtered", _joined(left="v > 0"), YES, UNNOTICED),
+    ("the sides are exchanged", _joined(swapped=True), YES, UNNOTICED),
+    ("one column more is taken", _joined(columns=("l.k", "l.region", "r.v")), NO, REWRITE),
+    ("a result has another expression", _joined(columns=("l.k", "l.v + r.v")), YES, SAME),
+)
+
+# Operators and sources.
+
+
+def _united(make: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    return _two(lambda a, b: make(a, b).groupBy("k").agg(F.sum("v")))
+
+
+_add(
+    "Operators and sources",
+    _filtered("true"),
+    "update",
+    ("the operator is removed", _typed(lambda r: r.select("k", "v")), NO, REWRITE),
+    (
+        "another operator takes its place",
+        _typed(lambda r: r.dropDuplicates(["k"])),
+        NO,
+        REWRITE,
+    ),
+    (
+        "an operator is added before it",
+        _typed(lambda r: r.dropDuplicates(["k", "v"]).groupBy("k").count()),
+        NO,
+        REWRITE,
+    ),
+    (
+        "the result goes elsewhere too",
+        _typed(lambda r: r.groupBy("k").count().withColumn("at", F.current_timestamp())),
+        YES,
+        SAME,
+    ),
+    (
+        "a second source is added",
+        _two(lambda a, b: a.select("k").union(b.select("k")).groupBy("k").count()),
+        NO,
+        REWRITE,
+    ),
+)
+_add(
+    "Operators and sources",
+    _united(lambda a, b: a.select("k", "v").union(b.select("region", "v"))),
+    "update",
+    (
+        "two sources are exchanged",
+        _united(lambda a, b: b.selectExpr("region AS k", "v").union(a.select("k", "v"))),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "one source gives other columns",
+        _united(lambda a, b: a.select("k", "v").union(b.select("k", "v"))),
+        YES,
+        UNNOTICED,
+    ),
+)
