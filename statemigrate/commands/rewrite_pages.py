@@ -21,7 +21,7 @@ from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import is_name, is_pages, name_in
-from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of, named_in
+from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of, paged_in
 from statemigrate.native.control_source import control_sources, has_control_source
 from statemigrate.native.deployment_check import RECORD as DEPLOYED
 from statemigrate.native.deployment_check import StoreRecord, record_document
@@ -66,14 +66,15 @@ def paging_plan(
         _check_new(record if paged else None, options.pages, old)
     conf = options.pinned(shape.conf)
     logical = operator_with(record, operator, shape.conf, spark) if paged else operator
-    sources, options = _sources(old, shape, options, before, name)
+    controlled = before if paged else None
+    sources, options = _sources(old, shape, options, controlled, name)
     stays = paged and name == before
     new = _new_paging(record, operator, options.pages or 0, conf, spark, name=name, stays=stays)
     layout = Layout(
         operator.number,
         Paging(record, operator) if paged else Paging(),
         new,
-        left=_left(before),
+        left=_left(controlled),
     )
     layout = replace(layout, files=_files(layout, name, record, _others(old, record), shape.batch))
     operators = tuple(logical if each is operator else each for each in shape.operators)
@@ -94,7 +95,9 @@ def _new_paging(
     if not pages:
         return Paging()
     shape = operator if stays else operator_with_pages(name, operator, conf, spark)
-    return Paging(replace(record, pages=pages, deployment="", reading=None), shape)
+    return Paging(
+        replace(record, pages=pages, deployment="", reading=None, since=0, earlier=()), shape
+    )
 
 
 def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape:
@@ -157,11 +160,14 @@ def _check_name(name: str, operator: OperatorShape, shape: CheckpointShape) -> N
         )
 
 
-def _left(operator: str) -> tuple[str, ...]:
-    """What tells of the old state alone: a backfill goes by keys, or by pages, that are gone."""
+def _left(operator: str | None) -> tuple[str, ...]:
+    """What tells of the old state alone: a backfill goes by keys, or by pages, that are gone.
+
+    ``operator`` is meant as in `folder_of`.
+    """
     folder = folder_of(operator)
     control = f"{folder}/chunks", f"{folder}/waiting", f"{folder}/plan.json"
-    return record_name(operator), DEPLOYED, *control
+    return record_name(operator or ""), DEPLOYED, *control
 
 
 def _others(old: Files, record: PagesRecord) -> dict[str, StoreRecord]:
@@ -241,18 +247,17 @@ def _check_new(record: PagesRecord | None, pages: int | None, old: Files) -> Non
 
 
 def _sources(
-    old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str, name: str
+    old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str | None, name: str
 ) -> tuple[NewSources | None, RewriteOptions]:
     """The sources of the new code: a query of pages has the control source from its first day.
 
-    ``operator`` is the name that the one on pages has in the old checkpoint, empty for any other,
-    and ``name`` that of the new one.
+    ``operator`` is that of the old checkpoint, as in `folder_of`, and ``name`` the new one's.
     """
     entry = shape.offsets[shape.batch].offsets
     names = tuple(entry.by_source)
     if entry.named:
         return None, options
-    if named_in(old) and reads_twice(old, entry):
+    if paged_in(old) and reads_twice(old, entry):
         raise UnsupportedError(
             "SM-PAGES-040",
             f"the query of {old.location} reads one stream in several places",

@@ -100,8 +100,7 @@ class NativeMetrics(StreamingQueryListener):
     session are passed over. ``processor`` is the marked processor that the query runs, and
     ``checkpoint`` the query's. ``query`` names it in every data point: the last part of the
     checkpoint's path unless given; ``meter_provider`` is OpenTelemetry's global one unless given.
-    ``operator`` is the name that `paged` gave the processor's operator, if any: it is in every data
-    point then.
+    ``operator`` is as of `BackfillListener`; a name is in every data point.
 
     What was migrated is counted as `migration_counts` does: a task that Spark runs twice counts
     twice. Of a function for ``applyInPandasWithState`` nothing is counted, and only Spark's own
@@ -119,7 +118,7 @@ class NativeMetrics(StreamingQueryListener):
         *,
         query: str | None = None,
         meter_provider: MeterProvider | None = None,
-        operator: str = "",
+        operator: str | None = None,
     ) -> None:
         name = query or Path(str(checkpoint)).name
         meter = meter_of(meter_provider)
