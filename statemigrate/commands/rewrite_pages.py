@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.offsets import Offsets, reads_twice
+from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
+from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -21,7 +22,7 @@ from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import is_name, is_pages, name_in
-from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of, paged_in
+from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
 from statemigrate.native.control_source import control_sources, has_control_source
 from statemigrate.native.deployment_check import RECORD as DEPLOYED
 from statemigrate.native.deployment_check import StoreRecord, record_document
@@ -257,15 +258,20 @@ def _sources(
     names = tuple(entry.by_source)
     if entry.named:
         return None, options
-    if paged_in(old) and reads_twice(old, entry):
+    if is_read_twice(entry, lines_of_folders(old, entry)):
+        if options.pages and name == operator:
+            # The control source goes on with its pages, whichever line it has.
+            return None, options
         raise UnsupportedError(
             "SM-PAGES-040",
-            f"the query of {old.location} reads one stream in several places",
-            expected="as many sources in its checkpoint as lines in its offset log",
-            found=f"{len(names)} lines, and fewer sources: which line the control source has is "
-            "unknown",
-            next_action="leave the pages as they are; a query whose streams are each made by a "
-            "readStream of its own can be rewritten",
+            f"the query of {old.location} reads one stream in several places, so that operators "
+            "stay on pages, or off them, under their names",
+            expected="another number of pages for an operator that has pages, and the same name",
+            found=_change_of(operator, name if options.pages else None),
+            next_action="leave --no-pages and the name out; --pages N gives an operator that has "
+            "pages another number of them. An operator comes into pages, or out of them, only "
+            "where the query has made each of its streams with a readStream of its own since its "
+            "first batch",
             path=old.location,
         )
     control_name = _control_source(ChunkFiles(old.location, operator), entry, options)
@@ -296,6 +302,15 @@ def _sources(
         numbers = [str(number) for number in range(len(left))]
         return NewSources(entry.named, (*numbers,)), replace(options, sources=sources)
     return None, options
+
+
+def _change_of(operator: str | None, name: str | None) -> str:
+    """What is to become of an operator, each time as in `folder_of`."""
+    words = [
+        "without pages" if each is None else f"on pages named {each}" if each else "on pages"
+        for each in (operator, name)
+    ]
+    return f"an operator {words[0]} that is to be {words[1]}"
 
 
 def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) -> str | None:

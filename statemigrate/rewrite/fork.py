@@ -51,6 +51,7 @@ from statemigrate.rewrite.claims import (
     claimed_folders,
     making_checkpoint,
 )
+from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.scripts import Scripted
 from statemigrate.rewrite.source_logs import source_files
 
@@ -155,7 +156,8 @@ def _record(old: Files, batch: int) -> tuple[dict[str, bytes], list[str]]:
 def _pages_records(old: Files, names: Iterable[str], batch: int) -> dict[str, bytes]:
     """The records of operators on pages as they were at the batch, by their files."""
     places = [name for name in names if name == PAGES or name.startswith(f"{RECORDS}/")]
-    return {name: record_then(old, name, batch) for name in places}
+    own = [name for name in places if not is_written_name(name)]
+    return {name: record_then(old, name, batch) for name in own}
 
 
 def record_then(old: Files, name: str, batch: int) -> bytes:
