@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.deployment import Declared, Settings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.log import Facts, Note, StoreRevision
@@ -264,7 +263,7 @@ class PagedDeployment:
         """The first batch that may be gone back to; looked up only where that counts."""
         if left is None or left.describes() == self.record.describes():
             return 0
-        return min(batches_in(names_in(self.observed.files, "commits")), default=0)
+        return self.observed.oldest_batch()
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""
