@@ -101,7 +101,7 @@ def test_timers_of_each_go_off_as_in_spark_though_one_migrates_before_the_other(
     assert not query.handed_rows
     for name, revision in zip(NAMES, (NEW, "base"), strict=True):
         (store,) = status(query.checkpoint, migrations=folder, operator=name).stores
-        assert (store.store, store.left > 0) == ("sums", name == "two")
+        assert (store.store, store.target, store.left) == ("sums", revision, 0)
         (store,) = current(query.checkpoint, migrations=folder, operator=name).stores
         assert (store.revision, store.noted, store.differs) == (revision, revision, False)
     query.feed(*AFTER)
