@@ -108,7 +108,12 @@ def test_timers_of_each_go_off_as_in_spark_though_one_migrates_before_the_other(
     query.deploy_natively(tuple(migrated(NewOf(name), migrations=folder) for name in NAMES))
     assert Counter(query.handed_rows) == Counter(plain.handed_rows)
     assert Counter(row[0] for row in plain.handed_rows) == {"one": 13, "two": 2}
-    starts = [each for each in log(query.checkpoint).entries if each.verb == "start"]
+    # One that changes no revision is there too where the code is another commit's.
+    starts = [
+        each
+        for each in log(query.checkpoint).entries
+        if each.verb == "start" and each.change != "none"
+    ]
     assert {(each.operator, each.change, each.revision, each.outcome) for each in starts} == {
         *((name, "first", "base", "done") for name in NAMES),
         *((name, "upgrade", NEW, "done") for name in NAMES),
