@@ -32,7 +32,8 @@ _BEGINS = "Nothing is logged yet: the log begins with the query's next start, or
 
 def print_current(found: Current) -> None:
     """Print a line a store, and what the log does not know."""
-    print_sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
+    operator = f", operator {found.operator}" if found.operator else ""
+    print_sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}{operator}")
     _print_stores(found)
 
 
@@ -42,7 +43,11 @@ def print_currents(found: Sequence[CurrentOf]) -> None:
     columns = ("checkpoint", "store", "revision", "since (UTC)", "code", "older", "message")
     print_rows(
         columns,
-        [(name, *_row(store)) for name, current in read for store in current.stores],
+        [
+            (name, *_row(store, current.operator))
+            for name, current in read
+            for store in current.stores
+        ],
     )
     for name, current in read:
         for store in current.stores:
@@ -89,9 +94,9 @@ def _differing(store: CurrentStore) -> str:
     )
 
 
-def _row(store: CurrentStore) -> tuple[str, ...]:
+def _row(store: CurrentStore, operator: str | None = None) -> tuple[str, ...]:
     return (
-        store.store,
+        _of(store.store, operator),
         f"{store.revision}{' (head)' if store.is_head else ''}",
         "-" if store.since is None else utc_time(store.since),
         short(store.code),
@@ -123,6 +128,7 @@ def _entry(entry: LogEntry) -> tuple[str, ...]:
 def _what(entry: LogEntry) -> str:
     details = ", ".join(f"{name} {text}" for name, text in entry.details.items() if name != STEP)
     done = f"{entry.verb} {entry.details.get(STEP, '')}".rstrip()
+    done = _of(done, entry.operator)
     parts = [done if entry.store is None else _store(entry), details, _outcome(entry)]
     return "; ".join(part for part in parts if part)
 
@@ -135,7 +141,12 @@ def _store(entry: LogEntry) -> str:
     }.get(entry.change or "", f"{entry.change} {entry.before} -> {entry.revision}")
     older = len(entry.families) - 1
     older_text = f", {older} older {'family' if older == 1 else 'families'}" if older > 0 else ""
-    return f"{entry.verb}: {entry.store} {change}{older_text}"
+    return f"{entry.verb}: {_of(str(entry.store), entry.operator)} {change}{older_text}"
+
+
+def _of(what: str, operator: str | None) -> str:
+    """A store, or what was done, with the operator's name where it has one."""
+    return f"{what} of operator {operator}" if operator else what
 
 
 def _outcome(entry: LogEntry) -> str:

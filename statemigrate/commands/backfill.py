@@ -209,7 +209,9 @@ def backfill_status(
 
 def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[str, str]) -> None:
     batch = files.directory.last_commit()
-    Note(stamp).done(files.files, "backfill", batch, {STEP: step, **details})
+    Note(stamp, operator=files.operator or "").done(
+        files.files, "backfill", batch, {STEP: step, **details}
+    )
 
 
 def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ from statemigrate.commands.fleet import found_or_error, look_at_each
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import StatemigrateError
-from statemigrate.event_log.events import STORES, Change, Event, StoreChange, Verb
+from statemigrate.event_log.events import OPERATOR, STORES, Change, Event, StoreChange, Verb
 from statemigrate.event_log.log import LaterStarts, newest_first
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
@@ -44,7 +44,8 @@ class LogEntry:
 
     ``revision`` is the one written since, ``before`` the one until then; ``families`` are all live
     ones. ``batch`` is the first batch of a start, or the one whose state a command used. ``code``
-    is the version of the code, ``by`` the user of the operating system.
+    is the version of the code, ``by`` the user of the operating system. ``operator``
+    names the operator on pages, None where it has no name and for any other.
     """
 
     time: str
@@ -61,6 +62,7 @@ class LogEntry:
     statemigrate: str
     spark: str | None
     details: Mapping[str, str]
+    operator: str | None = None
 
     @property
     def took_place(self) -> bool:
@@ -192,7 +194,8 @@ def _entry(event: Event, store: StoreChange | None, outcome: Outcome) -> LogEntr
         event.stamp.by,
         event.stamp.statemigrate,
         event.stamp.spark,
-        {name: text for name, text in event.details.items() if name != STORES},
+        {name: text for name, text in event.details.items() if name not in (STORES, OPERATOR)},
+        event.operator or None,
     )
 
 
@@ -228,13 +231,18 @@ class CurrentStore:
 
 @dataclass(frozen=True)
 class Current:
-    """The stores of a checkpoint as of its last committed ``batch``, and the ``log``."""
+    """The stores of a checkpoint as of its last committed ``batch``, and the ``log``.
+
+    ``operator`` is the name of the operator on pages that they are of, None where that has no name,
+    and for any other.
+    """
 
     checkpoint: str
     engine: str
     batch: int
     stores: tuple[CurrentStore, ...]
     log: Log
+    operator: str | None = None
 
     @property
     def is_current(self) -> bool:
@@ -247,6 +255,7 @@ class Current:
             "checkpoint": self.checkpoint,
             "engine": self.engine,
             "batch": self.batch,
+            "operator": self.operator,
             "is_current": self.is_current,
             "stores": [
                 {**asdict(each), "older": list(each.older), "differs": each.differs}
@@ -293,10 +302,12 @@ def current(
     with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
         noted = read_log(open_files(state.checkpoint), state.batch)
         made = tuple(
-            _store(name, stored, scripts, noted)
+            _store(name, stored, scripts, noted, state.operator or None)
             for name, stored in scripts.reported_stores(state).items()
         )
-        return Current(state.checkpoint, state.engine, state.batch, made, noted)
+        return Current(
+            state.checkpoint, state.engine, state.batch, made, noted, state.operator or None
+        )
 
 
 def current_of_all(
@@ -313,13 +324,16 @@ def current_of_all(
     return tuple(CurrentOf(*each) for each in looks)
 
 
-def _store(store: str, stored: StoredStore, scripts: Scripts, noted: Log) -> CurrentStore:
+def _store(
+    store: str, stored: StoredStore, scripts: Scripts, noted: Log, operator: str | None
+) -> CurrentStore:
     revision, lineage = stored.target.revision, scripts.lineages.get(store)
     scripted = None if lineage is None else scripted_revision(lineage, revision)
     store_events = [
         each
         for each in noted.entries
         if each.store == store
+        and each.operator in (None, operator)
         and (each.took_place or (each.outcome == "unknown" and each.revision == revision))
     ]
     last = store_events[0] if store_events else None

@@ -369,14 +369,18 @@ def _maintenance(files: Files) -> Iterator[Examined]:
 
 
 def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
-    """Of each control source: operators on pages with names have their own."""
-    from statemigrate.native.chunks import ChunkFiles, named_in
+    """Of each control source: operators on pages have their own."""
+    from statemigrate.native.chunks import ChunkFiles, paged_in
 
-    named = named_in(files)
-    if not named or ChunkFiles(checkpoint).is_made():
+    paged = paged_in(files)
+    has_own = not paged or ChunkFiles(checkpoint).is_made()
+    if has_own:
         yield _chunks_of(ChunkFiles(checkpoint), "chunk files")
-    for operator in named:
-        yield _chunks_of(ChunkFiles(checkpoint, operator), f"chunk files of {operator}")
+    for operator in paged:
+        subject = f"chunk files of {operator}" if operator else "chunk files"
+        if not operator and has_own:
+            subject = "chunk files of pages"
+        yield _chunks_of(ChunkFiles(checkpoint, operator), subject)
 
 
 def _chunks_of(chunks: ChunkFiles, subject: str) -> Examined:

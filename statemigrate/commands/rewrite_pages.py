@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.offsets import Offsets, reads_twice
+from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
+from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -21,7 +22,7 @@ from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import is_name, is_pages, name_in
-from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of, named_in
+from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
 from statemigrate.native.control_source import control_sources, has_control_source
 from statemigrate.native.deployment_check import RECORD as DEPLOYED
 from statemigrate.native.deployment_check import StoreRecord, record_document
@@ -66,14 +67,15 @@ def paging_plan(
         _check_new(record if paged else None, options.pages, old)
     conf = options.pinned(shape.conf)
     logical = operator_with(record, operator, shape.conf, spark) if paged else operator
-    sources, options = _sources(old, shape, options, before, name)
+    controlled = before if paged else None
+    sources, options = _sources(old, shape, options, controlled, name)
     stays = paged and name == before
     new = _new_paging(record, operator, options.pages or 0, conf, spark, name=name, stays=stays)
     layout = Layout(
         operator.number,
         Paging(record, operator) if paged else Paging(),
         new,
-        left=_left(before),
+        left=_left(controlled),
     )
     layout = replace(layout, files=_files(layout, name, record, _others(old, record), shape.batch))
     operators = tuple(logical if each is operator else each for each in shape.operators)
@@ -94,7 +96,9 @@ def _new_paging(
     if not pages:
         return Paging()
     shape = operator if stays else operator_with_pages(name, operator, conf, spark)
-    return Paging(replace(record, pages=pages, deployment="", reading=None), shape)
+    return Paging(
+        replace(record, pages=pages, deployment="", reading=None, since=0, earlier=()), shape
+    )
 
 
 def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape:
@@ -157,11 +161,14 @@ def _check_name(name: str, operator: OperatorShape, shape: CheckpointShape) -> N
         )
 
 
-def _left(operator: str) -> tuple[str, ...]:
-    """What tells of the old state alone: a backfill goes by keys, or by pages, that are gone."""
+def _left(operator: str | None) -> tuple[str, ...]:
+    """What tells of the old state alone: a backfill goes by keys, or by pages, that are gone.
+
+    ``operator`` is meant as in `folder_of`.
+    """
     folder = folder_of(operator)
     control = f"{folder}/chunks", f"{folder}/waiting", f"{folder}/plan.json"
-    return record_name(operator), DEPLOYED, *control
+    return record_name(operator or ""), DEPLOYED, *control
 
 
 def _others(old: Files, record: PagesRecord) -> dict[str, StoreRecord]:
@@ -241,26 +248,30 @@ def _check_new(record: PagesRecord | None, pages: int | None, old: Files) -> Non
 
 
 def _sources(
-    old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str, name: str
+    old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str | None, name: str
 ) -> tuple[NewSources | None, RewriteOptions]:
     """The sources of the new code: a query of pages has the control source from its first day.
 
-    ``operator`` is the name that the one on pages has in the old checkpoint, empty for any other,
-    and ``name`` that of the new one.
+    ``operator`` is that of the old checkpoint, as in `folder_of`, and ``name`` the new one's.
     """
     entry = shape.offsets[shape.batch].offsets
     names = tuple(entry.by_source)
     if entry.named:
         return None, options
-    if named_in(old) and reads_twice(old, entry):
+    if is_read_twice(entry, lines_of_folders(old, entry)):
+        if options.pages and name == operator:
+            # The control source goes on with its pages, whichever line it has.
+            return None, options
         raise UnsupportedError(
             "SM-PAGES-040",
-            f"the query of {old.location} reads one stream in several places",
-            expected="as many sources in its checkpoint as lines in its offset log",
-            found=f"{len(names)} lines, and fewer sources: which line the control source has is "
-            "unknown",
-            next_action="leave the pages as they are; a query whose streams are each made by a "
-            "readStream of its own can be rewritten",
+            f"the query of {old.location} reads one stream in several places, so that operators "
+            "stay on pages, or off them, under their names",
+            expected="another number of pages for an operator that has pages, and the same name",
+            found=_change_of(operator, name if options.pages else None),
+            next_action="leave --no-pages and the name out; --pages N gives an operator that has "
+            "pages another number of them. An operator comes into pages, or out of them, only "
+            "where the query has made each of its streams with a readStream of its own since its "
+            "first batch",
             path=old.location,
         )
     control_name = _control_source(ChunkFiles(old.location, operator), entry, options)
@@ -291,6 +302,15 @@ def _sources(
         numbers = [str(number) for number in range(len(left))]
         return NewSources(entry.named, (*numbers,)), replace(options, sources=sources)
     return None, options
+
+
+def _change_of(operator: str | None, name: str | None) -> str:
+    """What is to become of an operator, each time as in `folder_of`."""
+    words = [
+        "without pages" if each is None else f"on pages named {each}" if each else "on pages"
+        for each in (operator, name)
+    ]
+    return f"an operator {words[0]} that is to be {words[1]}"
 
 
 def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) -> str | None:

@@ -162,10 +162,13 @@ def running(pages: int | None) -> str:
 
 @dataclass(frozen=True)
 class Looked:
-    """What was looked at: a checkpoint, and of several operators on pages the one of a name."""
+    """What was looked at: a checkpoint, and the operator's name where it is on pages.
+
+    The name is empty where it has none.
+    """
 
     checkpoint: str
-    operator: str = ""
+    operator: str | None = None
 
     def __str__(self) -> str:
         return self.checkpoint

@@ -142,6 +142,8 @@ STEP = "step"
 STORES = "stores"
 """The detail of a start that says that it names `ALL` of its stores."""
 ALL = "all"
+OPERATOR = "operator"
+"""The detail that says which operator on pages an event is of, where that has a name."""
 _STORE = {
     "store": str,
     "change": OneOf(get_args(Change)),
@@ -196,6 +198,11 @@ class Event:
     def names_all_stores(self) -> bool:
         """Whether a start names what is new and what is not, so that others are no part of it."""
         return self.details.get(STORES) == ALL
+
+    @property
+    def operator(self) -> str:
+        """The name of the operator on pages that it is of; empty for any other, and for all."""
+        return self.details.get(OPERATOR, "")
 
     @classmethod
     def now(

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 
 from statemigrate.deployment import StoredStore, StorePlan
 from statemigrate.errors import CorruptFileError, ForeignFileError, StatemigrateError, StorageError
-from statemigrate.event_log.events import ALL, STORES, Change, Event, Stamp, StoreChange, Verb
+from statemigrate.event_log.events import (
+    ALL,
+    OPERATOR,
+    STORES,
+    Change,
+    Event,
+    Stamp,
+    StoreChange,
+    Verb,
+)
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed, understood, unsealed
 
@@ -58,7 +67,8 @@ class LaterStarts:
         for later in reversed(self._starts):
             if later.batch > event.batch:
                 return
-            yield later
+            if later.operator == event.operator:
+                yield later
 
     def _is_same_operator(self, event: Event, later: Event) -> bool:
         names = {each.store for each in event.stores}
@@ -353,12 +363,14 @@ class Note:
     ``is_whole_query`` is whether ``stores`` are those of all operators of the query, so that the
     last start in the log is the one before this. Spark's own state has a start an operator.
     ``dropped`` are families, by store, that the first batch drops: ``stores`` are without them.
+    ``operator`` is the name of an operator on pages: others may have stores of the same names.
     """
 
     stamp: Stamp
     stores: Mapping[str, StoreRevision] = field(default_factory=dict)
     is_whole_query: bool = False
     dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    operator: str = ""
 
     def start(self, files: Files, batch: int, facts: Facts) -> None:
         """Before the first batch, which is ``batch``: note what is new in this start.
@@ -367,10 +379,10 @@ class Note:
         not write to the log, or ended before it could. A restart of what runs already adds nothing.
         Raises `StorageError` where the log cannot be written; nothing was done then.
         """
-        known = Known(files)
+        known = Known(files, self.operator)
         missing = unknown(known, facts, self.is_whole_query)
         if missing:
-            found = Event.now("found", facts.batch, missing, self.stamp_of_finder)
+            found = Event.now("found", facts.batch, missing, self.stamp_of_finder, self._own())
             append(files, found, NOTHING_DONE)
             known.add(found)
         dropped = self._dropped(known)
@@ -384,7 +396,7 @@ class Note:
             declared = tuple(
                 each.after(store, last_revision(known, store)) for store, each in undropped.items()
             )
-            event = Event.now("start", batch, declared, self.stamp, {STORES: ALL})
+            event = Event.now("start", batch, declared, self.stamp, self._own({STORES: ALL}))
             append(files, event, NOTHING_DONE)
             known.add(event)
         self._retires(files, batch, known, dropped)
@@ -408,7 +420,7 @@ class Note:
         if all(each and (each.verb, each.batch) == ("retire", batch) for each in noted):
             return
         names = ", ".join(sorted(name for each in dropped.values() for name in each))
-        event = Event.now("retire", batch, changes, self.stamp, {"dropped": names})
+        event = Event.now("retire", batch, changes, self.stamp, self._own({"dropped": names}))
         append(files, event, NOTHING_DONE)
 
     @property
@@ -418,30 +430,40 @@ class Note:
 
     def retired(self, files: Files, batch: int, dropped: str) -> None:
         """Record families that a batch has dropped; a batch run again has recorded them already."""
-        known = Known(files)
+        known = Known(files, self.operator)
         changes = tuple(
             each.after(store, last_revision(known, store))
             for store, each in self.stores.items()
             if not is_noted(known, store, each)
         )
         if changes:
-            append(files, Event.now("retire", batch, changes, self.stamp, {"dropped": dropped}), "")
+            details = self._own({"dropped": dropped})
+            append(files, Event.now("retire", batch, changes, self.stamp, details), "")
 
     def done(
         self, files: Files, verb: Verb, batch: int, details: Mapping[str, str] | None = None
     ) -> None:
         """After a command: note what it made of the stores, and what else it did."""
-        known = Known(files)
+        known = Known(files, self.operator)
         stores = tuple(
             each.after(store, last_revision(known, store)) for store, each in self.stores.items()
         )
-        append(files, Event.now(verb, batch, stores, self.stamp, details), _DONE)
+        append(files, Event.now(verb, batch, stores, self.stamp, self._own(details)), _DONE)
+
+    def _own(self, details: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The details of an event, with the operator's name where it has one."""
+        named = {OPERATOR: self.operator} if self.operator else {}
+        return {**(details or {}), **named}
 
 
 class Known:
-    """The events of a log, newest first; each document is read when somebody gets to it."""
+    """The events of a log, newest first; each document is read when somebody gets to it.
 
-    def __init__(self, files: Files) -> None:
+    They are those of the ``operator``, as of `Note`, and those that are of no one operator.
+    """
+
+    def __init__(self, files: Files, operator: str = "") -> None:
+        self._operator = operator
         self._documents = newest_first(files)
         self._read: list[Event] = []
         self._added: list[Event] = []
@@ -452,6 +474,8 @@ class Known:
         for noted in self._documents:
             if noted.event is None:
                 _log.warning("a document of the log is passed over: %s", noted.error)
+                continue
+            if noted.event.operator not in ("", self._operator):
                 continue
             self._read.append(noted.event)
             yield noted.event

@@ -99,8 +99,8 @@ class NativeMetrics(StreamingQueryListener):
     Add it before the query starts, one for each deployed processor; it ignores other queries of the
     session. ``processor`` is the processor of the query, with `migrated`, and ``checkpoint`` is the
     query's. ``query`` is its name in every data point, by default the last part of the checkpoint's
-    path; ``meter_provider`` is OpenTelemetry's global one by default. ``operator`` is the name of
-    the processor's operator in `paged`, if it has one; then it is in every data point.
+    path; ``meter_provider`` is OpenTelemetry's global one by default. ``operator`` is as
+    for `BackfillListener`; a name is in every data point.
 
     Migrated values are counted like `migration_counts`: a task that Spark runs twice counts twice.
     For a function for ``applyInPandasWithState`` there are no such counts, and only Spark's own
@@ -118,7 +118,7 @@ class NativeMetrics(StreamingQueryListener):
         *,
         query: str | None = None,
         meter_provider: MeterProvider | None = None,
-        operator: str = "",
+        operator: str | None = None,
     ) -> None:
         name = query or Path(str(checkpoint)).name
         meter = meter_of(meter_provider)

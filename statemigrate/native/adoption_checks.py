@@ -23,12 +23,12 @@ from statemigrate.native.checkpoint import (
     check_readable,
     check_source_path,
 )
-from statemigrate.native.chunks import ChunkFiles, named_in
+from statemigrate.native.chunks import ChunkFiles, paged_in
 from statemigrate.native.column_families import column_families
 from statemigrate.native.control_source import check_last_source, has_control_source
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 from statemigrate.native.listing import Listing, read_listing
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.native.paged_operators import beside_pages
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument
 
@@ -175,16 +175,8 @@ def _has_room(look: Files) -> bool:
         return True
     if has_control_source(files, offsets):
         return True
-    # Operators on pages with names have one each, and those beside them need another one.
-    named = named_in(look)
-    return bool(named) and not _is_beside_pages(look)
-
-
-def _is_beside_pages(look: Files) -> bool:
-    """Whether the query has code of its own whose state is not on pages."""
-    names = operator_names(look)
-    own = {number for number, name in names.items() if name.startswith((PROCESSOR, FUNCTION))}
-    return bool(own - paged_names(look).keys())
+    # Operators on pages have one each, and those of another kind in the query need another one.
+    return bool(paged_in(look)) and not beside_pages(look)
 
 
 def _has_envelopes(files: Files, operator: int) -> bool:

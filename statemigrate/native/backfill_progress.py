@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,8 +141,9 @@ class BackfillListener(StreamingQueryListener):
     ``checkpoint`` is that of the query. ``on_progress`` is called with `BackfillFigures` after each
     batch with control rows, in the listener's thread, and ``latest`` has the last of them. Add it
     with ``spark.streams.addListener(...)``. A chunk that was being processed while the plan was
-    made may be counted for the plan. ``operator`` is the name of the operator on pages, if `paged`
-    has one.
+    made may be counted for the plan. ``operator`` is the name that `paged` gave its operator, empty
+    if it gave none. By default it is the operator of `with_backfill` or, in a query without that,
+    the operator on pages without a name.
     """
 
     def __init__(
@@ -150,10 +151,11 @@ class BackfillListener(StreamingQueryListener):
         checkpoint: str | Path,
         on_progress: Callable[[BackfillFigures], None] | None = None,
         *,
-        operator: str = "",
+        operator: str | None = None,
     ) -> None:
         self.latest: BackfillFigures | None = None
         self._files = ChunkFiles(str(checkpoint), operator)
+        self._may_be_paged = operator is None
         self._report = on_progress
         self._plan: PlanRecord | None = None
         self._observed = 0
@@ -171,11 +173,25 @@ class BackfillListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: Any) -> None:
         """Report a batch of this query that had control rows."""
-        for source in event.progress.sources:
+        sources = event.progress.sources
+        if self._may_be_paged:
+            self._choose(sources)
+        for source in sources:
             if is_source_of(self._files.path, source):
                 start, end = _offset(source.startOffset), _offset(source.endOffset)
                 if end > start:
                     self._advance(event.progress.batchId, start, end, source.numInputRows)
+
+    def _choose(self, sources: Sequence[Any]) -> None:
+        """Follow the pages without a name, if the query has them and not `with_backfill`."""
+        pages = ChunkFiles(self._files.checkpoint, "")
+        own, paged = (
+            any(is_source_of(each.path, source) for source in sources)
+            for each in (self._files, pages)
+        )
+        if paged and not own:
+            self._files = pages
+        self._may_be_paged = not (own or paged)
 
     def _advance(self, batch: int, start: int, end: int, rows: int) -> None:
         plan = self._files.plan()

@@ -101,9 +101,11 @@ ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
 CONTROL = "statemigrate/control"
 """What control sources keep, below the checkpoint directory."""
-_NAMED = f"{CONTROL}/operator-"
-"""What the folder of a control source begins with that is a named operator's."""
-_CHUNK = re.compile(rf".*/({CONTROL}/(?:operator-[a-z0-9_]+/)?chunks/.*)", re.DOTALL)
+_PAGES = "pages"
+"""The folder in it of the operator on pages that has no name."""
+_NAMED = "operator-"
+"""What the folder in it begins with of one that has a name."""
+_CHUNK = re.compile(rf".*/({CONTROL}/(?:(?:operator-[a-z0-9_]+|pages)/)?chunks/.*)", re.DOTALL)
 _EMPTY = "empty"
 """Where chunks without a key are, among the plans' directories."""
 _FORMAT = 1
@@ -161,21 +163,26 @@ def _as_pattern(directory: str) -> str:
     return f"{directory[:-1]}[{directory[-1]}]"
 
 
-def folder_of(operator: str) -> str:
-    """Where the control source of a paged operator keeps its files, by the operator's name."""
-    return f"{_NAMED}{operator}" if operator else CONTROL
+def folder_of(operator: str | None) -> str:
+    """Where a control source keeps its files: that of `with_backfill`, or of an operator on pages.
+
+    ``operator`` is the name of the one on pages, empty where it has none; None for any other.
+    """
+    if operator is None:
+        return CONTROL
+    return f"{CONTROL}/{_NAMED}{operator}" if operator else f"{CONTROL}/{_PAGES}"
 
 
-def chunks_of(operator: str) -> str:
-    """`CHUNKS` of a paged operator, by its name."""
+def chunks_of(operator: str | None) -> str:
+    """`CHUNKS` of an operator, which is meant as in `folder_of`."""
     return f"{folder_of(operator)}/chunks"
 
 
-def named_in(files: Files) -> list[str]:
-    """The names of the paged operators that have a control source's folder."""
+def paged_in(files: Files) -> list[str]:
+    """The names of the operators on pages that have a control source's folder."""
     folders = folders_in(files, CONTROL)
-    start = _NAMED.removeprefix(f"{CONTROL}/")
-    return sorted(each.removeprefix(start) for each in folders if each.startswith(start))
+    named = [each.removeprefix(_NAMED) for each in folders if each.startswith(_NAMED)]
+    return sorted([*named, *([""] if _PAGES in folders else ())])
 
 
 def within_checkpoint(path: str) -> str | None:
@@ -187,10 +194,10 @@ def within_checkpoint(path: str) -> str | None:
 class ChunkFiles:
     """The chunk files of one checkpoint, a path or a URI, for one operator of its query.
 
-    ``operator`` is the name of a paged one, empty where it has none and for any other.
+    ``operator`` is meant as in `folder_of`.
     """
 
-    def __init__(self, checkpoint: PathOrFiles, operator: str = "") -> None:
+    def __init__(self, checkpoint: PathOrFiles, operator: str | None = None) -> None:
         self.operator = operator
         self.chunks = chunks_of(operator)
         """`CHUNKS` of this operator."""

@@ -18,7 +18,7 @@ from statemigrate.errors import CheckpointError, CorruptFileError, StartupError,
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_path
-from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, named_in
+from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import DEPLOYED, Deployed
 from statemigrate.processor.workers import reader_named
@@ -259,7 +259,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
 
 def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether nothing is left that tells the control source from a stream's own last source."""
-    if offsets.named or files.adoptions() or files.is_made() or named_in(files.files):
+    if offsets.named or files.adoptions() or files.is_made() or paged_in(files.files):
         return False
     *others, (last, text) = offsets.by_source.items()
     if not others or file_offset(text) is None:
@@ -286,8 +286,8 @@ def lacks_control_source(files: ChunkFiles) -> bool:
 
 def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether the last of the query's sources, which have no names, is the control source."""
-    # Pages with a name have their source from the first day, whatever was adopted for another.
-    adoption = None if files.operator else _newest(files.adoptions())
+    # Pages have their source from the first day, whatever was adopted for another.
+    adoption = _newest(files.adoptions()) if files.operator is None else None
     if adoption is not None:
         # Spark has given it the line that the adoption made room for.
         return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
@@ -323,12 +323,12 @@ def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
     return tuple(name for name in numbers if by_source[name] is None)
 
 
-def _others(files: ChunkFiles) -> list[str]:
-    """The names of the operators on pages whose control sources are other ones."""
-    names = [*named_in(files.files)]
-    if files.operator and ChunkFiles(files.files).is_made():
-        names.append("")
-    return [name for name in names if name != files.operator]
+def _others(files: ChunkFiles) -> list[str | None]:
+    """The operators whose control sources are other ones."""
+    operators: list[str | None] = [*paged_in(files.files)]
+    if files.operator is not None and ChunkFiles(files.files).is_made():
+        operators.append(None)
+    return [each for each in operators if each != files.operator]
 
 
 def _newest(records: dict[str, bytes]) -> Record | None:
@@ -339,7 +339,9 @@ def _newest(records: dict[str, bytes]) -> Record | None:
 
 
 NAME = "statemigrate_control"
-"""The control source's name in a query whose sources have names."""
+"""The name of `with_backfill`'s control source in a query whose sources have names."""
+_NAME_OF_PAGES = "statemigrate_pages"
+"""The name of that of the operator on pages that has none."""
 
 WATERMARK = "spark.watermarkDelayMs"
 """What the metadata of a column says that has a watermark."""
@@ -453,8 +455,18 @@ def _blank(field: StructField) -> Any:
 
 def _source(spark: SparkSession, schema: StructType, files: ChunkFiles) -> DataFrame:
     location = files.location if files.is_made() else files.pattern
-    name = f"{NAME}_{files.operator}" if files.operator else NAME
-    return reader_named(spark, name).schema(schema).options(**_OPTIONS).parquet(location)
+    return (
+        reader_named(spark, _name_of(files.operator))
+        .schema(schema)
+        .options(**_OPTIONS)
+        .parquet(location)
+    )
+
+
+def _name_of(operator: str | None) -> str:
+    if operator is None:
+        return NAME
+    return f"{NAME}_{operator}" if operator else _NAME_OF_PAGES
 
 
 def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.epochs import Fence, claim, this_driver
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.errors import (
     CheckpointInUseError,
@@ -229,6 +230,10 @@ class ObservedCheckpoint:
                 self.checkpoint, error.found, error.code,
             )  # fmt: skip
             return partial(files.replace, name, document)
+
+    def oldest_batch(self) -> int:
+        """The first batch whose commit is still there, 0 where none is."""
+        return min(batches_in(names_in(self.files, "commits")), default=0)
 
     def compare_driver(self) -> None:
         """In a task that reaches the checkpoint: that no other driver has begun there since.

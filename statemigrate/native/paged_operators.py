@@ -1,13 +1,20 @@
-"""Which operator's chunk files are meant: those of pages have the operator's name."""
+"""Which operator's chunk files are meant: each one on pages has its own."""
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.operators.metadata import operator_files
+from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native.checkpoint import Which, is_name, is_pages, name_in
-from statemigrate.native.chunks import ChunkFiles, named_in
+from statemigrate.native.checkpoint import (
+    FUNCTION,
+    PROCESSOR,
+    Which,
+    is_name,
+    is_pages,
+    name_in,
+)
+from statemigrate.native.chunks import ChunkFiles, paged_in
 
 
 def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:
@@ -18,24 +25,28 @@ def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:
     return ChunkFiles(checkpoint, operator_name(open_files(checkpoint), operator))
 
 
-def operator_name(files: Files, operator: Which) -> str:
-    """The name of the operator on pages that is meant; empty where it has none, or no pages.
+def operator_name(files: Files, operator: Which) -> str | None:
+    """The name of the operator on pages that is meant, empty where it has none.
 
-    Raises as `chunk_files`.
+    None is for one that is not on pages, which `with_backfill` is for. Raises as `chunk_files`.
     """
-    if not isinstance(operator, str) and not named_in(files):
-        return ""
+    paged = paged_in(files)
+    if not isinstance(operator, str) and not paged:
+        return None
+    others = sorted(beside_pages(files)) if ChunkFiles(files).is_made() else []
+    if operator is None and len(paged) == 1 and not others:
+        return paged[0]
     names = paged_names(files)
     if isinstance(operator, int):
-        return names.get(operator, "")
+        return names.get(operator)
     if operator is not None and operator in names.values():
         return operator
     if operator is not None and not names and (is_name(operator) or not operator):
         # Before the first batch.
         return operator
-    if operator is None and len(names) <= 1:
-        return next(iter(names.values()), "")
-    raise _unclear(files, names, operator)
+    if operator is None and len(names) <= 1 and not others:
+        return next(iter(names.values()), None)
+    raise _unclear(files, names, others, operator)
 
 
 def paged_names(files: Files) -> dict[int, str]:
@@ -50,11 +61,22 @@ def paged_names(files: Files) -> dict[int, str]:
     }
 
 
-def _unclear(files: Files, names: dict[int, str], operator: Which) -> CheckpointError:
-    choices = [name or str(number) for number, name in sorted(names.items())]
+def beside_pages(files: Files) -> set[int]:
+    """The numbers of operators that run a user's code, and whose state is not on pages."""
+    names = operator_names(files)
+    own = {number for number, name in names.items() if name.startswith((PROCESSOR, FUNCTION))}
+    return own - paged_names(files).keys()
+
+
+def _unclear(
+    files: Files, names: dict[int, str], others: list[int], operator: Which
+) -> CheckpointError:
+    every = {**names, **dict.fromkeys(others, "")} if operator is None else names
+    choices = [name or str(number) for number, name in sorted(every.items())]
+    kind = "operators with a backfill" if others else "operators on pages"
     return CheckpointError(
         "SM-PAGES-035",
-        f"the query of {files.location} has {len(names)} operators on pages that could be meant"
+        f"the query of {files.location} has {len(every)} {kind} that could be meant"
         if operator is None
         else f"the query of {files.location} has no operator on pages named {operator}",
         expected=f"one of {', '.join(choices)}",
@@ -62,5 +84,5 @@ def _unclear(files: Files, names: dict[int, str], operator: Which) -> Checkpoint
         next_action=f"say which: --operator {' or '.join(choices)} on the command line, operator= "
         "in Python",
         path=files.location,
-        operators=sorted(names),
+        operators=sorted(every),
     )

@@ -251,12 +251,19 @@ class PagedDeployment:
             raise self.observed.outdated(committed)
         if left is not None and not self._is_of_this_run(left) and left.deployment != self.before:
             raise self._second()
-        leave = self.observed.begin_epoch(name, record_document(self.record))
+        record = self.record.after(left, committed, self._oldest(left))
+        leave = self.observed.begin_epoch(name, record_document(record))
         stores = {} if left is None else left.stores
         facts = {store: StoreRevision.of_stored(each) for store, each in stores.items()}
         self.note.start(self.observed.files, committed + 1, Facts(facts, committed, committed + 1))
         ChunkFiles(self.observed.files, self.operator).create()
         leave()
+
+    def _oldest(self, left: PagesRecord | None) -> int:
+        """The first batch that may be gone back to; looked up only where that counts."""
+        if left is None or left.describes() == self.record.describes():
+            return 0
+        return self.observed.oldest_batch()
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""

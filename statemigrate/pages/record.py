@@ -6,7 +6,7 @@ Spark knows of binary values alone: number of pages, key columns and the familie
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.checkpoint.operators.metadata import operator_files
@@ -68,6 +68,8 @@ class PagesRecord:
 
     ``deployment`` names the start-up check that it was made with, and ``expiring`` the stores whose
     values expire; ``reading`` says what a start saw in the pages, None where none has read them.
+    ``since`` is the first batch that it is true of, None where an earlier release did not say it,
+    and ``earlier`` are the records of batches before, newest first, which a fork may go back to.
     """
 
     pages: int
@@ -76,14 +78,59 @@ class PagesRecord:
     deployment: str = ""
     expiring: frozenset[str] = frozenset()
     reading: LastReading | None = None
+    since: int | None = None
+    earlier: tuple[PagesRecord, ...] = ()
+
+    def after(self, left: PagesRecord | None, committed: int, oldest: int) -> PagesRecord:
+        """The same for a start on what was ``left``, after the last ``committed`` batch.
+
+        Of earlier records those are in it that batches from the ``oldest`` one on were written
+        with: no other batch can be gone back to.
+        """
+        if left is None:
+            return replace(self, since=committed + 1)
+        if left.since is None or left.since > committed:
+            # Of one that no batch was committed with nothing is known, and nothing is there.
+            before = left.earlier
+        elif left.describes() == self.describes():
+            return replace(self, since=left.since, earlier=left.earlier)
+        else:
+            before = (replace(left, reading=None, earlier=()), *left.earlier)
+        ends = (committed + 1, *(each.since or 0 for each in before))
+        kept = [each for each, end in zip(before, ends, strict=False) if end > oldest]
+        return replace(self, since=committed + 1, earlier=tuple(kept))
+
+    def at(self, batch: int) -> PagesRecord | None:
+        """The record that was true when a batch was committed; None where that is not known."""
+        every = (self, *self.earlier)
+        for number, each in enumerate(every):
+            if each.since is not None and each.since <= batch:
+                reading = each.reading
+                if reading is not None and reading.batch > batch:
+                    reading = None
+                return replace(each, reading=reading, earlier=every[number + 1 :])
+        return None
+
+    def describes(self) -> dict[str, Any]:
+        """What it says of the pages, whichever start has left it."""
+        document = self._document()
+        return {name: each for name, each in document.items() if name != "deployment"}
 
     def to_json(self) -> dict[str, Any]:
         """The document."""
+        document = self._document()
+        if self.reading is not None:
+            document["reading"] = self.reading.to_json()
+        if self.since is not None:
+            document["since"] = self.since
+        if self.earlier:
+            document["earlier"] = [each.to_json() for each in self.earlier]
+        return document
+
+    def _document(self) -> dict[str, Any]:
         stores = {name: store.to_json() for name, store in self.stores.items()}
         parts = {"pages": self.pages, "key": dict(self.key), "deployment": self.deployment}
-        document = {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
-        # Left out as earlier releases did, so that what they have written is the same bytes.
-        return document if self.reading is None else document | {"reading": self.reading.to_json()}
+        return {"format": _FORMAT, "stores": stores, "expiring": sorted(self.expiring), **parts}
 
 
 def record_name(operator: str) -> str:
@@ -158,6 +205,8 @@ def _made(document: dict[str, Any]) -> PagesRecord:
         pages, deployment = int(document["pages"]), str(document["deployment"])
         reading = document.get("reading")
         last = None if reading is None else LastReading.from_json(reading)
-        return PagesRecord(pages, key, stores, deployment, expiring, last)
+        since = None if document.get("since") is None else int(document["since"])
+        earlier = tuple(map(_made, document.get("earlier", ())))
+        return PagesRecord(pages, key, stores, deployment, expiring, last, since, earlier)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error

@@ -227,7 +227,7 @@ def checked(  # noqa: PLR0913 - all but one by name
     )
     counts = MigrationCounts.of_session()
     standings = {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}
-    note = Note(Stamp.of(processor), standings)
+    note = Note(Stamp.of(processor), standings, operator=operator)
     there = left or read_pages_record(files, record_name(operator))
     before = None if there is None else there.deployment
     parts = key, key_columns, output, plans, settings, observed, record, note, before

@@ -37,8 +37,11 @@ from statemigrate.files.local import copy_local
 from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.files.protocol import done_at_once
 from statemigrate.native.checkpoint import uri_of
-from statemigrate.native.chunks import ADOPTIONS, CONTROL, MADE, ChunkFiles, chunks_of, named_in
+from statemigrate.native.chunks import ADOPTIONS, CONTROL, MADE, ChunkFiles, chunks_of, paged_in
 from statemigrate.native.deployment_check import RECORD, read_record, record_document
+from statemigrate.pages.record import RECORD as PAGES
+from statemigrate.pages.record import RECORDS, read_pages_record
+from statemigrate.pages.record import record_document as pages_document
 from statemigrate.rewrite.claims import (
     MAKING,
     MARK,
@@ -48,6 +51,7 @@ from statemigrate.rewrite.claims import (
     claimed_folders,
     making_checkpoint,
 )
+from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.scripts import Scripted
 from statemigrate.rewrite.source_logs import source_files
 
@@ -130,14 +134,16 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     later |= {f"{MEANINGS}/{each}" for each in batches_in(names_in(old, MEANINGS)) if each > batch}
     control = {name for name in names if name.startswith(f"{CONTROL}/")}
     written, left = _record(old, batch) if RECORD in names else ({}, [])
+    records = _pages_records(old, names, batch)
+    written = {**written, **records}
     if control:
         # The control sources refuse to start without their directories.
-        named = named_in(old)
-        operators = [*named, *([""] if not named or ChunkFiles(old).is_made() else [])]
+        paged = paged_in(old)
+        operators = [*paged, *([None] if not paged or ChunkFiles(old).is_made() else [])]
         made = {f"{chunks_of(operator)}/{MADE}": b"" for operator in operators}
         written = {**written, **made}
         left = [*left, "the plan of a backfill: `statemigrate backfill` makes another"]
-    kept = [name for name in names if name not in {RECORD, *later, *control}]
+    kept = [name for name in names if name not in {RECORD, *later, *control, *records}]
     return OwnFiles(tuple(kept), written, tuple(left))
 
 
@@ -148,6 +154,37 @@ def _record(old: Files, batch: int) -> tuple[dict[str, bytes], list[str]]:
         f"what was deployed of {store} after the batch" for store in record if store not in kept
     ]
     return ({RECORD: record_document(kept)} if kept else {}), left
+
+
+def _pages_records(old: Files, names: Iterable[str], batch: int) -> dict[str, bytes]:
+    """The records of operators on pages as they were at the batch, by their files."""
+    places = [name for name in names if name == PAGES or name.startswith(f"{RECORDS}/")]
+    own = [name for name in places if not is_written_name(name)]
+    return {name: record_then(old, name, batch) for name in own}
+
+
+def record_then(old: Files, name: str, batch: int) -> bytes:
+    """The record of an operator's pages in a file, as it was when a batch was committed.
+
+    Raises `CheckpointError` where the file does not tell, and `CorruptFileError` for one that was
+    altered.
+    """
+    found = read_pages_record(old, name)
+    then = None if found is None else found.at(batch)
+    if then is not None:
+        return pages_document(then)
+    raise CheckpointError(
+        "SM-FORK-008",
+        f"it is unknown which families the pages of {old.location} had at batch {batch}",
+        expected=f"in {name} what the pages had at batch {batch}",
+        found="no such file"
+        if found is None
+        else "what they had at later batches"
+        if found.since is not None
+        else "a record of an earlier release, which does not say since when it is true",
+        next_action="fork the last batch, without --at-batch",
+        path=f"{old.location}/{name}",
+    )
 
 
 def _adoptions(old: Files, names: list[str], batch: int) -> list[str]:

@@ -227,7 +227,7 @@ class EmbeddedState:
     """See `statemigrate.state.protocol.State`. Nothing of it needs Spark's Java."""
 
     engine = "embedded"
-    operator = ""
+    operator: str | None = None
 
     def __init__(self, checkpoint: str) -> None:
         layout = Layout.of(checkpoint)

@@ -121,8 +121,8 @@ class State(Protocol):
     """The stores of a checkpoint as of one committed batch; nothing is ever written."""
 
     engine: str
-    operator: str
-    """The name of the operator on pages that is reported; empty where it has none."""
+    operator: str | None
+    """The name of the operator on pages that is reported, empty if it has none; None without."""
     checkpoint: str
     batch: int
     """The id of the last committed batch."""

@@ -293,7 +293,7 @@ class SparkState:
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one."""
 
     engine = "native"
-    operator = ""
+    operator: str | None = None
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from tally import (
 from statemigrate import backfill, log, migrated, with_backfill
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage import ProcessSession
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.paged_operators import chunk_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 
@@ -212,7 +212,7 @@ def test_a_backfill_beside_live_rows_is_killed_and_resumed(spark, scripts, tmp_p
     plan = backfill(pipeline.checkpoint, migrations=folder, **pace)
     assert (plan.keys, plan.chunks) == (120, 0 if pace is RATE else 4)
     killed = deployed_and_killed(pipeline, tmp_path, str(folder))
-    files = ChunkFiles(pipeline.checkpoint)
+    files = chunk_files(pipeline.checkpoint)
     taken = files.log().taken
     assert taken
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)

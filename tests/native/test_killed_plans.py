@@ -10,6 +10,7 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 from statemigrate import backfill, backfill_status, log, migrated, pause_backfill
 from statemigrate.files.confined import ConfinedPath
 from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.paged_operators import chunk_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 CHANGES = ("rename_to", "link_to", "unlink", "remove_tree")
@@ -66,7 +67,7 @@ def test_plans_and_pauses_that_are_killed_may_be_made_again(spark, scripts, tmp_
         for _ in deaths_in(command, monkeypatch):
             deaths += 1
             assert log(at).entries
-            assert ChunkFiles(at).plan() is None or ChunkFiles(at).written()
+            assert chunk_files(at).plan() is None or chunk_files(at).written()
         assert deaths > 2
         status = backfill_status(at, migrations=folder)
         assert (status.keys_left, status.consumed) == (40, 0)
@@ -75,7 +76,7 @@ def test_plans_and_pauses_that_are_killed_may_be_made_again(spark, scripts, tmp_
         patched.setattr(ChunkFiles, "write_plan", die)
         with pytest.raises(Dead):
             backfill(at, **given)
-    left = sorted(ChunkFiles(at).written())
+    left = sorted(chunk_files(at).written())
     assert len(left) == 3
     (at / "statemigrate" / "control" / "chunks" / left[0]).unlink()
     pages.deploy_natively(migrated(AmountsTally(), migrations=folder))

@@ -16,7 +16,7 @@ from statemigrate.cli import main
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.event_log.log import LOG
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.paged_operators import chunk_files
 
 pytestmark = pytest.mark.spark
 
@@ -204,7 +204,7 @@ def test_plans_and_pauses_of_a_backfill_are_told(planned, scripts):
 def test_where_the_log_cannot_be_written_nothing_is_planned_or_paused(planned, scripts):
     at, folder = planned.checkpoint, scripts.directory
     backfill(at, migrations=folder, keys_per_chunk=5)
-    chunks = ChunkFiles(str(at)).written()
+    chunks = chunk_files(str(at)).written()
     assert chunks
     shutil.rmtree(at / LOG)
     (at / LOG).write_text("")
@@ -212,4 +212,4 @@ def test_where_the_log_cannot_be_written_nothing_is_planned_or_paused(planned, s
         with pytest.raises(StorageError, match="cannot be written") as caught:
             call()
         assert "nothing was done yet" in caught.value.next_action
-    assert ChunkFiles(str(at)).written() == chunks
+    assert chunk_files(str(at)).written() == chunks

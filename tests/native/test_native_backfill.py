@@ -31,7 +31,7 @@ from statemigrate import (
     migrated,
     pause_backfill,
 )
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.paged_operators import chunk_files
 
 pytestmark = pytest.mark.spark
 
@@ -168,7 +168,7 @@ def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     assert pause_backfill(tally.checkpoint) == 0
     paused = backfill_status(tally.checkpoint, migrations=folder)
     assert (paused.keys_left, paused.chunks, paused.waiting) == (status.keys_left, 0, 0)
-    assert len(ChunkFiles(tally.checkpoint).written()) == 1, (
+    assert len(chunk_files(tally.checkpoint).written()) == 1, (
         "only the chunk being processed is kept"
     )
     again = backfill(tally.checkpoint, migrations=folder, keys_per_chunk=per_chunk(tally, 11))
@@ -207,7 +207,7 @@ def test_a_later_plan_works_whatever_time_its_files_have_and_goes_back(tally, sc
     folder = scripts.write()
     expected = begun(tally, range(12))
     backfill(tally.checkpoint, migrations=folder, keys_per_chunk=12)
-    (chunk,) = (tally.checkpoint / "statemigrate/control/chunks").rglob("*.parquet")
+    (chunk,) = (tally.checkpoint / "statemigrate/control").rglob("chunks/**/*.parquet")
     later = chunk.stat().st_mtime + 60 * 24 * 3600
     os.utime(chunk, (later, later))
     tally.deploy_natively(migrated(AmountsTally(), migrations=folder))

@@ -26,6 +26,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native import chunks as blocks
 from statemigrate.native import pacing as tuning
 from statemigrate.native.chunks import ChunkFiles, cuts_of
+from statemigrate.native.paged_operators import chunk_files
 
 pytestmark = pytest.mark.spark
 KEYS = 60
@@ -79,13 +80,13 @@ def finish(pipeline, folder, is_told=lambda: True):
 def is_done(pipeline, folder, query):
     if query.exception() is not None:
         raise query.exception()
-    files = ChunkFiles(pipeline.checkpoint)
+    files = chunk_files(pipeline.checkpoint)
     log = files.log()
     return not files.uncut() and all(map(log.is_committed, files.written()))
 
 
 def cuts(pipeline):
-    files = ChunkFiles(pipeline.checkpoint)
+    files = chunk_files(pipeline.checkpoint)
     return cuts_of(files.plan().id, files.written() | files.log().taken.keys())
 
 
@@ -125,7 +126,7 @@ def test_live_rows_and_chunks_end_with_every_key_migrated_once(spark, pipeline, 
     pipeline.expected.drain(AMOUNTS)
     assert stored(pipeline) == wanted(pipeline)
     assert pipeline.handed_rows == pipeline.expected.output
-    taken = ChunkFiles(pipeline.checkpoint).log().taken
+    taken = chunk_files(pipeline.checkpoint).log().taken
     asked = sorted((taken[name], cut) for name, cut in cuts(pipeline).items())
     assert [each.keys for each in figures] == [cut.entries for _, cut in asked]
     assert {(each.keys_planned, each.chunks) for each in figures} == {(plan.keys, None)}
@@ -144,11 +145,11 @@ def test_a_batch_that_is_run_again_has_the_same_chunk_and_the_rest_follows(pipel
     query = pipeline.start(pipeline.result(processor))
     with pytest.raises(StreamingQueryException, match="refuses batch 2"):
         query.awaitTermination(120)
-    taken = ChunkFiles(pipeline.checkpoint).log().taken
+    taken = chunk_files(pipeline.checkpoint).log().taken
     before = {name: cut for name, cut in cuts(pipeline).items() if name in taken}
     assert before
     finish(pipeline, folder)
-    after = ChunkFiles(pipeline.checkpoint).log().taken
+    after = chunk_files(pipeline.checkpoint).log().taken
     assert {name: after[name] for name in before} == {name: taken[name] for name in before}
     check_cuts(pipeline, plan)
     pipeline.expected.drain(AMOUNTS)
@@ -161,7 +162,7 @@ def test_what_is_paused_waits_and_a_plan_of_another_pace_goes_on(pipeline, scrip
     folder, at = scripts.write(), pipeline.checkpoint
     first = backfill(at, migrations=folder, share=0.1)
     assert pause_backfill(at) == -(-(first.pages or first.keys) // 25)
-    assert not ChunkFiles(at).uncut()
+    assert not chunk_files(at).uncut()
     finish(pipeline, folder)
     pipeline.expected.process([], AMOUNTS)
     assert stored(pipeline).get("tally") == pipeline.expected.stored(CENTS)["tally"]
@@ -190,7 +191,7 @@ def tally(spark, tmp_path):
 @pytest.mark.long
 def test_any_piece_of_a_block_is_spread_over_all_partitions(tally, scripts):
     backfill(tally.checkpoint, migrations=scripts.write(), share=0.25)
-    (block,) = (tally.checkpoint / "statemigrate/control/waiting").rglob("*.parquet")
+    (block,) = (tally.checkpoint / "statemigrate/control").rglob("waiting/**/*.parquet")
     keys = [row.key for row in tally.spark.read.parquet(str(block)).collect()]
     places = tally.partitions("tally")
     assert sorted(keys) == sorted(places)
@@ -208,7 +209,7 @@ def test_a_run_that_ends_takes_the_chunks_it_finds_and_the_next_ones_go_on(pipel
         processor = migrated(AmountsTally(), migrations=folder)
         query = pipeline.start(pipeline.result(processor), availableNow=True)
         assert query.awaitTermination(120)
-        log = ChunkFiles(pipeline.checkpoint).log()
+        log = chunk_files(pipeline.checkpoint).log()
         assert sum(map(log.is_committed, cuts(pipeline))) == 2 * night
     finish(pipeline, folder)
     check_cuts(pipeline, plan)
@@ -229,7 +230,7 @@ def test_the_verb_takes_a_share_or_a_rate_and_says_what_cannot_be(tally, scripts
     assert json.loads(run("--status", "--json"))["keys_uncut"] == KEYS
     assert f"{KEYS} keys are in no chunk yet" in run("--status")
     assert "Withdrew 1 chunk" in run("--keys-per-second", "50")
-    assert ChunkFiles(at).plan().pace.keys_per_second == 50
+    assert chunk_files(at).plan().pace.keys_per_second == 50
     for wrong in (("--share", "1"), ("--keys-per-second", "0")):
         run(*wrong, code=2)
     assert "excludes" in run("--share", "0.3", "--keys-per-chunk", "5", code=2)

@@ -231,7 +231,7 @@ def test_a_call_writes_nothing_where_no_query_runs(spark, tmp_path):
     expected = Expected()
     expected.process(batch("first", range(3)), CENTS)
     assert query.all_state() == expected.stored(CENTS)
-    assert (query.checkpoint / "statemigrate/control/chunks").is_dir()
+    assert (query.checkpoint / "statemigrate/control/pages/chunks").is_dir()
 
 
 def test_state_of_sparks_own_is_told_the_way_into_pages(spark, tmp_path):

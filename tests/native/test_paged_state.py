@@ -31,7 +31,7 @@ from statemigrate import PageError, StartupError, UnsupportedError, migrated
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents import sealed
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.paged_operators import chunk_files
 from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = pytest.mark.spark
@@ -154,7 +154,7 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
 
 def chunks_taken(pipeline):
     """The numbers of the pages in each chunk, in the order in which batches had them."""
-    taken = ChunkFiles(pipeline.checkpoint).log().taken
+    taken = chunk_files(pipeline.checkpoint).log().taken
     place = pipeline.checkpoint / "statemigrate" / "control" / "chunks"
     tables = [pq.read_table(place / name) for name in sorted(taken, key=taken.get)]
     return [table.column("statemigrate_page").to_pylist() for table in tables]

@@ -3,9 +3,9 @@
 import pytest
 from two_paged import Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
-from statemigrate import migrated
+from statemigrate import backfill, migrated, status
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
-from statemigrate.errors import RewriteError
+from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -70,3 +70,28 @@ def test_one_goes_out_of_pages_and_back_while_the_other_stays(spark, scripts, tm
     )
     assert again.values("tally", folder, "sums") == model.new_tallies(lambda key: key != "k20")
     assert again.values("counts", folder, "counts") == model.new_counts()
+
+
+def test_a_stream_that_is_read_twice_allows_another_number_of_pages_alone(
+    spark, scripts, tmp_path, rewritten
+):
+    model, folder = Model(), write_scripts(scripts)
+    query = TwoPaged(spark, tmp_path / "two")
+    query.feed(model.add(rows(range(KEYS))))
+    query.deploy_natively((Tally(), Counts()))
+    for change in ({"pages": 0}, {"pages": 4, "paged_name": "sums"}):
+        with pytest.raises(UnsupportedError, match="reads one stream in several") as caught:
+            rewritten(query, folder, paged="tallies", **change)
+        assert caught.value.code == "SM-PAGES-040"
+        assert "--pages N gives an operator that has pages another number" in str(caught.value)
+    # Each number for itself, and the control source of each goes on.
+    again = rewritten(query, folder, pages=7, paged="tallies")
+    again.numbers = (7, 3)
+    again.feed(model.add(rows([3, 20])))
+    again.deploy_natively((migrated(NewTally(), migrations=folder), Counts()))
+    backfill(again.checkpoint, migrations=folder, keys_per_chunk=1, operator="tallies")
+    again.deploy_natively((migrated(NewTally(), migrations=folder), Counts()))
+    (store,) = status(again.checkpoint, migrations=folder, operator="tallies").stores
+    assert store.left == 0
+    assert again.values("tally", folder, "tallies") == model.new_tallies(lambda key: key != "k20")
+    assert again.values("counts", None, "counts") == model.old_counts()

@@ -160,7 +160,7 @@ def test_both_are_backfilled_at_paces_of_their_own_beside_live_rows(
     assert backfill(query.checkpoint, keys_per_second=1e6, operator="counts", **named).keys == NAMES
     assert pause_backfill(query.checkpoint, operator="counts") == 1
     assert not ChunkFiles(query.checkpoint, "counts").uncut()
-    assert ChunkFiles(query.checkpoint).uncut()
+    assert ChunkFiles(query.checkpoint, "").uncut()
     assert backfill(query.checkpoint, keys_per_second=1e6, operator="counts", **named).keys == NAMES
     for number in range(2):
         query.feed(model.add(rows([number, number + 1])))

@@ -6,7 +6,7 @@ import pytest
 
 from statemigrate.checkpoint.logs.offsets import SourceLog
 from statemigrate.files import LocalFiles
-from statemigrate.native.chunks import ChunkFiles, chunks_of, named_in
+from statemigrate.native.chunks import ChunkFiles, chunks_of, paged_in
 from statemigrate.native.control_source import control_sources, require_control_source
 
 KAFKA = '{"topic":{"0":%d}}'
@@ -55,7 +55,7 @@ def test_each_control_source_has_the_line_that_its_log_has_come_to(checkpoint):
     assert (a.offset, a.committed) == (3, 3)
     # What is being processed is not committed, though the stream's line is further.
     assert (b.offset, b.committed) == (1, 0)
-    assert named_in(files) == ["a", "b"]
+    assert paged_in(files) == ["a", "b"]
     for each in "ab":
         require_control_source(ChunkFiles(files, each))
 

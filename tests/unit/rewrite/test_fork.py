@@ -16,6 +16,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.event_log.log import LOG
 from statemigrate.files import LocalFiles
+from statemigrate.pages.record import PagesRecord, record_document
 from statemigrate.rewrite.claims import OWNERS
 
 FORMATS = ("aggregation", "flatMapGroupsWithState")
@@ -364,3 +365,18 @@ def test_progress_is_told_in_bytes(old, new):
     done = fork(old, new, progress=lambda copied, total: seen.append((copied, total)))
     assert seen[-1][0] == seen[-1][1] <= done.bytes
     assert [copied for copied, _ in seen] == sorted(copied for copied, _ in seen)
+
+
+def test_the_record_of_pages_goes_back_to_the_batch_and_what_a_rewrite_noted_stays(old, new):
+    key = {"type": "struct", "fields": []}
+    first = PagesRecord(4, key, {}, "first", frozenset({"a"})).after(None, -1, 0)
+    last = PagesRecord(4, key, {}, "last", frozenset({"b"})).after(first, 1, 0)
+    records = {"statemigrate/pages.json": last, "statemigrate/paged/tallies.json": last}
+    for name, record in records.items():
+        put(old, name, record_document(record))
+    written = "statemigrate/paged/tallies-written.json"
+    put(old, written, b"as it was written")
+    fork(old, new, at_batch=1)
+    for name in records:
+        assert (new / name).read_bytes() == record_document(first)
+    assert (new / written).read_bytes() == b"as it was written"
