@@ -96,6 +96,24 @@ _add(
     ("one of two keys is removed", _keyed("k"), NO, REWRITE),
 )
 
+_add(
+    "Keys of an aggregation",
+    _typed(lambda r: r.groupBy(F.udf(_doubled, "bigint")("v").alias("d")).count()),
+    "update",
+    (
+        "the key's Python function has another name",
+        _typed(lambda r: r.groupBy(F.udf(_twice, "bigint")("v").alias("d")).count()),
+        YES,
+        SAME,
+    ),
+    (
+        "the key's Python function has other code",
+        _typed(lambda r: r.groupBy(F.udf(_tripled, "bigint")("v").alias("d")).count()),
+        YES,
+        UNNOTICED,
+    ),
+)
+
 # Aggregate functions.
 
 
@@ -174,24 +192,6 @@ _add(
     "update",
     ("a Python function has other code", _by_python(_tripled), YES, UNNOTICED),
     ("a Python function has another name", _by_python(_twice), YES, SAME),
-)
-
-_add(
-    "Keys of an aggregation",
-    _typed(lambda r: r.groupBy(F.udf(_doubled, "bigint")("v").alias("d")).count()),
-    "update",
-    (
-        "the key's Python function has another name",
-        _typed(lambda r: r.groupBy(F.udf(_twice, "bigint")("v").alias("d")).count()),
-        YES,
-        SAME,
-    ),
-    (
-        "the key's Python function has other code",
-        _typed(lambda r: r.groupBy(F.udf(_tripled, "bigint")("v").alias("d")).count()),
-        YES,
-        UNNOTICED,
-    ),
 )
 
 # Filters.

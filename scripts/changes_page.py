@@ -1,0 +1,42 @@
+"""Writes the table of docs/changes.md from the catalogue of changes that the tests run.
+
+`python scripts/changes_page.py` writes the page; a test fails where the page differs from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "rewriting"))
+
+from changed_queries import CHANGES  # noqa: E402
+
+from statemigrate.meaning import VERDICTS  # noqa: E402
+
+PAGE = ROOT / "docs" / "changes.md"
+BEGIN = "<!-- changes: made by scripts/changes_page.py -->\n"
+END = "<!-- end of changes -->\n"
+
+
+def with_changes(page: str) -> str:
+    """The text of the page, in which the tables are those of the catalogue."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{''.join(_tables())}\n{END}{after}"
+
+
+def _tables() -> Iterator[str]:
+    group = None
+    for change in CHANGES.values():
+        if change.group != group:
+            group = change.group
+            yield f"\n## {group}\n\n| change | Spark | `plan` |\n|---|---|---|\n"
+        spark = "starts" if change.starts else "refuses to start"
+        yield f"| {change.name} | {spark} | {VERDICTS[change.verdict]} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_changes(PAGE.read_text()))
