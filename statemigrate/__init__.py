@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
+    from statemigrate.stateful import stateful
 
 
 _NAMES = {
@@ -178,6 +179,7 @@ _NAMES = {
     "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
+    "statemigrate.stateful": "stateful",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -311,6 +313,7 @@ __all__ = [
     "rollback",
     "seed",
     "show",
+    "stateful",
     "status",
     "status_of_all",
     "status_page",

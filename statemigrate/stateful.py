@@ -1,0 +1,119 @@
+"""`stateful`: an operator of your own on Spark's state, whose values migrate, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.commands.adopt import adopt
+from statemigrate.deployment.code import is_only_looking
+from statemigrate.errors import StartupError
+from statemigrate.files.open import open_files
+from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
+from statemigrate.native.control_source import is_migrated, with_backfill
+from statemigrate.native.decorator import migrated
+from statemigrate.pages.query import paged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+    from pyspark.sql.types import StructType
+
+
+def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many together
+    stream: DataFrame,
+    *,
+    by: str | Sequence[str],
+    processor: StatefulProcessor,
+    output: StructType | str,
+    checkpoint: str | Path,
+    output_mode: str = "Update",
+    time_mode: str = "None",
+    migrations: str | Path = "migrations",
+    targets: Mapping[str, str] | None = None,
+    pages: int | None = None,
+    operator: int | str | None = None,
+) -> DataFrame:
+    """The output of a ``StatefulProcessor`` whose state migrates while the stream runs.
+
+    It replaces ``stream.groupBy(by).transformWithState(processor, output, output_mode,
+    time_mode)``, with the same processor and the same rows. It stands for `with_backfill` and
+    `migrated` together, so that the checkpoint and the keys are named once. Write the result with
+    any ``writeStream`` whose ``checkpointLocation`` is ``checkpoint``.
+
+    ``migrations`` is the folder of scripts, and ``targets`` names, by store, the revision that the
+    code is written for, the head by default. A processor that has `migrated` already stays as it
+    is. ``pages`` keeps the state of many keys in one page, as `paged` does; the number is for good,
+    but for a rewrite. ``operator`` is Spark's number of the operator if several of the query run
+    migrated code; with ``pages`` it is the operator's own name.
+
+    A query that ran without `stateful` has no room for the source of backfills. Then `adopt` makes
+    it here, once, before the query starts: the checkpoint is watched for five seconds, and nothing
+    is changed if the query may be running. Code that is only tried, as by `plan`, changes nothing.
+
+    Raises what `with_backfill`, `migrated`, `paged` and `adopt` raise; `StartupError` for a name of
+    an operator without ``pages``, or a number with them.
+    """
+    if not is_migrated(processor):
+        processor = migrated(
+            processor,
+            migrations=migrations,
+            targets=targets,
+            **({} if pages is not None else _on_spark(checkpoint, operator)),
+        )
+    if pages is not None:
+        return paged(
+            stream,
+            by=by,
+            processor=processor,
+            output=output,
+            checkpoint=checkpoint,
+            pages=pages,
+            outputMode=output_mode,
+            timeMode=time_mode,
+            operator=_name(operator),
+        )
+    if not is_only_looking():
+        _make_room(checkpoint)
+    number = _number(operator)
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    fed = with_backfill(stream, keys, checkpoint=checkpoint, operator=number)
+    return fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
+
+
+def _on_spark(checkpoint: str | Path, operator: int | str | None) -> dict[str, Any]:
+    return {"checkpoint": checkpoint, "operator": _number(operator)}
+
+
+def _number(operator: int | str | None) -> int | None:
+    if isinstance(operator, str):
+        raise _other_operator("Spark's number of the operator", operator)
+    return operator
+
+
+def _name(operator: int | str | None) -> str | None:
+    if isinstance(operator, int):
+        raise _other_operator("a name, since the operator is on pages", operator)
+    return operator
+
+
+def _other_operator(expected: str, found: int | str) -> StartupError:
+    return StartupError(
+        "SM-START-032",
+        f"the operator is called {found!r}",
+        expected=expected,
+        found=repr(found),
+        next_action="give `operator` a number without `pages`, and a name with `pages`",
+    )
+
+
+def _make_room(checkpoint: str | Path) -> None:
+    """Add the source of backfills to the checkpoint of a query that ran without it."""
+    directory = CheckpointDirectory(open_files(checkpoint))
+    if directory.query_id() is None or directory.last_commit() < 0:
+        return
+    log = native_log(checkpoint)
+    if not (has_named_sources(log) or has_room(log)):
+        adopt(checkpoint, apply=True)

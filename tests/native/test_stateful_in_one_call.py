@@ -1,0 +1,113 @@
+"""An operator in one call: on the first day, on the day of a change, on pages, and refused."""
+
+import pytest
+from support.file_hashes import file_hashes
+from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
+
+from statemigrate import backfill, migrated, stateful, status
+from statemigrate.deployment.code import only_looking
+from statemigrate.errors import StartupError
+from statemigrate.native.adoption import undo_adoption
+
+pytestmark = pytest.mark.spark
+
+
+class Story:
+    """A query of cents that goes on with amounts, each deployed by one call."""
+
+    def __init__(self, pipeline, folder):
+        self.pipeline, self.folder, self.expected = pipeline, folder, Expected()
+
+    def feed(self, name, keys, target):
+        rows = batch(name, keys)
+        self.pipeline.feed(rows)
+        self.expected.process(rows, target)
+
+    def result(self, processor, **options):
+        given = {"by": self.pipeline.by, "output": self.pipeline.output, **options}
+        return stateful(
+            self.pipeline.stream(),
+            processor=processor,
+            checkpoint=self.pipeline.checkpoint,
+            migrations=self.folder,
+            **given,
+        )
+
+    def run(self, processor, **options):
+        query = self.pipeline.start(self.result(processor, **options))
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        return query
+
+    def check(self):
+        assert self.pipeline.handed_rows == self.expected.output
+
+
+@pytest.fixture
+def story(pipeline, scripts):
+    return Story(pipeline, scripts.write())
+
+
+def test_a_query_of_plain_spark_migrates_from_its_next_start_on(story):
+    story.feed("one", range(8), CENTS)
+    story.pipeline.deploy_natively(CentsTally())
+    story.feed("two", range(4), AMOUNTS)
+    story.run(AmountsTally())
+    story.check()
+    assert story.pipeline.all_state() == story.expected.stored(CENTS, AMOUNTS)
+    found = status(story.pipeline.checkpoint, migrations=story.folder, spark=story.pipeline.spark)
+    assert [store.left for store in found.stores] == [4]
+    backfill(story.pipeline.checkpoint, migrations=story.folder, spark=story.pipeline.spark)
+    story.run(AmountsTally())
+    story.expected.drain(AMOUNTS)
+    assert story.pipeline.all_state() == story.expected.stored(CENTS, AMOUNTS)
+
+
+def test_a_query_that_begins_with_it_needs_no_adoption(story):
+    story.feed("one", range(3), AMOUNTS)
+    story.run(AmountsTally())
+    story.feed("two", range(5), AMOUNTS)
+    story.run(
+        migrated(AmountsTally(), migrations=story.folder, checkpoint=story.pipeline.checkpoint)
+    )
+    story.check()
+    assert story.pipeline.all_state() == story.expected.stored(AMOUNTS)
+    assert not (story.pipeline.checkpoint / "statemigrate" / "adoptions").exists()
+
+
+def test_code_that_is_only_tried_leaves_the_checkpoint_alone(story):
+    story.feed("one", range(3), CENTS)
+    story.pipeline.deploy_natively(CentsTally())
+    before = file_hashes(story.pipeline.checkpoint)
+    with only_looking(str(story.pipeline.root / "elsewhere")):
+        story.result(AmountsTally())
+    assert file_hashes(story.pipeline.checkpoint) == before
+
+
+def test_what_is_adopted_can_be_undone_before_the_first_batch(story):
+    story.feed("one", range(3), CENTS)
+    story.pipeline.deploy_natively(CentsTally())
+    story.result(AmountsTally())
+    undo_adoption(story.pipeline.checkpoint, apply=True, wait=0.1)
+    story.feed("two", range(3), CENTS)
+    story.pipeline.deploy_natively(CentsTally())
+    story.check()
+
+
+def test_with_pages_the_state_of_many_keys_is_in_one(story):
+    story.feed("one", range(6), AMOUNTS)
+    story.run(AmountsTally(), pages=2, operator="tallies")
+    story.feed("two", range(6), AMOUNTS)
+    story.run(AmountsTally(), pages=2, operator="tallies")
+    story.check()
+    assert (story.pipeline.checkpoint / "statemigrate" / "paged" / "tallies.json").exists()
+    assert story.pipeline.variables() == {"statemigrate_pages_tallies"}
+
+
+@pytest.mark.parametrize("options", [{"operator": "tallies"}, {"operator": 0, "pages": 2}])
+def test_an_operator_has_a_number_on_sparks_state_and_a_name_on_pages(story, options):
+    with pytest.raises(StartupError) as caught:
+        story.result(AmountsTally(), **options)
+    assert caught.value.code == "SM-START-032"
