@@ -18,7 +18,7 @@ from statemigrate.rewrite.aggregate_pairing import (
     PlacedFunction,
 )
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import FunctionRows
 from statemigrate.rewrite.questions import UNKNOWN, Asked, Question, buffer_start, plain_start
 from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
@@ -35,9 +35,8 @@ AS_EMPTY = "as empty"
 _OLD_CODE = "--old-code MODULE:FUNCTION, the code that the old query was made of"
 
 
-def ask_functions(asked: Asked, family: FamilyPlan) -> None:
+def ask_functions(asked: Asked, family: FunctionRows) -> None:
     """Ask which old functions the new ones go on with, how new ones begin, and which go."""
-    assert family.functions is not None, "of aggregations alone"  # noqa: S101
     pairing, store = family.functions, family.name
     asked.know(f"{store}:{FUNCTIONS}")
     alike = [each for each in pairing.pairs if each.how == "shape"]

@@ -15,7 +15,19 @@ from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import Tally, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
-from statemigrate.rewrite.families import FamilyPlan, unclaimed_families
+from statemigrate.rewrite.families import (
+    ChangedFamily,
+    DerivedFamily,
+    EntryFamily,
+    FamilyPlan,
+    JoinedFamily,
+    LargeValueFamily,
+    MatchedRows,
+    NewFamily,
+    ScriptedRows,
+    changed_families,
+    unclaimed_families,
+)
 from statemigrate.rewrite.file_reading import (
     BlockWriter,
     PartitionRewriter,
@@ -79,17 +91,19 @@ def _is_unchanged(operator: OperatorPlan) -> bool:
     assert new is not None, "asked before"  # noqa: S101
     same = old.name == new.name and old.stores == new.stores
     return same and all(
-        each.is_derived or is_unused(new, each.new.family) or _stays(each)
+        isinstance(each, DerivedFamily) or is_unused(new, each.new.family) or _stays(each)
         for each in operator.families
     )
 
 
 def _stays(family: FamilyPlan) -> bool:
     """Whether the family has the same rows under the same name."""
-    if family.key is None or family.value is None or family.way != "rows":
-        return False
-    is_identity = family.key.is_identity and family.value.is_identity
-    return is_identity and family.new.is_at(family.old)
+    return (
+        isinstance(family, MatchedRows)
+        and family.key.is_identity
+        and family.value.is_identity
+        and family.new.is_at(family.old)
+    )
 
 
 def _renamed(names: list[str], operator: OperatorPlan) -> dict[str, str]:
@@ -99,6 +113,8 @@ def _renamed(names: list[str], operator: OperatorPlan) -> dict[str, str]:
     return {name: after + name.removeprefix(before) for name in names}
 
 
+_Numbered = list[tuple[int, ChangedFamily]]
+"""Families with their places among those that are written."""
 Read = dict[str, dict[str, Survey]]
 """By the name of a family, and that of each old one that it goes on with."""
 
@@ -124,21 +140,22 @@ class OperatorRun:
 
         Raises `RewriteError` for rows out of place, and for expressions that are none.
         """
-        for each in self.operator.families:
-            if each.way in ("entries", "joined"):
+        families = changed_families(self.operator.families)
+        for each in families:
+            if isinstance(each, EntryFamily | JoinedFamily):
                 self._changes.rows(each)
         return {
             each.name: dict(self._surveyed(each))
-            for each in self.operator.families
+            for each in families
             # The rows of large values are those of the pages that they belong to.
-            if each.sources and each.way != "large values"
+            if not isinstance(each, LargeValueFamily)
         }
 
     def run(self, read: Read) -> tuple[FamilyReport, ...]:
         """Write the operator's files; ``read`` is what `surveyed` has found."""
         new = self.operator.new
         assert new is not None, "an operator that goes is not written"  # noqa: S101
-        families = [each for each in self.operator.families if not each.is_derived]
+        families = [each for each in self.operator.families if not isinstance(each, DerivedFamily)]
         if self.kept is not None:
             self.kept.put(self.target)
             return tuple(
@@ -196,7 +213,7 @@ class OperatorRun:
             for name, place in unclaimed_families(old, self.operator.families)
         }
 
-    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Survey]]:
+    def _surveyed(self, family: ChangedFamily) -> Iterator[tuple[str, Survey]]:
         old = self.operator.old
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         for source in family.sources:
@@ -207,7 +224,7 @@ class OperatorRun:
             return survey_stored(self.spark, self.stored, old, place, name)
         return survey(self.reader.rows(old, place), old, place, name)
 
-    def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
+    def _placed(self, new: OperatorShape, number: int, family: ChangedFamily) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self._changes.rows(family)
@@ -230,9 +247,9 @@ class OperatorRun:
         return Changes(self.reader, old, new, self.operator.families, plan.starts, batch_time)
 
     def _written(
-        self, families: list[FamilyPlan], task: PartitionTask
+        self, families: list[NewFamily | ChangedFamily], task: PartitionTask
     ) -> Iterator[tuple[int, dict[int, Tally]]]:
-        numbered = [(n, each) for n, each in enumerate(families) if each.sources]
+        numbered = [(n, each) for n, each in enumerate(families) if not isinstance(each, NewFamily)]
         if not numbered:
             return
         results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
@@ -242,29 +259,29 @@ class OperatorRun:
             rows_back = results.collect() if local else results.toLocalIterator()
             yield from deliver(rows_back, self.target)
 
-    def _by_spark(self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask) -> DataFrame:
+    def _by_spark(self, numbered: _Numbered, task: PartitionTask) -> DataFrame:
         frames = [self._placed(task.operator, number, each) for number, each in numbered]
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         placed = rows.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(task), SCHEMA)
 
-    def _by_tasks(
-        self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
-    ) -> DataFrame | None:
+    def _by_tasks(self, numbered: _Numbered, task: PartitionTask) -> DataFrame | None:
         """Rows that are never Spark's; None where some have to be."""
         stored = self.stored
         if stored is None:
             return None
-        changes = [change_task(each, self.plan.starts) for _, each in numbered]
-        flows = [
-            StoredFlow(stored, each.old, change, Placing(number, task.operator, each.new))
-            for (number, each), change in zip(numbered, changes, strict=True)
-            if each.old is not None and change is not None
-        ]
-        if len(flows) < len(numbered):
-            return None
+        flows, stay = [], True
+        for number, each in numbered:
+            if not isinstance(each, MatchedRows | ScriptedRows):
+                return None
+            change = change_task(each, self.plan.starts)
+            if change is None:
+                return None
+            placing = Placing(number, task.operator, each.new)
+            flows.append(StoredFlow(stored, each.old, change, placing))
+            stay = stay and self._stays(each)
         partitions = partitions_frame(self.spark, stored)
-        if all(self._stays(each) for _, each in numbered):
+        if stay:
             return partitions.mapInArrow(
                 CarriesErrors(PartitionRewriter(tuple(flows), task)), SCHEMA
             )
@@ -273,16 +290,15 @@ class OperatorRun:
         placed = grouped.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(BlockWriter(task)), SCHEMA)
 
-    def _stays(self, family: FamilyPlan) -> bool:
+    def _stays(self, family: MatchedRows | ScriptedRows) -> bool:
         """Whether every row stays in its partition, where its key stays as it was."""
         old, new = self.operator.old, self.operator.new
         assert old is not None, "a family with rows is an old operator's"  # noqa: S101
         assert new is not None, "an operator that goes is not written"  # noqa: S101
-        assert family.old is not None, "asked before"  # noqa: S101
-        is_unchanged = family.key is None or family.key.is_identity
+        is_unchanged = isinstance(family, ScriptedRows) or family.key.is_identity
         return is_unchanged and _laying_out(old, family.old) == _laying_out(new, family.new)
 
-    def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
+    def _task(self, new: OperatorShape, families: list[NewFamily | ChangedFamily]) -> PartitionTask:
         place = local_path(self.target.location)
         return PartitionTask(
             new,

@@ -18,7 +18,14 @@ from statemigrate.rewrite.checks import (
     with_file_ids,
 )
 from statemigrate.rewrite.column_pairing import match_operators, operator_name, store_families
-from statemigrate.rewrite.families import FamilyPlan, Layout, families_left, paged_families
+from statemigrate.rewrite.families import (
+    FamilyPlan,
+    FunctionRows,
+    JoinedFamily,
+    Layout,
+    families_left,
+    paged_families,
+)
 from statemigrate.rewrite.matching import plan_families
 from statemigrate.rewrite.meaning_questions import ask_functions
 from statemigrate.rewrite.questions import (
@@ -68,7 +75,7 @@ class OperatorPlan:
             return "new"
         if self.new is None:
             return "gone"
-        changes = [each.change for each in self.families if not each.is_derived]
+        changes = {each.change for each in self.families}
         words = ("paged", "joined", "kind", "keys", "values")
         return next((word for word in words if word in changes), "kept")
 
@@ -110,16 +117,11 @@ class RewritePlan:
     @property
     def scripts_run(self) -> list[Scripted]:
         """The scripts of which something is to be run."""
-        families = [f for each in self.operators for f in each.families]
-        parts = [part for each in families for part in each.parts]
-        return [each.script for each in (*families, *parts) if each.script is not None]
-
-    @property
-    def _operators(self) -> list[str]:
-        # What a script runs has another address each time; its checksum is reported too.
         return [
-            repr(replace(each, families=tuple(map(_unscripted, each.families))))
+            script
             for each in self.operators
+            for family in each.families
+            for script in family.scripts
         ]
 
     @property
@@ -136,7 +138,7 @@ class RewritePlan:
         text = json.dumps(
             [
                 *map(repr, (self.old, self.new, self.sources)),
-                self._operators,
+                [*map(repr, self.operators)],
                 self.starts,
                 self._scripts,
             ],
@@ -210,10 +212,11 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
 def _ask(asked: Asked, operator: OperatorPlan) -> None:
     ask(asked, operator.name, operator.old, operator.new, operator.families, operator.left)
     for family in operator.families:
-        if family.functions is not None:
-            ask_functions(asked, family)
-        if family.parts and operator.old is not None:
-            ask_joining(asked, family, operator.old)
+        match family:
+            case FunctionRows():
+                ask_functions(asked, family)
+            case JoinedFamily() if operator.old is not None:
+                ask_joining(asked, family, operator.old)
     ask_groups_to_variables(asked, operator.old, operator.new, operator.families)
     ask_expiry(asked, operator.families)
 
@@ -237,10 +240,6 @@ def _operator(
 
 def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
     yield from plan_families(replace(new, stores=()), new, {}, {}, Scripts())
-
-
-def _unscripted(family: FamilyPlan) -> FamilyPlan:
-    return replace(family, script=None, parts=tuple(map(_unscripted, family.parts)))
 
 
 def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:

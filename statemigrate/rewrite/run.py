@@ -23,6 +23,7 @@ from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.retrying import whole
 from statemigrate.rewrite.arrow_types import all_nullable
 from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read
 from statemigrate.rewrite.origin import Begun, Origin, Target
@@ -117,7 +118,7 @@ def check_written(plan: RewritePlan, report: RewriteReport, reader: StateReader)
     families = {each.name: each for each in report.families}
     for operator in plan.operators:
         for family in operator.families:
-            if operator.new is not None and not family.is_derived:
+            if operator.new is not None and not isinstance(family, DerivedFamily):
                 rows = reader.rows(operator.new, family.new)
                 found = survey(rows, operator.new, family.new, family.name)
                 problem = next(_differences(families[family.name], found.partitions), None)
