@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import is_avro
@@ -38,7 +38,7 @@ from statemigrate.rewrite.file_reading import (
 )
 from statemigrate.rewrite.fork import copy_files, state_files
 from statemigrate.rewrite.partitioning import BLOCKS, Placing, Survey, partition_of, survey
-from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.plan import ContinuedOperator, OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import FamilyReport
 from statemigrate.rewrite.transform import Changes
@@ -81,14 +81,12 @@ def copied_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
     return {
         each.new.number: Copies(old, _renamed(state_files(old, plan.old, each.old), each))
         for each in plan.operators
-        if each.old is not None and each.new is not None and _is_unchanged(each)
+        if isinstance(each, ContinuedOperator) and _is_unchanged(each)
     }
 
 
-def _is_unchanged(operator: OperatorPlan) -> bool:
+def _is_unchanged(operator: ContinuedOperator) -> bool:
     old, new = operator.old, operator.new
-    assert old is not None, "asked before"  # noqa: S101
-    assert new is not None, "asked before"  # noqa: S101
     same = old.name == new.name and old.stores == new.stores
     return same and all(
         isinstance(each, DerivedFamily) or is_unused(new, each.new.family) or _stays(each)
@@ -106,9 +104,7 @@ def _stays(family: FamilyPlan) -> bool:
     )
 
 
-def _renamed(names: list[str], operator: OperatorPlan) -> dict[str, str]:
-    assert operator.old is not None, "asked before"  # noqa: S101
-    assert operator.new is not None, "asked before"  # noqa: S101
+def _renamed(names: list[str], operator: ContinuedOperator) -> dict[str, str]:
     before, after = f"state/{operator.old.number}/", f"state/{operator.new.number}/"
     return {name: after + name.removeprefix(before) for name in names}
 
@@ -140,21 +136,22 @@ class OperatorRun:
 
         Raises `RewriteError` for rows out of place, and for expressions that are none.
         """
-        families = changed_families(self.operator.families)
+        operator = self.operator
+        if not isinstance(operator, ContinuedOperator):
+            return {}
+        families, changes = changed_families(operator.families), self._changes(operator)
         for each in families:
             if isinstance(each, EntryFamily | JoinedFamily):
-                self._changes.rows(each)
+                changes.rows(each)
         return {
-            each.name: dict(self._surveyed(each))
+            each.name: dict(self._surveyed(operator.old, each))
             for each in families
             # The rows of large values are those of the pages that they belong to.
             if not isinstance(each, LargeValueFamily)
         }
 
-    def run(self, read: Read) -> tuple[FamilyReport, ...]:
-        """Write the operator's files; ``read`` is what `surveyed` has found."""
-        new = self.operator.new
-        assert new is not None, "an operator that goes is not written"  # noqa: S101
+    def run(self, new: OperatorShape, read: Read) -> tuple[FamilyReport, ...]:
+        """Write the files of the ``new`` operator; ``read`` is what `surveyed` has found."""
         families = [each for each in self.operator.families if not isinstance(each, DerivedFamily)]
         if self.kept is not None:
             self.kept.put(self.target)
@@ -199,10 +196,6 @@ class OperatorRun:
             found if len(found) > 1 else {},
         )
 
-    def _source(self, source: FamilyAddress) -> str:
-        places = [] if self.operator.old is None else store_families(self.operator.old)
-        return next((name for name, place in places if place.is_at(source)), "")
-
     def left(self) -> dict[str, Checksum]:
         """What is in old families that no new one goes on with, by their names."""
         old = self.operator.old
@@ -213,23 +206,22 @@ class OperatorRun:
             for name, place in unclaimed_families(old, self.operator.families)
         }
 
-    def _surveyed(self, family: ChangedFamily) -> Iterator[tuple[str, Survey]]:
-        old = self.operator.old
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+    def _surveyed(self, old: OperatorShape, family: ChangedFamily) -> Iterator[tuple[str, Survey]]:
         for source in family.sources:
-            yield self._source(source), self._looked_at(old, source, family.name)
+            names = (name for name, place in store_families(old) if place.is_at(source))
+            yield next(names, ""), self._looked_at(old, source, family.name)
 
     def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> Survey:
         if self.stored is not None:
             return survey_stored(self.spark, self.stored, old, place, name)
         return survey(self.reader.rows(old, place), old, place, name)
 
-    def _placed(self, new: OperatorShape, number: int, family: ChangedFamily) -> DataFrame:
+    def _placed(self, operator: ContinuedOperator, number: int, family: ChangedFamily) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = self._changes.rows(family)
+        rows = self._changes(operator).rows(family)
         return rows.select(
-            partition_of(new, family.new).alias("partition"),
+            partition_of(operator.new, family.new).alias("partition"),
             F.lit(number).alias("family"),
             *hashes(rows.schema),
             ORIGINS,
@@ -238,34 +230,37 @@ class OperatorRun:
             F.col("value").alias(f"value_{number}"),
         )
 
-    @cached_property
-    def _changes(self) -> Changes:
-        old, new, plan = self.operator.old, self.operator.new, self.plan
-        assert old is not None, "rows are an old operator's"  # noqa: S101
-        assert new is not None, "asked before"  # noqa: S101
+    def _changes(self, operator: ContinuedOperator) -> Changes:
+        old, new, plan = operator.old, operator.new, self.plan
         batch_time = plan.old.offsets[plan.old.batch].timestamp
-        return Changes(self.reader, old, new, self.operator.families, plan.starts, batch_time)
+        return Changes(self.reader, old, new, operator.families, plan.starts, batch_time)
 
     def _written(
         self, families: list[NewFamily | ChangedFamily], task: PartitionTask
     ) -> Iterator[tuple[int, dict[int, Tally]]]:
         numbered = [(n, each) for n, each in enumerate(families) if not isinstance(each, NewFamily)]
-        if not numbered:
+        operator = self.operator
+        if not numbered or not isinstance(operator, ContinuedOperator):
             return
-        results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
+        results = self._by_tasks(operator, numbered, task)
+        results = results or self._by_spark(operator, numbered, task)
         # From a local disk only reports come; files come a piece at a time.
         local = task.root is not None
         with reraising_worker_errors():
             rows_back = results.collect() if local else results.toLocalIterator()
             yield from deliver(rows_back, self.target)
 
-    def _by_spark(self, numbered: _Numbered, task: PartitionTask) -> DataFrame:
-        frames = [self._placed(task.operator, number, each) for number, each in numbered]
+    def _by_spark(
+        self, operator: ContinuedOperator, numbered: _Numbered, task: PartitionTask
+    ) -> DataFrame:
+        frames = [self._placed(operator, number, each) for number, each in numbered]
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         placed = rows.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(task), SCHEMA)
 
-    def _by_tasks(self, numbered: _Numbered, task: PartitionTask) -> DataFrame | None:
+    def _by_tasks(
+        self, operator: ContinuedOperator, numbered: _Numbered, task: PartitionTask
+    ) -> DataFrame | None:
         """Rows that are never Spark's; None where some have to be."""
         stored = self.stored
         if stored is None:
@@ -279,7 +274,7 @@ class OperatorRun:
                 return None
             placing = Placing(number, task.operator, each.new)
             flows.append(StoredFlow(stored, each.old, change, placing))
-            stay = stay and self._stays(each)
+            stay = stay and _stays_in_partition(operator, each)
         partitions = partitions_frame(self.spark, stored)
         if stay:
             return partitions.mapInArrow(
@@ -289,14 +284,6 @@ class OperatorRun:
         grouped = reduce(lambda one, other: one.unionAll(other), blocks)
         placed = grouped.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(BlockWriter(task)), SCHEMA)
-
-    def _stays(self, family: MatchedRows | ScriptedRows) -> bool:
-        """Whether every row stays in its partition, where its key stays as it was."""
-        old, new = self.operator.old, self.operator.new
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
-        assert new is not None, "an operator that goes is not written"  # noqa: S101
-        is_unchanged = isinstance(family, ScriptedRows) or family.key.is_identity
-        return is_unchanged and _laying_out(old, family.old) == _laying_out(new, family.new)
 
     def _task(self, new: OperatorShape, families: list[NewFamily | ChangedFamily]) -> PartitionTask:
         place = local_path(self.target.location)
@@ -311,6 +298,13 @@ class OperatorRun:
             None if place is None else str(place),
             (self.plan.new.commits[self.plan.new.batch].state_ids or {}).get(new.number, ()),
         )
+
+
+def _stays_in_partition(operator: ContinuedOperator, family: MatchedRows | ScriptedRows) -> bool:
+    """Whether every row stays in its partition, where its key stays as it was."""
+    is_unchanged = isinstance(family, ScriptedRows) or family.key.is_identity
+    before, after = (operator.old, family.old), (operator.new, family.new)
+    return is_unchanged and _laying_out(*before) == _laying_out(*after)
 
 
 def _laying_out(operator: OperatorShape, place: FamilyAddress) -> tuple[object, int]:

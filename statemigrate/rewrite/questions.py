@@ -11,7 +11,12 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from statemigrate.checkpoint.operators.catalogue import is_internal, is_timers
-from statemigrate.checkpoint.operators.shapes import TIMEOUT, CheckpointShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import (
+    TIMEOUT,
+    CheckpointShape,
+    OperatorShape,
+    StructJson,
+)
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.formats.struct_format import struct_from_json
@@ -518,10 +523,8 @@ def _timers(source: str, families: Sequence[FamilyPlan]) -> Question:
     return Question(name, "state", text, proposal)
 
 
-def _fields(struct: dict[str, object]) -> list[str]:
-    fields = struct["fields"]
-    assert isinstance(fields, list), "a struct has fields"  # noqa: S101
-    return [str(each["name"]) for each in fields]
+def _fields(struct: StructJson) -> list[str]:
+    return [each["name"] for each in struct["fields"]]
 
 
 # What is asked of variables with a time to live: when old values expire, if they did not before.

@@ -229,7 +229,9 @@ def run_plan(
     with target.begun() as new:
         for run, found in zip(runs, read, strict=True):
             if run.operator.new is not None:
-                families += whole(partial(_written, run, found, new), origin.location)
+                families += whole(
+                    partial(_written, run, run.operator.new, found, new), origin.location
+                )
                 if progress:
                     progress(sum(each.total.count for each in families), rows)
         new.require_own()
@@ -322,15 +324,16 @@ def _answers(plan: RewritePlan) -> tuple[dict[str, str], ...]:
     )
 
 
-def _written(run: OperatorRun, read: Read, new: Begun) -> tuple[FamilyReport, ...]:
-    assert run.operator.new is not None, "an operator that goes is not written"  # noqa: S101
-    number = run.operator.new.number
+def _written(
+    run: OperatorRun, operator: OperatorShape, read: Read, new: Begun
+) -> tuple[FamilyReport, ...]:
+    number = operator.number
     finished = new.finished(number)
     if finished is not None:
         return finished
     new.require_own()
     new.files.delete_folder(f"state/{number}")
-    families = run.run(read)
+    families = run.run(operator, read)
     new.require_own()
     new.finish(number, families)
     return families
