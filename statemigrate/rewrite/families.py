@@ -55,11 +55,6 @@ class _Family:
         """What becomes of the moments at which values expire."""
         return "never"
 
-    @property
-    def scripts(self) -> tuple[Scripted, ...]:
-        """The author's scripts that are run on its rows."""
-        return ()
-
 
 @dataclass(frozen=True)
 class NewFamily(_Family):
@@ -83,11 +78,6 @@ class ContinuedFamily(_Family):
     def sources(self) -> tuple[FamilyAddress, ...]:
         """See `_Family.sources`."""
         return (self.old,)
-
-    @property
-    def changes_keys(self) -> bool:
-        """Whether a script gives entries other keys."""
-        return False
 
     @property
     def expiry(self) -> Expiry:
@@ -138,26 +128,16 @@ class ScriptedFamily(ContinuedFamily):
     script: Scripted = field(repr=False)
 
     @property
-    def changes_keys(self) -> bool:
-        """See `ContinuedFamily.changes_keys`."""
-        return self.script.changes_keys
-
-    @property
     def change(self) -> Change:
         """See `_Family.change`."""
         if not keeps_kind(self.old, self.new):
             return "kind"
-        return "keys" if self.changes_keys else "values"
+        return "keys" if self.script.changes_keys else "values"
 
     @property
     def expiry(self) -> Expiry:
         """See `_Family.expiry`."""
         return expiry_between(self.old, self.new, self.script)
-
-    @property
-    def scripts(self) -> tuple[Scripted, ...]:
-        """See `_Family.scripts`."""
-        return (self.script,)
 
 
 @dataclass(frozen=True)
@@ -189,7 +169,7 @@ class TimeoutFamily(ContinuedFamily):
 
 
 @dataclass(frozen=True)
-class GatheredFamily(_Family):
+class CombinedFamily(_Family):
     """One whose rows come from several families, the ``parts``."""
 
     parts: tuple[ContinuedFamily, ...]
@@ -199,14 +179,9 @@ class GatheredFamily(_Family):
         """See `_Family.sources`."""
         return tuple(each.old for each in self.parts)
 
-    @property
-    def scripts(self) -> tuple[Scripted, ...]:
-        """See `_Family.scripts`."""
-        return tuple(script for each in self.parts for script in each.scripts)
-
 
 @dataclass(frozen=True)
-class JoinedFamily(GatheredFamily):
+class JoinedFamily(CombinedFamily):
     """One that several become, whose entries are merged in the order of the ``parts``.
 
     What each brings is of the form that the ``script`` takes, or else of the new family's.
@@ -227,15 +202,9 @@ class JoinedFamily(GatheredFamily):
         words: tuple[Expiry, ...] = ("told", "ends", "kept")
         return next((word for word in words if word in found), "never")
 
-    @property
-    def scripts(self) -> tuple[Scripted, ...]:
-        """See `_Family.scripts`: its own one first."""
-        own = () if self.script is None else (self.script,)
-        return (*own, *super().scripts)
-
 
 @dataclass(frozen=True)
-class PagedFamily(GatheredFamily):
+class PagedFamily(CombinedFamily):
     """One of the families that have the entries of ``parts`` in pages, as ``record`` says."""
 
     record: PagesRecord
@@ -355,26 +324,27 @@ def is_written_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Paging:
-    """How an operator keeps what its variables hold: ``record`` says it of pages, None of none.
+    """How an operator keeps what its variables hold in pages, as ``record`` says.
 
     ``pages`` is the operator as Spark sees it: a variable with a binary value.
     """
 
-    record: PagesRecord | None = None
-    pages: OperatorShape | None = None
+    record: PagesRecord
+    pages: OperatorShape
 
 
 @dataclass(frozen=True)
 class Layout:
     """The ``old`` and the ``new`` way in which operator ``number`` keeps its variables.
 
-    ``files`` are those of the new checkpoint that tell of it, by their names; what is not carried
-    over of the old one is named in ``left``, files and folders.
+    Variables without pages have no `Paging`. ``files`` are those of the new checkpoint that tell of
+    it, by their names; what is not carried over of the old one is named in ``left``, files and
+    folders.
     """
 
     number: int
-    old: Paging
-    new: Paging
+    old: Paging | None
+    new: Paging | None
     files: Mapping[str, bytes] = field(default_factory=dict)
     left: tuple[str, ...] = ()
 
@@ -385,29 +355,25 @@ def paged_families(
     """Each family of the operator ``pages``, made from those that ``plans`` keep."""
     kept = [each for each in plans if isinstance(each, ContinuedFamily)]
     for place in all_families(pages):
-        name = family_label(pages, place)
-        if is_derived(place.family.name):
+        name, kind = family_label(pages, place), place.family.name
+        parts = tuple(each for each in kept if _is_part(each.new.family.name, kind))
+        if is_derived(kind):
             yield DerivedFamily(name, place)
-            continue
-        kind, parts = _paged(place, kept)
-        is_empty = not parts or is_unused(pages, place.family)
-        yield NewFamily(name, place) if is_empty else kind(name, place, parts, record)
+        elif not parts or is_unused(pages, place.family):
+            yield NewFamily(name, place)
+        elif is_pages(kind):
+            yield PageFamily(name, place, parts, record)
+        elif is_large(kind):
+            yield LargeValueFamily(name, place, parts, record)
+        else:
+            yield PageTimerFamily(name, place, parts, record)
 
 
-def _paged(
-    place: FamilyAddress, kept: Sequence[ContinuedFamily]
-) -> tuple[type[PageFamily | PageTimerFamily | LargeValueFamily], tuple[ContinuedFamily, ...]]:
-    """What a family of pages is, and which of those that are ``kept`` it is made of."""
-    name = place.family.name
-    if is_pages(name):
-        return PageFamily, tuple(each for each in kept if _is_in_pages(each))
-    if is_large(name):
-        return LargeValueFamily, tuple(each for each in kept if not is_timers(each.new.family.name))
-    timers = (each for each in kept if is_timers(name) and each.new.family.name == name)
-    return PageTimerFamily, tuple(timers)
+def _is_part(name: str, kind: str) -> bool:
+    """Whether the family ``name`` goes into that family of pages which is called ``kind``.
 
-
-def _is_in_pages(plan: ContinuedFamily) -> bool:
-    """Whether pages have it; of timers, which Spark has by key and by time, those by key."""
-    name = plan.new.family.name
-    return not is_timers(name) or name.endswith(_BY_KEY)
+    Of timers, which Spark has by key and by time, those by key go into pages.
+    """
+    if is_pages(kind):
+        return not is_timers(name) or name.endswith(_BY_KEY)
+    return not is_timers(name) if is_large(kind) else is_timers(kind) and name == kind

@@ -461,8 +461,8 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 # Whether rows are read from pages, or as Spark itself has them.
 
 
-def reader_of(paging: Paging, states: StateReader) -> RowReader:
+def reader_of(paging: Paging | None, states: StateReader) -> RowReader:
     """What gives the rows of variables that are kept like that."""
-    if paging.record is None or paging.pages is None:
+    if paging is None:
         return states
     return PagesReader(states, StoredPages(paging.record, states.files.location), paging.pages)

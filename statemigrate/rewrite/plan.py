@@ -19,10 +19,12 @@ from statemigrate.rewrite.checks import (
 )
 from statemigrate.rewrite.column_pairing import Pair, match_operators, operator_name, store_families
 from statemigrate.rewrite.families import (
+    CombinedFamily,
     FamilyPlan,
     FunctionRows,
     JoinedFamily,
     Layout,
+    ScriptedFamily,
     families_left,
     paged_families,
 )
@@ -143,11 +145,12 @@ class RewritePlan:
     @property
     def scripts_run(self) -> list[Scripted]:
         """The scripts of which something is to be run."""
+        families = [family for each in self.operators for family in each.families]
+        parts = [p for each in families if isinstance(each, CombinedFamily) for p in each.parts]
         return [
-            script
-            for each in self.operators
-            for family in each.families
-            for script in family.scripts
+            each.script
+            for each in (*families, *parts)
+            if isinstance(each, ScriptedFamily | JoinedFamily) and each.script
         ]
 
     @property
@@ -311,11 +314,8 @@ def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
 
 
 def _paged(operator: ContinuedOperator, layout: Layout) -> ContinuedOperator:
-    pages, record = layout.new.pages, layout.new.record
-    if pages is None or record is None:
+    if layout.new is None:
         return operator
-    partitions = operator.new.stores[0].partitions
-    stores = tuple(replace(each, partitions=partitions) for each in pages.stores)
-    wanted = replace(pages, stores=stores)
-    families = tuple(paged_families(operator.families, wanted, record))
+    wanted = _with_partitions(layout.new.pages, operator.new.stores[0].partitions)
+    families = tuple(paged_families(operator.families, wanted, layout.new.record))
     return replace(operator, new=wanted, families=families)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.rewrite.column_pairing import family_label
-from statemigrate.rewrite.families import FamilyPlan, FunctionRows, GatheredFamily, MatchedFamily
+from statemigrate.rewrite.families import CombinedFamily, FamilyPlan, FunctionRows, MatchedFamily
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.window_findings import WindowFinding
@@ -92,7 +92,7 @@ def _matched_parts(
     """The family itself, or those that become it, by their names; without those of scripts."""
     if isinstance(family, MatchedFamily):
         yield None, family
-    elif isinstance(family, GatheredFamily) and operator.old is not None:
+    elif isinstance(family, CombinedFamily) and operator.old is not None:
         for each in family.parts:
             if isinstance(each, MatchedFamily):
                 yield family_label(operator.old, each.old), each

@@ -15,7 +15,12 @@ from statemigrate.checkpoint.operators.catalogue import (
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape, StructJson, labels
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.families import ContinuedFamily, FamilyPlan, MatchedFamily
+from statemigrate.rewrite.families import (
+    ContinuedFamily,
+    FamilyPlan,
+    MatchedFamily,
+    ScriptedFamily,
+)
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader, collected_by_one_task
 from statemigrate.rewrite.window_comparison import (
@@ -144,7 +149,7 @@ def _of_family(
             compared = replace(compared, verdict="same")
         if was is not None and window is not None:
             compared = _by_code(compared, was, window)
-        is_scripted = family.changes_keys
+        is_scripted = isinstance(family, ScriptedFamily) and family.script.changes_keys
         right_from = compared.right_from
         if is_scripted:
             right_from = (
