@@ -213,7 +213,7 @@ class PagedFamily(CombinedFamily):
 
 
 @dataclass(frozen=True)
-class PageFamily(PagedFamily):
+class PackedPages(PagedFamily):
     """The pages themselves."""
 
 
@@ -236,7 +236,7 @@ ChangedFamily = (
     | CountFamily
     | TimeoutFamily
     | JoinedFamily
-    | PageFamily
+    | PackedPages
     | PageTimerFamily
     | LargeValueFamily
 )
@@ -362,7 +362,7 @@ def paged_families(
         elif not parts or is_unused(pages, place.family):
             yield NewFamily(name, place)
         elif is_pages(kind):
-            yield PageFamily(name, place, parts, record)
+            yield PackedPages(name, place, parts, record)
         elif is_large(kind):
             yield LargeValueFamily(name, place, parts, record)
         else:

@@ -45,8 +45,8 @@ from statemigrate.rewrite.families import (
     LargeValueFamily,
     MatchedEntries,
     MatchedRows,
+    PackedPages,
     PagedFamily,
-    PageFamily,
     PageTimerFamily,
     ScriptedEntries,
     ScriptedRows,
@@ -545,7 +545,7 @@ class Changes:
                 return counts_of(self._entries(self._counted(plan)), family)
             case TimeoutFamily():
                 return timers_of(self._read(plan), family)
-            case PageFamily():
+            case PackedPages():
                 return pages_of(self.old, self._parts(plan), plan)
             case PageTimerFamily():
                 return page_timers(self.old, self._parts(plan), plan)
