@@ -73,7 +73,7 @@ def paging_plan(
     new = _new_paging(record, operator, options.pages or 0, conf, spark, name=name, stays=stays)
     layout = Layout(
         operator.number,
-        Paging(record, operator) if paged else Paging(),
+        Paging(record, operator) if paged else None,
         new,
         left=_left(controlled),
     )
@@ -92,9 +92,9 @@ def _new_paging(
     *,
     name: str,
     stays: bool,
-) -> Paging:
+) -> Paging | None:
     if not pages:
-        return Paging()
+        return None
     shape = operator if stays else operator_with_pages(name, operator, conf, spark)
     return Paging(
         replace(record, pages=pages, deployment="", reading=None, since=0, earlier=()), shape
@@ -347,7 +347,7 @@ def _files(
     batch: int,
 ) -> dict[str, bytes]:
     """What tells of the new state, and, for `verify`, of what was made of the old one."""
-    if layout.new.record is not None:
+    if layout.new is not None:
         document = sealed(layout.new.record.to_json())
         made = {
             record_name(name): document,

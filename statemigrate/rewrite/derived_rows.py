@@ -27,15 +27,22 @@ from statemigrate.rewrite.arrow_types import row_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.families import FamilyPlan, paged_families
-from statemigrate.rewrite.fields import match_fields
+from statemigrate.rewrite.families import (
+    ChangedFamily,
+    ContinuedFamily,
+    JoinedFamily,
+    ScriptedFamily,
+    changed_families,
+    paged_families,
+)
+from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.matching import plan_families
 from statemigrate.rewrite.partitioning import partition_of
 from statemigrate.rewrite.questions import RewriteAnswers, plain_start
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.record import FieldSource, field_sources
 from statemigrate.rewrite.report import FamilyReport, RewriteReport
-from statemigrate.rewrite.scripts import Scripts
+from statemigrate.rewrite.scripts import Scripted, Scripts
 from statemigrate.rewrite.transform import Changes, unwrapped, wrapped_again
 from statemigrate.rewrite.verify_findings import Found, LoadedState, MadePages, ScriptsAgain
 
@@ -46,21 +53,24 @@ if TYPE_CHECKING:
 # The rows of an aggregation made again by Spark's own expressions, function by function.
 
 
+@dataclass(frozen=True)
+class FunctionsAgain(ContinuedFamily):
+    """A family whose aggregate functions a report has in a ``document``; its ``key`` is matched."""
+
+    key: StructChange
+    document: Mapping[str, Any]
+
+
 def rows_by_functions(
-    rows: DataFrame,
-    plan: FamilyPlan,
-    document: Mapping[str, Any],
-    answers: Sequence[Mapping[str, str]],
+    rows: DataFrame, plan: FunctionsAgain, answers: Sequence[Mapping[str, str]]
 ) -> DataFrame:
-    """The new rows of a family, of its old ``rows``, by the functions in the ``document``.
+    """The new rows of a family, of its old ``rows``, by the functions in its document.
 
     Raises `RewriteError` where the report does not say what a function goes on with.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    assert plan.old is not None, "rows go on"  # noqa: S101
-    assert plan.key is not None, "rows go on"  # noqa: S101
-    sources = {each.label: each for each in field_sources(plan.name, document, answers)}
+    sources = {each.label: each for each in field_sources(plan.name, plan.document, answers)}
     content, new = row_type(plan.new.family.content), plan.new.family
     values = [
         _column(sources.get(field.name, FieldSource(field.name, field.name)), field, plan.name)
@@ -95,6 +105,7 @@ def _column(source: FieldSource, field: Any, store: str) -> Column:
     return made.alias(field.name)
 
 
+FamilyAgain = FunctionsAgain | ChangedFamily
 Pair = tuple[OperatorShape, OperatorShape, list[FamilyReport]]
 
 
@@ -167,39 +178,41 @@ class Derivation:
         batch_time = self.before.offsets[self.before.batch].timestamp
         changes = Changes(self.reader, old, new, plans, self._starts, batch_time)
         for plan in plans:
-            if plan.name in families and plan.sources:
+            if plan.name in families:
                 yield self._of_family(changes, plan, families[plan.name])
 
-    def _plans(self, old: OperatorShape, new: OperatorShape, scripts: Scripts) -> list[FamilyPlan]:
-        if self.pages is None or not self.pages.are_of(new):
-            paired = list(self._by_functions(old, new))
-            return paired or list(plan_families(old, new, self.report.states, self._takes, scripts))
-        kept = tuple(plan_families(old, old, {}, {}, Scripts()))
-        return list(paged_families(kept, new, self.pages.record))
+    def _plans(
+        self, old: OperatorShape, new: OperatorShape, scripts: Scripts
+    ) -> Sequence[FamilyAgain]:
+        if self.pages is not None and self.pages.are_of(new):
+            kept = list(plan_families(old, old, {}, {}, Scripts()))
+            return changed_families(paged_families(kept, new, self.pages.record))
+        plans = plan_families(old, new, self.report.states, self._takes, scripts)
+        return list(self._by_functions(old, new)) or changed_families(plans)
 
-    def _by_functions(self, old: OperatorShape, new: OperatorShape) -> Iterator[FamilyPlan]:
+    def _by_functions(self, old: OperatorShape, new: OperatorShape) -> Iterator[FunctionsAgain]:
         """The families whose functions the report has: only their keys are matched here."""
         for name, place in store_families(new):
-            if name in self.report.functions:
+            document = self.report.functions.get(name)
+            if document is not None:
                 source = dict(store_families(old))[self._family(name).source]
                 take = self._takes.get(name, {})
                 key = match_fields(source.family.key, place.family.key, take, name)
-                yield FamilyPlan(name, place, source, key)
+                yield FunctionsAgain(name, place, source, key, document)
 
     def _family(self, name: str) -> FamilyReport:
         return next(each for each in self.report.families if each.name == name)
 
-    def _made(self, changes: Changes, plan: FamilyPlan) -> DataFrame:
-        document = self.report.functions.get(plan.name)
-        if document is None or plan.old is None:
+    def _made(self, changes: Changes, plan: FamilyAgain) -> DataFrame:
+        if not isinstance(plan, FunctionsAgain):
             return changes.rows(plan)
         rows = self.reader.rows(changes.old, plan.old)
-        return rows_by_functions(rows, plan, document, self.report.answers)
+        return rows_by_functions(rows, plan, self.report.answers)
 
-    def _sums(self, changes: Changes, plan: FamilyPlan) -> dict[int, Checksum]:
+    def _sums(self, changes: Changes, plan: FamilyAgain) -> dict[int, Checksum]:
         return _summed(self._made(changes, plan), changes.new, plan)
 
-    def _of_family(self, changes: Changes, plan: FamilyPlan, family: FamilyReport) -> Found:
+    def _of_family(self, changes: Changes, plan: FamilyAgain, family: FamilyReport) -> Found:
         try:
             made = self.state.whole(changes.old, partial(self._sums, changes, plan))
         except StorageError:
@@ -249,14 +262,15 @@ class Derivation:
         return RewriteAnswers(start=self._starts, take=taken).take_by_store()
 
 
-def _summed(rows: DataFrame, new: OperatorShape, plan: FamilyPlan) -> dict[int, Checksum]:
+def _summed(rows: DataFrame, new: OperatorShape, plan: FamilyAgain) -> dict[int, Checksum]:
     placed = rows.select(partition_of(new, plan.new).alias("partition"), *hashes(rows.schema))
     found = placed.groupBy("partition").agg(*sums()).collect()
     return {row.partition: summed(row) for row in found}
 
 
-def _named(family: FamilyReport, plan: FamilyPlan) -> str:
-    by = "" if plan.script is None else f", by its scripts to revision {plan.script.path.target}"
+def _named(family: FamilyReport, plan: FamilyAgain) -> str:
+    script = _script(plan)
+    by = "" if script is None else f", by its scripts to revision {script.path.target}"
     return f"{family.name} made again from the old rows{by}"
 
 
@@ -264,12 +278,16 @@ def _checksum_text(total: Checksum) -> str:
     return f"{total.count:,} rows, checksum {total.text}"
 
 
-def _why(plan: FamilyPlan, edited: tuple[str, ...]) -> str:
+def _why(plan: FamilyAgain, edited: tuple[str, ...]) -> str:
     if edited:
         return f"the script of revision {', '.join(edited)} was edited since"
-    if plan.script is None:
+    if _script(plan) is None:
         return "another release of statemigrate or of Spark makes other rows"
     return "the scripts are as they were, so one of them gives another result each time"
+
+
+def _script(plan: FamilyAgain) -> Scripted | None:
+    return plan.script if isinstance(plan, ScriptedFamily | JoinedFamily) else None
 
 
 # What a stream-stream join relies on: of each key as many rows as are counted, without a hole.
@@ -324,11 +342,8 @@ def _wrong_lists(times: DataFrame, lists: DataFrame) -> int:
 def _wrong(counts: DataFrame, rows: DataFrame) -> int:
     """How many keys have rows other than numbers 0 to n - 1, where n is what is counted."""
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructType
 
-    kind = rows.schema["key"].dataType
-    assert isinstance(kind, StructType), "a key is a struct"  # noqa: S101
-    *columns, index = kind.fieldNames()
+    *columns, index = rows.select("key.*").columns
     at = F.col("key").getField(index)
     found = rows.groupBy(F.struct(*[F.col("key").getField(each) for each in columns]).alias("key"))
     ranges = found.agg(

@@ -36,7 +36,7 @@ from statemigrate.rewrite.arrow_types import (
     struct_array,
 )
 from statemigrate.rewrite.column_pairing import is_same
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import MatchedFamily, MatchedRows, ScriptedRows
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.questions import plain_start
 from statemigrate.state.protocol import Batches, CarriesErrors
@@ -302,14 +302,12 @@ class FieldChanges:
 
     @classmethod
     def of(
-        cls, plan: FamilyPlan, said: Mapping[str, Any], key: StructJson, *, is_list: bool
+        cls, plan: MatchedFamily, said: Mapping[str, Any], key: StructJson, *, is_list: bool
     ) -> FieldChanges:
         """Those of a family to keys of the struct ``key``; ``said`` is by ``store.field``.
 
         Raises `RewriteError` for a start that a field cannot hold.
         """
-        assert plan.key is not None, "rows go on"  # noqa: S101
-        assert plan.value is not None, "rows go on"  # noqa: S101
         starts = {
             each.label: started(f"{plan.name}.{each.label}", each.type, said)
             for each in plan.value.added
@@ -374,7 +372,7 @@ def _field(rows: pa.StructArray, change: FieldChange, kind: pa.DataType, starts:
 
 
 def with_fields(
-    rows: DataFrame, changes: FieldChanges, plan: FamilyPlan, key: StructJson
+    rows: DataFrame, changes: FieldChanges, plan: MatchedFamily, key: StructJson
 ) -> DataFrame:
     """Rows of Spark's with new keys of the struct ``key``, and new contents."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -400,19 +398,16 @@ _COLUMNS = ["key", "value", ORIGINS, MERGED]
 _Types = tuple[pa.DataType, pa.DataType]
 
 
-def change_task(plan: FamilyPlan, starts: Mapping[str, Any]) -> Batches | None:
+def change_task(plan: MatchedRows | ScriptedRows, starts: Mapping[str, Any]) -> Batches | None:
     """What changes batches of ``key`` and ``value``, which then have the counts of `entries`.
 
     ``starts`` has what the author said of new fields, by ``store.field``. None where that takes
     Spark.
     """
-    if plan.old is None or plan.way != "rows" or plan.old.family.is_list != plan.new.family.is_list:
-        return None
-    return _matched(plan, starts) if plan.script is None else _scripted(plan)
+    return _scripted(plan) if isinstance(plan, ScriptedRows) else _matched(plan, starts)
 
 
-def _matched(plan: FamilyPlan, starts: Mapping[str, Any]) -> Batches | None:
-    assert plan.old is not None, "asked before"  # noqa: S101
+def _matched(plan: MatchedRows, starts: Mapping[str, Any]) -> Batches | None:
     old, new = plan.old.family, plan.new.family
     changes = FieldChanges.of(plan, starts, new.key, is_list=new.is_list)
     before, after = (arrow_row(old.key), arrow_value(old)), (arrow_row(new.key), arrow_value(new))
@@ -424,9 +419,7 @@ def _matched(plan: FamilyPlan, starts: Mapping[str, Any]) -> Batches | None:
     return _Changing((changes,), before, after)
 
 
-def _scripted(plan: FamilyPlan) -> Batches | None:
-    assert plan.old is not None, "asked before"  # noqa: S101
-    assert plan.script is not None, "asked before"  # noqa: S101
+def _scripted(plan: ScriptedRows) -> Batches | None:
     old, new = plan.old.family, plan.new.family
     if not (is_same(old.key, new.key) and _is_bare(old) and _is_bare(new)):
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from statemigrate.checkpoint.operators.catalogue import (
     AGGREGATION,
@@ -28,117 +28,250 @@ from statemigrate.rewrite.fields import StructChange
 from statemigrate.rewrite.scripts import Scripted
 
 Change = Literal["kept", "values", "keys", "kind", "joined", "paged", "new", "derived"]
-Way = Literal[
-    "rows", "entries", "counts", "timers", "joined", "pages", "page timers", "large values"
-]
-"""How old rows become new ones: each by itself; taken apart into single entries, which are put
-together again; as the numbers of rows of a join's side; as timers, of what times out; as entries
-of several families, which meet; or as pages with the entries of all, the timers of pages, and the
-values that are too large for them, whose rows are counted with the pages."""
 Expiry = Literal["never", "kept", "told", "ends"]
 """When new values expire: as the old ones do, or as the author says; or they do not any more."""
 
 
 @dataclass(frozen=True)
-class FamilyPlan:
-    """A family of the new checkpoint: ``name`` is how users call it.
-
-    ``old`` is where its rows come from, None where none do. A key whose rows are ``numbered`` is a
-    join's; ``counts`` is the part whose rows are counted. What is ``derived`` is written from the
-    rows of another family, as the length of a list is. With a ``script`` the author's functions
-    say what becomes of rows, and nothing is matched. Of several families that become one each is
-    one of the ``parts``, in the order in which entries are merged: what each brings is of the form
-    that the script takes, or else of the new family's. Values that are buffers of aggregate
-    ``functions`` go by these, and not by the names of their fields.
-    """
+class _Family:
+    """A family of the new checkpoint: ``name`` is how users call it."""
 
     name: str
     new: FamilyAddress
-    old: FamilyAddress | None = None
-    key: StructChange | None = None
-    value: StructChange | None = None
-    is_derived: bool = False
-    script: Scripted | None = None
-    way: Way = "rows"
-    counts: str = ""
-    is_numbered: bool = False
-    parts: tuple[FamilyPlan, ...] = ()
-    record: PagesRecord | None = None
-    functions: FunctionPairing | None = None
+    _change: ClassVar[Change] = "new"
 
     @property
     def sources(self) -> tuple[FamilyAddress, ...]:
         """The old families that rows come from."""
-        found = [self.old, *(each.old for each in self.parts)]
-        return tuple(each for each in found if each is not None)
+        return ()
 
     @property
     def change(self) -> Change:
         """In a word, what becomes of its rows."""
-        if self.is_derived or self.parts:
-            together: Change = "joined" if self.record is None else "paged"
-            return together if self.parts else "derived"
-        if self.old is None:
-            return "new"
-        if self.way in ("counts", "timers"):
-            return "keys" if self.way == "counts" else "kind"
-        if state_kind(self.old) != state_kind(self.new) or self.old.family.wrapping == "state":
-            return "kind"
-        if self.script is not None:
-            return "keys" if self.changes_keys else "values"
-        return _changed(self.key, self.value, self.expiry)
-
-    @property
-    def changes_keys(self) -> bool:
-        """Whether a script gives entries other keys."""
-        return self.script is not None and any(step.key for step in self.script.path.steps)
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether each row becomes one row, by itself."""
-        is_state = self.old is not None and self.old.family.wrapping == "state"
-        same = state_kind(self.old) == state_kind(self.new) and not is_state
-        if self.script is not None and self.expiry != "never":
-            return False
-        return same and self.expiry in ("never", "kept")
-
-    @property
-    def gathers(self) -> bool:
-        """Whether several entries may stand under one key: of a list, or of a side of a join."""
-        return self.new.family.is_list or self.is_numbered
+        return self._change
 
     @property
     def expiry(self) -> Expiry:
         """What becomes of the moments at which values expire."""
-        if self.record is not None:
-            return "never"
-        if self.parts:
-            return self._joined_expiry
-        if self.old is None:
-            return "never"
-        old, new = (each.family.wrapping == "expiry" for each in (self.old, self.new))
-        if new:
-            restarts = self.script is not None and _restarts(self.script)
-            return "kept" if old and not restarts else "told"
-        return "ends" if old else "never"
+        return "never"
+
+
+@dataclass(frozen=True)
+class NewFamily(_Family):
+    """One that begins without rows."""
+
+
+@dataclass(frozen=True)
+class DerivedFamily(_Family):
+    """One that is written from the rows of another, as the length of a list is."""
+
+    _change = "derived"
+
+
+@dataclass(frozen=True)
+class ContinuedFamily(_Family):
+    """One whose rows come from the family ``old``."""
+
+    old: FamilyAddress
 
     @property
-    def _joined_expiry(self) -> Expiry:
+    def sources(self) -> tuple[FamilyAddress, ...]:
+        """See `_Family.sources`."""
+        return (self.old,)
+
+    @property
+    def expiry(self) -> Expiry:
+        """See `_Family.expiry`."""
+        return expiry_between(self.old, self.new)
+
+
+@dataclass(frozen=True)
+class MatchedFamily(ContinuedFamily):
+    """One whose fields go by their names."""
+
+    key: StructChange
+    value: StructChange
+
+    @property
+    def change(self) -> Change:
+        """See `_Family.change`."""
+        if not keeps_kind(self.old, self.new):
+            return "kind"
+        if not self.key.is_identity:
+            return "keys"
+        is_kept = self.value.is_identity and self.expiry in ("never", "kept")
+        return "kept" if is_kept else "values"
+
+
+@dataclass(frozen=True)
+class MatchedRows(MatchedFamily):
+    """One of which each row becomes one row."""
+
+
+@dataclass(frozen=True)
+class FunctionRows(MatchedRows):
+    """One whose values are buffers of aggregate ``functions``, and go by these, not by names."""
+
+    functions: FunctionPairing
+
+
+@dataclass(frozen=True)
+class MatchedEntries(MatchedFamily):
+    """One whose rows are taken apart into single entries, which are put together again."""
+
+
+@dataclass(frozen=True)
+class ScriptedFamily(ContinuedFamily):
+    """One of which the author's functions say what becomes of rows, and nothing is matched."""
+
+    # What a script runs has another address each time it is loaded.
+    script: Scripted = field(repr=False)
+
+    @property
+    def change(self) -> Change:
+        """See `_Family.change`."""
+        if not keeps_kind(self.old, self.new):
+            return "kind"
+        return "keys" if self.script.changes_keys else "values"
+
+    @property
+    def expiry(self) -> Expiry:
+        """See `_Family.expiry`."""
+        return expiry_between(self.old, self.new, self.script)
+
+
+@dataclass(frozen=True)
+class ScriptedRows(ScriptedFamily):
+    """One whose rows scripts take as they are."""
+
+
+@dataclass(frozen=True)
+class ScriptedEntries(ScriptedFamily):
+    """One whose rows are taken apart into entries for scripts; a join's key has ``is_numbered``."""
+
+    is_numbered: bool
+
+
+@dataclass(frozen=True)
+class CountFamily(ContinuedFamily):
+    """The numbers of a join's rows, counted anew of the part ``counted``, whose keys change."""
+
+    counted: str
+
+    _change = "keys"
+
+
+@dataclass(frozen=True)
+class TimeoutFamily(ContinuedFamily):
+    """The timers of a processor, made of the timeouts of a function's groups."""
+
+    _change = "kind"
+
+
+@dataclass(frozen=True)
+class CombinedFamily(_Family):
+    """One whose rows come from several families, the ``parts``."""
+
+    parts: tuple[ContinuedFamily, ...]
+
+    @property
+    def sources(self) -> tuple[FamilyAddress, ...]:
+        """See `_Family.sources`."""
+        return tuple(each.old for each in self.parts)
+
+
+@dataclass(frozen=True)
+class JoinedFamily(CombinedFamily):
+    """One that several become, whose entries are merged in the order of the ``parts``.
+
+    What each brings is of the form that the ``script`` takes, or else of the new family's.
+    """
+
+    parts: tuple[MatchedEntries | ScriptedEntries, ...]
+    script: Scripted | None = field(repr=False)
+
+    _change = "joined"
+
+    @property
+    def expiry(self) -> Expiry:
+        """See `_Family.expiry`."""
         found = {each.expiry for each in self.parts}
         expires = self.new.family.wrapping == "expiry"
-        if expires and self.script is not None and _restarts(self.script):
+        if expires and self.script is not None and self.script.restarts:
             return "told"
         words: tuple[Expiry, ...] = ("told", "ends", "kept")
         return next((word for word in words if word in found), "never")
 
 
-def families_left(old: OperatorShape, plans: list[FamilyPlan]) -> list[str]:
+@dataclass(frozen=True)
+class PagedFamily(CombinedFamily):
+    """One of the families that have the entries of ``parts`` in pages, as ``record`` says."""
+
+    record: PagesRecord
+
+    _change = "paged"
+
+
+@dataclass(frozen=True)
+class PackedPages(PagedFamily):
+    """The pages themselves."""
+
+
+@dataclass(frozen=True)
+class PageTimerFamily(PagedFamily):
+    """Spark's timers of pages."""
+
+
+@dataclass(frozen=True)
+class LargeValueFamily(PagedFamily):
+    """The values that are too large for their pages; their rows are counted with the pages."""
+
+
+EntryFamily = MatchedEntries | ScriptedEntries
+ChangedFamily = (
+    MatchedRows
+    | ScriptedRows
+    | MatchedEntries
+    | ScriptedEntries
+    | CountFamily
+    | TimeoutFamily
+    | JoinedFamily
+    | PackedPages
+    | PageTimerFamily
+    | LargeValueFamily
+)
+"""What becomes of old rows."""
+FamilyPlan = NewFamily | DerivedFamily | ChangedFamily
+
+
+def changed_families(plans: Iterable[FamilyPlan]) -> list[ChangedFamily]:
+    """Those that have old rows."""
+    return [each for each in plans if not isinstance(each, NewFamily | DerivedFamily)]
+
+
+def keeps_kind(old: FamilyAddress, new: FamilyAddress) -> bool:
+    """Whether each row can become one row, by itself."""
+    return state_kind(old) == state_kind(new) and old.family.wrapping != "state"
+
+
+def expiry_between(
+    old: FamilyAddress, new: FamilyAddress, script: Scripted | None = None
+) -> Expiry:
+    """What becomes of the moments at which values expire, where ``new`` goes on with ``old``."""
+    expired, expires = (each.family.wrapping == "expiry" for each in (old, new))
+    if not expires:
+        return "ends" if expired else "never"
+    restarts = script is not None and script.restarts
+    return "kept" if expired and not restarts else "told"
+
+
+def families_left(old: OperatorShape, plans: Sequence[FamilyPlan]) -> list[str]:
     """The names of old families that no new one goes on with."""
     return [name for name, _ in unclaimed_families(old, plans)]
 
 
 def unclaimed_families(
-    old: OperatorShape, plans: list[FamilyPlan] | tuple[FamilyPlan, ...]
+    old: OperatorShape, plans: Sequence[FamilyPlan]
 ) -> list[tuple[str, FamilyAddress]]:
     """The old families that no new one goes on with, by their names."""
     return [
@@ -158,22 +291,8 @@ def has_functions(operator: OperatorShape) -> bool:
     return kind_of(operator.name) in (AGGREGATION, SESSION_WINDOW)
 
 
-def _restarts(script: Scripted) -> bool:
-    return any(step.time_to_live == "restart" for step in script.path.steps)
-
-
-def _changed(key: StructChange | None, value: StructChange | None, expiry: Expiry) -> Change:
-    if key is None or value is None:
-        return "new"
-    if not key.is_identity:
-        return "keys"
-    return "kept" if value.is_identity and expiry in ("never", "kept") else "values"
-
-
-def state_kind(place: FamilyAddress | None) -> str:
+def state_kind(place: FamilyAddress) -> str:
     """What a family keeps under a key, in words."""
-    if place is None:
-        return "nothing"
     if place.family.user_key is not None:
         return "a map"
     return "a list" if place.family.is_list else "a value"
@@ -205,58 +324,56 @@ def is_written_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Paging:
-    """How an operator keeps what its variables hold: ``record`` says it of pages, None of none.
+    """How an operator keeps what its variables hold in pages, as ``record`` says.
 
     ``pages`` is the operator as Spark sees it: a variable with a binary value.
     """
 
-    record: PagesRecord | None = None
-    pages: OperatorShape | None = None
+    record: PagesRecord
+    pages: OperatorShape
 
 
 @dataclass(frozen=True)
 class Layout:
     """The ``old`` and the ``new`` way in which operator ``number`` keeps its variables.
 
-    ``files`` are those of the new checkpoint that tell of it, by their names; what is not carried
-    over of the old one is named in ``left``, files and folders.
+    Variables without pages have no `Paging`. ``files`` are those of the new checkpoint that tell of
+    it, by their names; what is not carried over of the old one is named in ``left``, files and
+    folders.
     """
 
     number: int
-    old: Paging
-    new: Paging
+    old: Paging | None
+    new: Paging | None
     files: Mapping[str, bytes] = field(default_factory=dict)
     left: tuple[str, ...] = ()
 
 
 def paged_families(
-    plans: tuple[FamilyPlan, ...], pages: OperatorShape, record: PagesRecord
+    plans: Sequence[FamilyPlan], pages: OperatorShape, record: PagesRecord
 ) -> Iterator[FamilyPlan]:
     """Each family of the operator ``pages``, made from those that ``plans`` keep."""
-    kept = [each for each in plans if each.old is not None and not each.is_derived]
+    kept = [each for each in plans if isinstance(each, ContinuedFamily)]
     for place in all_families(pages):
-        name = family_label(pages, place)
-        plan = FamilyPlan(name, place, record=record)
-        if is_derived(place.family.name):
-            yield replace(plan, is_derived=True)
-        elif is_unused(pages, place.family):
-            yield plan
-        elif is_pages(place.family.name):
-            yield replace(plan, way="pages", parts=tuple(p for p in kept if _is_in_pages(p)))
-        elif is_large(place.family.name):
-            large = tuple(each for each in kept if not is_timers(each.new.family.name))
-            yield replace(plan, way="large values", parts=large)
-        elif is_timers(place.family.name):
-            yield replace(plan, way="page timers", parts=tuple(_timers(kept, place)))
+        name, kind = family_label(pages, place), place.family.name
+        parts = tuple(each for each in kept if _is_part(each.new.family.name, kind))
+        if is_derived(kind):
+            yield DerivedFamily(name, place)
+        elif not parts or is_unused(pages, place.family):
+            yield NewFamily(name, place)
+        elif is_pages(kind):
+            yield PackedPages(name, place, parts, record)
+        elif is_large(kind):
+            yield LargeValueFamily(name, place, parts, record)
         else:
-            yield plan
+            yield PageTimerFamily(name, place, parts, record)
 
 
-def _is_in_pages(plan: FamilyPlan) -> bool:
-    """Whether pages have it; of timers, which Spark has by key and by time, those by key."""
-    name = plan.new.family.name
-    return not is_timers(name) or name.endswith(_BY_KEY)
+def _is_part(name: str, kind: str) -> bool:
+    """Whether the family ``name`` goes into that family of pages which is called ``kind``.
 
-
-def _timers(plans: list[FamilyPlan], place: FamilyAddress) -> Iterator[FamilyPlan]:
-    return (each for each in plans if each.new.family.name == place.family.name)
+    Of timers, which Spark has by key and by time, those by key go into pages.
+    """
+    if is_pages(kind):
+        return not is_timers(name) or name.endswith(_BY_KEY)
+    return not is_timers(name) if is_large(kind) else is_timers(kind) and name == kind

@@ -10,7 +10,7 @@ in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -392,12 +392,11 @@ class RestoredCheckpoint(OldCheckpoint):
     ``found`` is what was found of each.
     """
 
-    forgotten: ForgottenRows | None = None
+    forgotten: ForgottenRows = field(kw_only=True)
     found: Sequence[FamilyRows] = ()
 
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:  # noqa: ARG002 - an Origin's
         """The newest state, with what comes back."""
-        assert self.forgotten is not None, "given"  # noqa: S101
         newest = StateReader(self.files, plan.old.batch, self.forgotten.session)
         return RestoringReader(newest, self.forgotten)
 
@@ -433,7 +432,6 @@ class RestoredCheckpoint(OldCheckpoint):
         return replace(record, families=families, batch=batch, begun=())
 
     def _others(self, found: Mapping[int, Any]) -> dict[int, Any]:
-        assert self.forgotten is not None, "given"  # noqa: S101
         own_number = self.forgotten.sources.operator.number
         return {number: each for number, each in found.items() if number != own_number}
 

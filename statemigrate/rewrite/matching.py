@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.operators.catalogue import (
     DEDUPLICATE,
@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
     shown_key,
 )
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape, StructJson
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.aggregate_pairing import function_changes, pair_functions
 from statemigrate.rewrite.aggregates import KnownFunctions
@@ -27,7 +27,23 @@ from statemigrate.rewrite.column_pairing import (
     old_families,
     part_of,
 )
-from statemigrate.rewrite.families import FamilyPlan, has_functions, state_kind
+from statemigrate.rewrite.families import (
+    CountFamily,
+    DerivedFamily,
+    FamilyPlan,
+    FunctionRows,
+    JoinedFamily,
+    MatchedEntries,
+    MatchedRows,
+    NewFamily,
+    ScriptedEntries,
+    ScriptedRows,
+    TimeoutFamily,
+    expiry_between,
+    has_functions,
+    keeps_kind,
+    state_kind,
+)
 from statemigrate.rewrite.fields import (
     StructChange,
     Take,
@@ -58,50 +74,112 @@ def plan_families(
         part_of(old, source)
         for _, sources in found
         for source in sources
-        if _rekeys(scripts.open_of(family_label(old, source)))
+        if (script := scripts.open_of(family_label(old, source))) and script.changes_keys
     }
     for place, sources in found:
         name = family_label(new, place)
+        own = fields.get(name, {})
         if is_derived(place.family.name):
-            yield FamilyPlan(name, place, is_derived=True)
+            yield DerivedFamily(name, place)
         elif not sources or is_unused(new, place.family):
-            yield FamilyPlan(name, place)
+            yield NewFamily(name, place)
         elif len(sources) > 1:
-            yield _joined(old, new, FamilyPlan(name, place), sources, fields.get(name, {}), scripts)
+            yield _joined(old, new, name, place, sources, own, scripts)
         else:
             (source,) = sources
             counted = counted_part(old, source)
+            pair = _Pair(old, new, name, place, source, own)
             if crosses(old, new) and is_timers(place.family.name):
-                yield FamilyPlan(name, place, source, way="timers")
-            elif counted in rekeyed:
-                yield FamilyPlan(name, place, source, way="counts", counts=counted or "")
+                yield TimeoutFamily(name, place, source)
+            elif counted is not None and counted in rekeyed:
+                yield CountFamily(name, place, source, counted)
+            elif (script := scripts.between(family_label(old, source), name)) is not None:
+                yield pair.scripted(script)
+            elif functions is not None and has_functions(new):
+                yield pair.by_functions(functions)
             else:
-                script = scripts.between(family_label(old, source), name)
-                plan = FamilyPlan(name, place, source, script=script)
-                own = fields.get(name, {})
-                if functions is None or script is not None or not has_functions(new):
-                    yield _of_one(old, new, plan, own)
-                else:
-                    yield _by_functions(old, new, plan, own, functions)
+                yield pair.matched()
 
 
-def _by_functions(
-    old: OperatorShape,
-    new: OperatorShape,
-    plan: FamilyPlan,
-    take: Take,
-    functions: KnownFunctions,
-) -> FamilyPlan:
-    """The plan of buffers of aggregate functions, which are paired as these are."""
-    assert plan.old is not None, "functions are paired with old ones"  # noqa: S101
-    key = match_fields(plan.old.family.key, plan.new.family.key, take, plan.name)
-    _check_key(plan.name, key, merges_alike=False)
-    before, after = plan.old.family.content, plan.new.family.content
-    known = functions.old.get(old.number), functions.new.get(new.number)
-    kept = _before_buffers(new, plan.new.family)
-    pairing = pair_functions(before, after, known, take, plan.name, kept)
-    value = function_changes(pairing, before, after, plan.name, kept)
-    return replace(plan, key=key, value=value, functions=pairing)
+@dataclass(frozen=True)
+class _Pair:
+    """A family of the ``new`` operator, at ``place``, and the only one that it goes on with.
+
+    ``take`` has the author's matches of its fields.
+    """
+
+    old: OperatorShape
+    new: OperatorShape
+    name: str
+    place: FamilyAddress
+    source: FamilyAddress
+    take: Take
+
+    def by_functions(self, functions: KnownFunctions) -> FunctionRows:
+        """The plan of buffers of aggregate functions, which are paired as these are."""
+        source, place = self.source.family, self.place.family
+        key = self._key(source.key, place.key)
+        before, after = source.content, place.content
+        known = functions.old.get(self.old.number), functions.new.get(self.new.number)
+        kept = _before_buffers(self.new, place)
+        pairing = pair_functions(before, after, known, self.take, self.name, kept)
+        value = function_changes(pairing, before, after, self.name, kept)
+        return FunctionRows(self.name, self.place, self.source, key, value, pairing)
+
+    def scripted(self, script: Scripted) -> ScriptedRows | ScriptedEntries:
+        """The plan by a script: of whole rows where it can take them."""
+        entries, family = self._scripted_entries(script), self.place.family
+        is_plain = (
+            keeps_kind(entries.old, entries.new)
+            and entries.expiry == "never"
+            and family.wrapping != "key"
+            and not (family.user_key or entries.is_numbered)
+            and not (family.is_list and (script.changes_keys or script.has_tables))
+        )
+        if is_plain:
+            return ScriptedRows(self.name, self.place, entries.old, script)
+        _check_tables(self.name, script)
+        return entries
+
+    def part(self, script: Scripted | None) -> MatchedEntries | ScriptedEntries:
+        """The plan of one of the families that become one."""
+        if script is None:
+            return self._matched_entries()
+        _check_tables(self.name, script)
+        return self._scripted_entries(script)
+
+    def _scripted_entries(self, script: Scripted) -> ScriptedEntries:
+        store, family = self.place.store, self.place.family
+        script.check(family.content, shown_key(self.new, store, family))
+        taken = replace(self.source, family=script.taken_of(self.source.family))
+        numbered = is_numbered(self.new, store, family)
+        return ScriptedEntries(self.name, self.place, taken, script, numbered)
+
+    def matched(self) -> MatchedRows | MatchedEntries:
+        """The plan by the names of fields: of whole rows where each becomes one."""
+        stays = expiry_between(self.source, self.place) in ("never", "kept")
+        if not (stays and keeps_kind(self.source, self.place)):
+            return self._matched_entries()
+        key = self._key(self.source.family.key, self.place.family.key)
+        return MatchedRows(self.name, self.place, self.source, key, self._content())
+
+    def _matched_entries(self) -> MatchedEntries:
+        before, after = (
+            shown_key(operator, each.store, each.family)
+            for operator, each in ((self.old, self.source), (self.new, self.place))
+        )
+        key = self._key(before, after)
+        return MatchedEntries(self.name, self.place, self.source, key, self._content())
+
+    def _key(self, before: StructJson, after: StructJson) -> StructChange:
+        key = match_fields(before, after, self.take, self.name)
+        _check_kind(self.name, self.source, self.place)
+        _check_key(self.name, key, merges_alike=kind_of(self.new.name) is DEDUPLICATE)
+        return key
+
+    def _content(self) -> StructChange:
+        before, after = self.source.family.content, self.place.family.content
+        return match_fields(before, after, self.take, self.name)
 
 
 def _before_buffers(operator: OperatorShape, family: FamilyShape) -> int:
@@ -112,48 +190,35 @@ def _before_buffers(operator: OperatorShape, family: FamilyShape) -> int:
     return len(family.key["fields"]) if kind_of(operator.name) is SESSION_WINDOW else 0
 
 
-def _rekeys(script: Scripted | None) -> bool:
-    return script is not None and any(step.key for step in script.path.steps)
-
-
-def _of_one(old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take) -> FamilyPlan:
-    """The plan of a family whose rows come from one, by its script or else by names of fields."""
-    script, place, source = plan.script, plan.new, plan.old
-    if script is None:
-        return _matched(old, new, plan, take)
-    assert source is not None, "a script has old rows"  # noqa: S101
-    script.check(place.family.content, shown_key(new, place.store, place.family))
-    held = replace(source, family=script.taken_of(source.family))
-    return _scripted(new, replace(plan, old=held))
-
-
 def _joined(
     old: OperatorShape,
     new: OperatorShape,
-    plan: FamilyPlan,
+    name: str,
+    place: FamilyAddress,
     sources: Sequence[FamilyAddress],
     take: Take,
     scripts: Scripts,
-) -> FamilyPlan:
+) -> JoinedFamily:
     """The plan of a family whose rows come from several: each brought to one form, then merged."""
-    script = scripts.new.get(plan.name)
+    script, form = scripts.new.get(name), place
     script = script if script is not None and script.is_open else None
     if script is not None:
-        place = plan.new
         script.check(place.family.content, shown_key(new, place.store, place.family))
-    form = plan.new if script is None else _form(new, plan.new, script)
+        form = _form(new, place, script)
     names = [family_label(old, each) for each in sources]
-    parts = []
-    for name, source, own in zip(names, sources, takes_of_parts(names, take), strict=True):
-        # Scripts of the store that parts become are run on all of them together.
-        of_part = None if name == plan.name else scripts.open_of(name)
-        part = FamilyPlan(plan.name, form, source, script=of_part)
-        parts.append(_part(old, new, part, own))
-    if script is None and not plan.gathers:
-        check_owners(plan.name, dict(zip(names, (each.value for each in parts), strict=True)))
-    found = replace(plan, script=script, way="joined", parts=tuple(parts))
-    _check_tables(found)
-    return found
+    # Scripts of the store that parts become are run on all of them together.
+    parts = tuple(
+        _Pair(old, new, name, form, source, own).part(
+            None if known == name else scripts.open_of(known)
+        )
+        for known, source, own in zip(names, sources, takes_of_parts(names, take), strict=True)
+    )
+    if script is not None:
+        _check_tables(name, script)
+    elif not place.family.is_list:
+        values = (each.value if isinstance(each, MatchedEntries) else None for each in parts)
+        check_owners(name, dict(zip(names, values, strict=True)))
+    return JoinedFamily(name, place, parts, script)
 
 
 def _form(new: OperatorShape, place: FamilyAddress, script: Scripted) -> FamilyAddress:
@@ -162,77 +227,23 @@ def _form(new: OperatorShape, place: FamilyAddress, script: Scripted) -> FamilyA
     return replace(place, family=script.taken_as(place.family, shown))
 
 
-def _part(old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take) -> FamilyPlan:
-    if plan.script is not None:
-        _check_tables(plan)
-        return replace(_of_one(old, new, plan, take), way="entries")
-    return _matched_entries(old, new, plan, take)
-
-
-def _scripted(new: OperatorShape, plan: FamilyPlan) -> FamilyPlan:
-    assert plan.old is not None, "a script has old rows"  # noqa: S101
-    numbered = is_numbered(new, plan.new.store, plan.new.family)
-    is_plain = (
-        plan.is_alike
-        and plan.new.family.wrapping != "key"
-        and not (plan.new.family.user_key or numbered)
-        and not (plan.new.family.is_list and (plan.changes_keys or _has_tables(plan.script)))
-    )
-    if is_plain:
-        return plan
-    _check_tables(plan)
-    return replace(plan, way="entries", is_numbered=numbered)
-
-
-def _has_tables(script: Scripted | None) -> bool:
-    return script is not None and any(step.table is not None for step in script.path.steps)
-
-
-def _check_tables(plan: FamilyPlan) -> None:
+def _check_tables(name: str, script: Scripted) -> None:
     """Entries take along where they stood and when they expire, which no table tells of new keys.
 
     Raises `RewriteError` for a script that changes them in tables alone.
     """
-    for step in plan.script.path.steps if plan.script else ():
+    for step in script.path.steps:
         if step.key is not None and step.transform is None:
             raise RewriteError(
                 "SM-REWRITE-013",
-                f"the script of revision {step.target} changes keys of {plan.name} in tables",
+                f"the script of revision {step.target} changes keys of {name} in tables",
                 expected="rekey(key, value) and upgrade(value) where entries are of a list, a map "
                 "or a join, expire, or become another kind of state",
                 found="upgrade_table and new_key, which do not tell which entry has become which",
                 next_action=f"write rekey(key, value) and upgrade(value) in "
                 f"{step.script or 'the script'}; nothing was written",
-                store=plan.name,
+                store=name,
             )
-
-
-def _matched(old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take) -> FamilyPlan:
-    if not plan.is_alike:
-        return _matched_entries(old, new, plan, take)
-    assert plan.old is not None, "fields are matched with old ones"  # noqa: S101
-    key = match_fields(plan.old.family.key, plan.new.family.key, take, plan.name)
-    _check_key(plan.name, key, merges_alike=kind_of(new.name) is DEDUPLICATE)
-    return replace(plan, key=key, value=_matched_content(plan, take))
-
-
-def _matched_entries(
-    old: OperatorShape, new: OperatorShape, plan: FamilyPlan, take: Take
-) -> FamilyPlan:
-    assert plan.old is not None, "fields are matched with old ones"  # noqa: S101
-    before, after = (
-        shown_key(operator, each.store, each.family)
-        for operator, each in ((old, plan.old), (new, plan.new))
-    )
-    key = match_fields(before, after, take, plan.name)
-    _check_kind(plan)
-    _check_key(plan.name, key, merges_alike=kind_of(new.name) is DEDUPLICATE)
-    return replace(plan, key=key, value=_matched_content(plan, take), way="entries")
-
-
-def _matched_content(plan: FamilyPlan, take: Take) -> StructChange:
-    assert plan.old is not None, "asked before"  # noqa: S101
-    return match_fields(plan.old.family.content, plan.new.family.content, take, plan.name)
 
 
 def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
@@ -259,16 +270,16 @@ def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
         )
 
 
-def _check_kind(plan: FamilyPlan) -> None:
+def _check_kind(name: str, old: FamilyAddress, new: FamilyAddress) -> None:
     """Without a script a value becomes a list of one, and nothing else another kind."""
-    before, after = state_kind(plan.old), state_kind(plan.new)
+    before, after = state_kind(old), state_kind(new)
     if before != after and (before, after) != ("a value", "a list"):
         raise RewriteError(
             "SM-REWRITE-016",
-            f"{plan.name} becomes state of another kind, and only you can say how",
+            f"{name} becomes state of another kind, and only you can say how",
             expected=f"{before}, as it was",
             found=after,
-            next_action=f"write a script for {plan.name} with new_key and rekey(key, value), and "
+            next_action=f"write a script for {name} with new_key and rekey(key, value), and "
             "merge(first, second) where entries meet under one key",
-            store=plan.name,
+            store=name,
         )

@@ -18,7 +18,7 @@ from statemigrate.rewrite.aggregate_pairing import (
     PlacedFunction,
 )
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import FunctionRows
 from statemigrate.rewrite.questions import UNKNOWN, Asked, Question, buffer_start, plain_start
 from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
@@ -35,12 +35,11 @@ AS_EMPTY = "as empty"
 _OLD_CODE = "--old-code MODULE:FUNCTION, the code that the old query was made of"
 
 
-def ask_functions(asked: Asked, family: FamilyPlan) -> None:
+def ask_functions(asked: Asked, family: FunctionRows) -> None:
     """Ask which old functions the new ones go on with, how new ones begin, and which go."""
-    assert family.functions is not None, "of aggregations alone"  # noqa: S101
     pairing, store = family.functions, family.name
     asked.know(f"{store}:{FUNCTIONS}")
-    alike = [each for each in pairing.pairs if each.how == "shape"]
+    alike = [(each, each.old) for each in pairing.pairs if each.how == "shape" and each.old]
     if alike:
         asked.confirm(_alike(store, pairing, alike))
     for pair in pairing.pairs:
@@ -57,25 +56,22 @@ def ask_functions(asked: Asked, family: FamilyPlan) -> None:
         asked.confirm(_goes(store, pairing, old))
 
 
-def _alike(store: str, pairing: FunctionPairing, pairs: list[FunctionPair]) -> Question:
-    listed = ", ".join(_going_on(pairing, each) for each in pairs)
+def _alike(
+    store: str, pairing: FunctionPairing, pairs: list[tuple[FunctionPair, PlacedFunction]]
+) -> Question:
+    listed = ", ".join(f"{_called(pairing, old)} {e.new.function.text}" for e, old in pairs)
     return Question(
         f"{store}:{FUNCTIONS}",
         "function",
         f"the old state of {store} does not say what its functions are of: is {listed}?",
         listed,
-        (*_by_code(pairing), f"--take {store}.{pairing.label(pairs[0])}=OLD for each"),
+        (*_by_code(pairing), f"--take {store}.{pairing.label(pairs[0][0])}=OLD for each"),
     )
 
 
 def _by_code(pairing: FunctionPairing) -> tuple[str, ...]:
     """The answer that is the old code: none where that was seen, and does not say it."""
     return () if pairing.knows_old else (_OLD_CODE,)
-
-
-def _going_on(pairing: FunctionPairing, pair: FunctionPair) -> str:
-    assert pair.old is not None, "asked of pairs alone"  # noqa: S101
-    return f"{_called(pairing, pair.old)} {pair.new.function.text}"
 
 
 def _called(pairing: FunctionPairing, old: PlacedFunction) -> str:

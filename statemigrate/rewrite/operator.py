@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import is_avro
@@ -15,7 +15,19 @@ from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import Tally, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
-from statemigrate.rewrite.families import FamilyPlan, unclaimed_families
+from statemigrate.rewrite.families import (
+    ChangedFamily,
+    DerivedFamily,
+    EntryFamily,
+    FamilyPlan,
+    JoinedFamily,
+    LargeValueFamily,
+    MatchedRows,
+    NewFamily,
+    ScriptedRows,
+    changed_families,
+    unclaimed_families,
+)
 from statemigrate.rewrite.file_reading import (
     BlockWriter,
     PartitionRewriter,
@@ -26,7 +38,7 @@ from statemigrate.rewrite.file_reading import (
 )
 from statemigrate.rewrite.fork import copy_files, state_files
 from statemigrate.rewrite.partitioning import BLOCKS, Placing, Survey, partition_of, survey
-from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.plan import ContinuedOperator, OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import FamilyReport
 from statemigrate.rewrite.transform import Changes
@@ -69,36 +81,36 @@ def copied_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
     return {
         each.new.number: Copies(old, _renamed(state_files(old, plan.old, each.old), each))
         for each in plan.operators
-        if each.old is not None and each.new is not None and _is_unchanged(each)
+        if isinstance(each, ContinuedOperator) and _is_unchanged(each)
     }
 
 
-def _is_unchanged(operator: OperatorPlan) -> bool:
+def _is_unchanged(operator: ContinuedOperator) -> bool:
     old, new = operator.old, operator.new
-    assert old is not None, "asked before"  # noqa: S101
-    assert new is not None, "asked before"  # noqa: S101
     same = old.name == new.name and old.stores == new.stores
     return same and all(
-        each.is_derived or is_unused(new, each.new.family) or _stays(each)
+        isinstance(each, DerivedFamily) or is_unused(new, each.new.family) or _stays(each)
         for each in operator.families
     )
 
 
 def _stays(family: FamilyPlan) -> bool:
     """Whether the family has the same rows under the same name."""
-    if family.key is None or family.value is None or family.way != "rows":
-        return False
-    is_identity = family.key.is_identity and family.value.is_identity
-    return is_identity and family.new.is_at(family.old)
+    return (
+        isinstance(family, MatchedRows)
+        and family.key.is_identity
+        and family.value.is_identity
+        and family.new.is_at(family.old)
+    )
 
 
-def _renamed(names: list[str], operator: OperatorPlan) -> dict[str, str]:
-    assert operator.old is not None, "asked before"  # noqa: S101
-    assert operator.new is not None, "asked before"  # noqa: S101
+def _renamed(names: list[str], operator: ContinuedOperator) -> dict[str, str]:
     before, after = f"state/{operator.old.number}/", f"state/{operator.new.number}/"
     return {name: after + name.removeprefix(before) for name in names}
 
 
+_Numbered = list[tuple[int, ChangedFamily]]
+"""Families with their places among those that are written."""
 Read = dict[str, dict[str, Survey]]
 """By the name of a family, and that of each old one that it goes on with."""
 
@@ -124,21 +136,23 @@ class OperatorRun:
 
         Raises `RewriteError` for rows out of place, and for expressions that are none.
         """
-        for each in self.operator.families:
-            if each.way in ("entries", "joined"):
-                self._changes.rows(each)
+        operator = self.operator
+        if not isinstance(operator, ContinuedOperator):
+            return {}
+        families, changes = changed_families(operator.families), self._changes(operator)
+        for each in families:
+            if isinstance(each, EntryFamily | JoinedFamily):
+                changes.rows(each)
         return {
-            each.name: dict(self._surveyed(each))
-            for each in self.operator.families
+            each.name: dict(self._surveyed(operator.old, each))
+            for each in families
             # The rows of large values are those of the pages that they belong to.
-            if each.sources and each.way != "large values"
+            if not isinstance(each, LargeValueFamily)
         }
 
-    def run(self, read: Read) -> tuple[FamilyReport, ...]:
-        """Write the operator's files; ``read`` is what `surveyed` has found."""
-        new = self.operator.new
-        assert new is not None, "an operator that goes is not written"  # noqa: S101
-        families = [each for each in self.operator.families if not each.is_derived]
+    def run(self, new: OperatorShape, read: Read) -> tuple[FamilyReport, ...]:
+        """Write the files of the ``new`` operator; ``read`` is what `surveyed` has found."""
+        families = [each for each in self.operator.families if not isinstance(each, DerivedFamily)]
         if self.kept is not None:
             self.kept.put(self.target)
             return tuple(
@@ -182,10 +196,6 @@ class OperatorRun:
             found if len(found) > 1 else {},
         )
 
-    def _source(self, source: FamilyAddress) -> str:
-        places = [] if self.operator.old is None else store_families(self.operator.old)
-        return next((name for name, place in places if place.is_at(source)), "")
-
     def left(self) -> dict[str, Checksum]:
         """What is in old families that no new one goes on with, by their names."""
         old = self.operator.old
@@ -196,23 +206,22 @@ class OperatorRun:
             for name, place in unclaimed_families(old, self.operator.families)
         }
 
-    def _surveyed(self, family: FamilyPlan) -> Iterator[tuple[str, Survey]]:
-        old = self.operator.old
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
+    def _surveyed(self, old: OperatorShape, family: ChangedFamily) -> Iterator[tuple[str, Survey]]:
         for source in family.sources:
-            yield self._source(source), self._looked_at(old, source, family.name)
+            names = (name for name, place in store_families(old) if place.is_at(source))
+            yield next(names, ""), self._looked_at(old, source, family.name)
 
     def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> Survey:
         if self.stored is not None:
             return survey_stored(self.spark, self.stored, old, place, name)
         return survey(self.reader.rows(old, place), old, place, name)
 
-    def _placed(self, new: OperatorShape, number: int, family: FamilyPlan) -> DataFrame:
+    def _placed(self, operator: ContinuedOperator, number: int, family: ChangedFamily) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        rows = self._changes.rows(family)
+        rows = self._changes(operator).rows(family)
         return rows.select(
-            partition_of(new, family.new).alias("partition"),
+            partition_of(operator.new, family.new).alias("partition"),
             F.lit(number).alias("family"),
             *hashes(rows.schema),
             ORIGINS,
@@ -221,50 +230,53 @@ class OperatorRun:
             F.col("value").alias(f"value_{number}"),
         )
 
-    @cached_property
-    def _changes(self) -> Changes:
-        old, new, plan = self.operator.old, self.operator.new, self.plan
-        assert old is not None, "rows are an old operator's"  # noqa: S101
-        assert new is not None, "asked before"  # noqa: S101
+    def _changes(self, operator: ContinuedOperator) -> Changes:
+        old, new, plan = operator.old, operator.new, self.plan
         batch_time = plan.old.offsets[plan.old.batch].timestamp
-        return Changes(self.reader, old, new, self.operator.families, plan.starts, batch_time)
+        return Changes(self.reader, old, new, operator.families, plan.starts, batch_time)
 
     def _written(
-        self, families: list[FamilyPlan], task: PartitionTask
+        self, families: list[NewFamily | ChangedFamily], task: PartitionTask
     ) -> Iterator[tuple[int, dict[int, Tally]]]:
-        numbered = [(n, each) for n, each in enumerate(families) if each.sources]
-        if not numbered:
+        numbered = [(n, each) for n, each in enumerate(families) if not isinstance(each, NewFamily)]
+        operator = self.operator
+        if not numbered or not isinstance(operator, ContinuedOperator):
             return
-        results = self._by_tasks(numbered, task) or self._by_spark(numbered, task)
+        results = self._by_tasks(operator, numbered, task)
+        results = results or self._by_spark(operator, numbered, task)
         # From a local disk only reports come; files come a piece at a time.
         local = task.root is not None
         with reraising_worker_errors():
             rows_back = results.collect() if local else results.toLocalIterator()
             yield from deliver(rows_back, self.target)
 
-    def _by_spark(self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask) -> DataFrame:
-        frames = [self._placed(task.operator, number, each) for number, each in numbered]
+    def _by_spark(
+        self, operator: ContinuedOperator, numbered: _Numbered, task: PartitionTask
+    ) -> DataFrame:
+        frames = [self._placed(operator, number, each) for number, each in numbered]
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), frames)
         placed = rows.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(task), SCHEMA)
 
     def _by_tasks(
-        self, numbered: list[tuple[int, FamilyPlan]], task: PartitionTask
+        self, operator: ContinuedOperator, numbered: _Numbered, task: PartitionTask
     ) -> DataFrame | None:
         """Rows that are never Spark's; None where some have to be."""
         stored = self.stored
         if stored is None:
             return None
-        changes = [change_task(each, self.plan.starts) for _, each in numbered]
-        flows = [
-            StoredFlow(stored, each.old, change, Placing(number, task.operator, each.new))
-            for (number, each), change in zip(numbered, changes, strict=True)
-            if each.old is not None and change is not None
-        ]
-        if len(flows) < len(numbered):
-            return None
+        flows, stay = [], True
+        for number, each in numbered:
+            if not isinstance(each, MatchedRows | ScriptedRows):
+                return None
+            change = change_task(each, self.plan.starts)
+            if change is None:
+                return None
+            placing = Placing(number, task.operator, each.new)
+            flows.append(StoredFlow(stored, each.old, change, placing))
+            stay = stay and _stays_in_partition(operator, each)
         partitions = partitions_frame(self.spark, stored)
-        if all(self._stays(each) for _, each in numbered):
+        if stay:
             return partitions.mapInArrow(
                 CarriesErrors(PartitionRewriter(tuple(flows), task)), SCHEMA
             )
@@ -273,16 +285,7 @@ class OperatorRun:
         placed = grouped.repartitionById(used_partitions(task.operator), "partition")
         return placed.mapInArrow(CarriesErrors(BlockWriter(task)), SCHEMA)
 
-    def _stays(self, family: FamilyPlan) -> bool:
-        """Whether every row stays in its partition, where its key stays as it was."""
-        old, new = self.operator.old, self.operator.new
-        assert old is not None, "a family with rows is an old operator's"  # noqa: S101
-        assert new is not None, "an operator that goes is not written"  # noqa: S101
-        assert family.old is not None, "asked before"  # noqa: S101
-        is_unchanged = family.key is None or family.key.is_identity
-        return is_unchanged and _laying_out(old, family.old) == _laying_out(new, family.new)
-
-    def _task(self, new: OperatorShape, families: list[FamilyPlan]) -> PartitionTask:
+    def _task(self, new: OperatorShape, families: list[NewFamily | ChangedFamily]) -> PartitionTask:
         place = local_path(self.target.location)
         return PartitionTask(
             new,
@@ -295,6 +298,13 @@ class OperatorRun:
             None if place is None else str(place),
             (self.plan.new.commits[self.plan.new.batch].state_ids or {}).get(new.number, ()),
         )
+
+
+def _stays_in_partition(operator: ContinuedOperator, family: MatchedRows | ScriptedRows) -> bool:
+    """Whether every row stays in its partition, where its key stays as it was."""
+    is_unchanged = isinstance(family, ScriptedRows) or family.key.is_identity
+    before, after = (operator.old, family.old), (operator.new, family.new)
+    return is_unchanged and _laying_out(*before) == _laying_out(*after)
 
 
 def _laying_out(operator: OperatorShape, place: FamilyAddress) -> tuple[object, int]:

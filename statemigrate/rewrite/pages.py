@@ -49,7 +49,7 @@ from statemigrate.rewrite.arrow_types import (
 )
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS
-from statemigrate.rewrite.families import FamilyPlan, Paging
+from statemigrate.rewrite.families import PagedFamily, Paging
 from statemigrate.rewrite.partitioning import misplaced_error, partition_of
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.state.pages import LARGE_VALUES, KeyColumns, StoredPages
@@ -332,23 +332,23 @@ def _struct(columns: Sequence[Any], kind: pa.StructType) -> pa.Array:
 
 
 ENTRIES = "page INT, family STRING, format BINARY, key BINARY, value BINARY, expiry BIGINT"
-Parts = Sequence[tuple[FamilyPlan, "DataFrame"]]
+Parts = Sequence[tuple[FamilyAddress, "DataFrame"]]
 """Old families with their rows."""
 
 
-def pages_of(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
+def pages_of(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
     """The pages, with ``key``, ``value`` and the counts of `entries`: rows are merged to pages."""
-    record, entries = _record(plan), _every(old, parts, plan)
+    entries = _every(old, parts, plan)
     schema = row_type({"type": "struct", "fields": []})
     schema = schema.add("key", row_type(plan.new.family.key))
     schema = schema.add("value", value_type(plan.new.family))
     schema = schema.add(ORIGINS, "long").add(MERGED, "long")
     together = entries.repartition(plan.new.store.partitions, "page")
     ordered = together.sortWithinPartitions("page", "family", "key")
-    return ordered.mapInArrow(CarriesErrors(Packing(record, plan)), schema)
+    return ordered.mapInArrow(CarriesErrors(Packing(plan.record, plan.new.family)), schema)
 
 
-def large_values(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
+def large_values(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
     """The values that are too large for their pages, which have what tells them.
 
     As `pages_of` gives pages; the rows that values come from are counted there.
@@ -373,15 +373,14 @@ def large_values(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFram
     )
 
 
-def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
+def page_timers(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
     """Spark's timer of each page that has timers, at the earliest of them."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    record, family = _record(plan), plan.new.family
+    family = plan.new.family
     ((part, rows),) = parts
-    assert part.old is not None, "rows go on"  # noqa: S101
-    at = next(each.name for each in row_type(part.old.family.key).fields if _is_time(each))
-    page, timestamp = _page(old, part.old, record), F.col("key").getField(at)
+    at = next(each.name for each in row_type(part.family.key).fields if _is_time(each))
+    page, timestamp = _page(old, part, plan.record), F.col("key").getField(at)
     timers = rows.select(page.alias("page"), timestamp.alias("at")).groupBy("page")
     found = timers.agg(F.min("at").alias("at"), F.count("*").alias("timers"))
     columns = [
@@ -396,11 +395,6 @@ def page_timers(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame
     )
 
 
-def _record(plan: FamilyPlan) -> PagesRecord:
-    assert plan.record is not None, "pages have a record"  # noqa: S101
-    return plan.record
-
-
 def _is_time(field: Any) -> bool:
     return bool(field.dataType.typeName() == "long")
 
@@ -410,18 +404,17 @@ def _page(old: OperatorShape, place: FamilyAddress, record: PagesRecord) -> Colu
     return partition_of(old, replace(place, store=replace(place.store, partitions=record.pages)))
 
 
-def _every(old: OperatorShape, parts: Parts, plan: FamilyPlan) -> DataFrame:
-    entries = [_entries(old, part, rows, _record(plan)) for part, rows in parts]
+def _every(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
+    entries = [_entries(old, part, rows, plan.record) for part, rows in parts]
     return reduce(lambda one, other: one.unionAll(other), entries)
 
 
 def _entries(
-    old: OperatorShape, part: FamilyPlan, rows: DataFrame, record: PagesRecord
+    old: OperatorShape, part: FamilyAddress, rows: DataFrame, record: PagesRecord
 ) -> DataFrame:
-    assert part.old is not None, "rows go on"  # noqa: S101
-    columns = ["key"] if is_timers(part.old.family.name) else ["key", "value"]
-    task = EntryTask(record, part.old.family)
-    paged = rows.withColumn("page", _page(old, part.old, record)).select("page", *columns)
+    columns = ["key"] if is_timers(part.family.name) else ["key", "value"]
+    task = EntryTask(record, part.family)
+    paged = rows.withColumn("page", _page(old, part, record)).select("page", *columns)
     return paged.mapInArrow(CarriesErrors(task), f"{ENTRIES}, {ORIGINS} BIGINT")
 
 
@@ -430,7 +423,7 @@ class Packing:
     """Makes pages of entries that stand side by side, page by page."""
 
     record: PagesRecord
-    plan: FamilyPlan
+    family: FamilyShape
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """A page each. Raises `PageError` for a page or a value larger than one may be."""
@@ -450,8 +443,7 @@ class Packing:
     def _row(self, number: int, data: bytes, origins: int) -> pa.RecordBatch:
         import pyarrow as pa
 
-        family = self.plan.new.family
-        key, value = arrow_row(family.key), arrow_row(family.value)
+        key, value = arrow_row(self.family.key), arrow_row(self.family.value)
         columns = [
             pa.array([dict(zip((f.name for f in key), [number], strict=True))], key),
             pa.array([dict(zip((f.name for f in value), [data], strict=True))], value),
@@ -469,8 +461,8 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 # Whether rows are read from pages, or as Spark itself has them.
 
 
-def reader_of(paging: Paging, states: StateReader) -> RowReader:
+def reader_of(paging: Paging | None, states: StateReader) -> RowReader:
     """What gives the rows of variables that are kept like that."""
-    if paging.record is None or paging.pages is None:
+    if paging is None:
         return states
     return PagesReader(states, StoredPages(paging.record, states.files.location), paging.pages)

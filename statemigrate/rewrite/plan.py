@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from statemigrate.checkpoint.logs.entries import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
@@ -17,8 +17,17 @@ from statemigrate.rewrite.checks import (
     refuse_unsupported,
     with_file_ids,
 )
-from statemigrate.rewrite.column_pairing import match_operators, operator_name, store_families
-from statemigrate.rewrite.families import FamilyPlan, Layout, families_left, paged_families
+from statemigrate.rewrite.column_pairing import Pair, match_operators, operator_name, store_families
+from statemigrate.rewrite.families import (
+    CombinedFamily,
+    FamilyPlan,
+    FunctionRows,
+    JoinedFamily,
+    Layout,
+    ScriptedFamily,
+    families_left,
+    paged_families,
+)
 from statemigrate.rewrite.matching import plan_families
 from statemigrate.rewrite.meaning_questions import ask_functions
 from statemigrate.rewrite.questions import (
@@ -43,34 +52,60 @@ from statemigrate.rewrite.window_findings import WindowFinding
 
 
 @dataclass(frozen=True)
-class OperatorPlan:
-    """What an operator becomes: ``old`` is None for a new one, ``new`` for one that goes.
+class NewOperator:
+    """One of the new code that goes on with no old one."""
 
-    ``left`` names old families that no new one goes on with.
-    """
-
-    old: OperatorShape | None
-    new: OperatorShape | None
-    families: tuple[FamilyPlan, ...] = ()
-    left: tuple[str, ...] = ()
+    new: OperatorShape
+    families: tuple[FamilyPlan, ...]
+    old: ClassVar[None] = None
+    left: ClassVar[tuple[str, ...]] = ()
+    change: ClassVar = "new"
 
     @property
     def name(self) -> str:
-        """How users call it, by its new number where it has one."""
-        shape = self.new or self.old
-        assert shape is not None, "one of both is there"  # noqa: S101
-        return operator_name(shape)
+        """How users call it."""
+        return operator_name(self.new)
+
+
+@dataclass(frozen=True)
+class GoneOperator:
+    """An old one that no new one goes on with."""
+
+    old: OperatorShape
+    new: ClassVar[None] = None
+    families: ClassVar[tuple[FamilyPlan, ...]] = ()
+    left: ClassVar[tuple[str, ...]] = ()
+    change: ClassVar = "gone"
+
+    @property
+    def name(self) -> str:
+        """How users call it."""
+        return operator_name(self.old)
+
+
+@dataclass(frozen=True)
+class ContinuedOperator:
+    """An old one that becomes a new one; ``left`` names old families that none goes on with."""
+
+    old: OperatorShape
+    new: OperatorShape
+    families: tuple[FamilyPlan, ...]
+    left: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """How users call it, by its new number."""
+        return operator_name(self.new)
 
     @property
     def change(self) -> str:
         """In a word, what becomes of it."""
-        if self.old is None:
-            return "new"
-        if self.new is None:
-            return "gone"
-        changes = [each.change for each in self.families if not each.is_derived]
+        changes = {each.change for each in self.families}
         words = ("paged", "joined", "kind", "keys", "values")
         return next((word for word in words if word in changes), "kept")
+
+
+OperatorPlan = NewOperator | GoneOperator | ContinuedOperator
 
 
 @dataclass(frozen=True)
@@ -110,16 +145,12 @@ class RewritePlan:
     @property
     def scripts_run(self) -> list[Scripted]:
         """The scripts of which something runs."""
-        families = [f for each in self.operators for f in each.families]
-        parts = [part for each in families for part in each.parts]
-        return [each.script for each in (*families, *parts) if each.script is not None]
-
-    @property
-    def _operators(self) -> list[str]:
-        # What a script runs has another address each time; its checksum is reported too.
+        families = [family for each in self.operators for family in each.families]
+        parts = [p for each in families if isinstance(each, CombinedFamily) for p in each.parts]
         return [
-            repr(replace(each, families=tuple(map(_unscripted, each.families))))
-            for each in self.operators
+            each.script
+            for each in (*families, *parts)
+            if isinstance(each, ScriptedFamily | JoinedFamily) and each.script
         ]
 
     @property
@@ -136,7 +167,7 @@ class RewritePlan:
         text = json.dumps(
             [
                 *map(repr, (self.old, self.new, self.sources)),
-                self._operators,
+                [*map(repr, self.operators)],
                 self.starts,
                 self._scripts,
             ],
@@ -177,9 +208,7 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
     kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
     wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)
-    operators = tuple(
-        _operator(before, after, answers, scripts, functions) for before, after in pairs
-    )
+    operators = tuple(_operators(pairs, answers, scripts, functions))
     asked = Asked(answers, rows)
     for question in further:
         asked.confirm(question)
@@ -210,37 +239,34 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
 def _ask(asked: Asked, operator: OperatorPlan) -> None:
     ask(asked, operator.name, operator.old, operator.new, operator.families, operator.left)
     for family in operator.families:
-        if family.functions is not None:
-            ask_functions(asked, family)
-        if family.parts and operator.old is not None:
-            ask_joining(asked, family, operator.old)
+        match family:
+            case FunctionRows():
+                ask_functions(asked, family)
+            case JoinedFamily() if operator.old:
+                ask_joining(asked, family, operator.old)
     ask_groups_to_variables(asked, operator.old, operator.new, operator.families)
     ask_expiry(asked, operator.families)
 
 
-def _operator(
-    old: OperatorShape | None,
-    new: OperatorShape | None,
+def _operators(
+    pairs: Iterable[Pair],
     answers: RewriteAnswers,
     scripts: Scripts,
     functions: KnownFunctions | None,
-) -> OperatorPlan:
-    if new is None:
-        return OperatorPlan(old, None)
-    if old is None:
-        return OperatorPlan(None, new, tuple(_empty(new)))
-    refuse_timed(old, new, [n for n, _ in store_families(old) if scripts.open_of(n) is not None])
+) -> Iterator[OperatorPlan]:
     fields = answers.take_by_store()
-    families = list(plan_families(old, new, answers.take, fields, scripts, functions))
-    return OperatorPlan(old, new, tuple(families), tuple(families_left(old, families)))
-
-
-def _empty(new: OperatorShape) -> Iterator[FamilyPlan]:
-    yield from plan_families(replace(new, stores=()), new, {}, {}, Scripts())
-
-
-def _unscripted(family: FamilyPlan) -> FamilyPlan:
-    return replace(family, script=None, parts=tuple(map(_unscripted, family.parts)))
+    for old, new in pairs:
+        if old and new:
+            scripted = [n for n, _ in store_families(old) if scripts.open_of(n) is not None]
+            refuse_timed(old, new, scripted)
+            found = plan_families(old, new, answers.take, fields, scripts, functions)
+            families = tuple(found)
+            yield ContinuedOperator(old, new, families, tuple(families_left(old, families)))
+        elif new:
+            empty = plan_families(replace(new, stores=()), new, {}, {}, Scripts())
+            yield NewOperator(new, tuple(empty))
+        elif old:
+            yield GoneOperator(old)
 
 
 def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> OperatorShape:
@@ -275,7 +301,9 @@ def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
     Raises `UnsupportedError` for what could not be written.
     """
     operators = tuple(
-        _paged(each, layout) if each.old and each.old.number == layout.number else each
+        _paged(each, layout)
+        if isinstance(each, ContinuedOperator) and each.old.number == layout.number
+        else each
         for each in plan.operators
     )
     # Files have the same ids: these go by operator and store, which stay.
@@ -285,12 +313,9 @@ def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
     return replace(plan, operators=operators, new=new, layout=layout)
 
 
-def _paged(operator: OperatorPlan, layout: Layout) -> OperatorPlan:
-    pages, record = layout.new.pages, layout.new.record
-    if pages is None or record is None or operator.new is None:
+def _paged(operator: ContinuedOperator, layout: Layout) -> ContinuedOperator:
+    if layout.new is None:
         return operator
-    partitions = operator.new.stores[0].partitions
-    stores = tuple(replace(each, partitions=partitions) for each in pages.stores)
-    wanted = replace(pages, stores=stores)
-    families = tuple(paged_families(operator.families, wanted, record))
+    wanted = _with_partitions(layout.new.pages, operator.new.stores[0].partitions)
+    families = tuple(paged_families(operator.families, wanted, layout.new.record))
     return replace(operator, new=wanted, families=families)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.rewrite.column_pairing import family_label
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import CombinedFamily, FamilyPlan, FunctionRows, MatchedFamily
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.window_findings import WindowFinding
@@ -76,10 +76,7 @@ def _window(found: WindowFinding) -> dict[str, Any]:
 
 
 def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> dict[str, Any]:
-    parts: list[tuple[str | None, FamilyPlan]] = [(None, family)]
-    if family.parts and operator.old is not None:
-        pairs = zip(family.sources, family.parts, strict=True)
-        parts = [(family_label(operator.old, each), part) for each, part in pairs]
+    parts = list(_matched_parts(family, operator))
     return {
         "name": family.name,
         "change": family.change,
@@ -89,11 +86,23 @@ def _family(family: FamilyPlan, operator: OperatorPlan, plan: RewritePlan) -> di
     }
 
 
+def _matched_parts(
+    family: FamilyPlan, operator: OperatorPlan
+) -> Iterator[tuple[str | None, MatchedFamily]]:
+    """The family itself, or those that become it, by their names; without those of scripts."""
+    if isinstance(family, MatchedFamily):
+        yield None, family
+    elif isinstance(family, CombinedFamily) and operator.old is not None:
+        for each in family.parts:
+            if isinstance(each, MatchedFamily):
+                yield family_label(operator.old, each.old), each
+
+
 def _functions(family: FamilyPlan) -> Iterator[dict[str, Any]]:
     """The aggregate functions in the order of the new code, then those that go."""
-    pairing = family.functions
-    if pairing is None:
+    if not isinstance(family, FunctionRows):
         return
+    pairing = family.functions
     for each in pairing.pairs:
         yield {
             "function": each.new.function.text,
@@ -110,7 +119,7 @@ def _functions(family: FamilyPlan) -> Iterator[dict[str, Any]]:
 
 
 def _of_part(
-    family: FamilyPlan, change: StructChange | None, name: str | None, plan: RewritePlan
+    family: MatchedFamily, change: StructChange, name: str | None, plan: RewritePlan
 ) -> Iterator[dict[str, Any]]:
     """The fields, and where several families become one, of which of them they are."""
     for each in _fields(family, change, plan):
@@ -118,22 +127,22 @@ def _of_part(
 
 
 def _fields(
-    family: FamilyPlan, change: StructChange | None, plan: RewritePlan
+    family: MatchedFamily, change: StructChange, plan: RewritePlan
 ) -> Iterator[dict[str, Any]]:
-    for each in change.fields if change else ():
+    for each in change.fields:
         yield _field(family, each, plan)
-        yield from _fields(family, each.nested, plan)
+        if each.nested:
+            yield from _fields(family, each.nested, plan)
     yield from ({"field": each, "change": "gone", "from": each} for each in _gone(change))
 
 
-def _gone(change: StructChange | None) -> Iterator[str]:
+def _gone(change: StructChange) -> Iterator[str]:
     """The fields that go from a struct itself, and not from one within it."""
-    if change is not None:
-        inner = {each for field in change.fields if field.nested for each in field.nested.dropped}
-        yield from (each for each in change.dropped if each not in inner)
+    inner = {each for field in change.fields if field.nested for each in field.nested.dropped}
+    yield from (each for each in change.dropped if each not in inner)
 
 
-def _field(family: FamilyPlan, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:
+def _field(family: MatchedFamily, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:
     found: dict[str, Any] = {"field": change.label, "change": change.change}
     name = f"{family.name}.{change.label}"
     if change.change != "new":

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from statemigrate.rewrite.probe_expressions import (
     LITERAL,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+_T = TypeVar("_T")
 _PYTHON = "PythonUDF"
 _KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "groupingAttributes")
 _SESSION = "sessionExpression"
@@ -265,12 +266,10 @@ def _time_window(pairs: Sequence[tuple[Expression, Expression]]) -> TimeWindow |
     """
     if len({time for pair in pairs for part in pair for time in _times(part)}) != 1:
         return None
-    grid = {_grid(start) for start, _ in pairs}
-    if len(grid) != 1 or None in grid:
+    grid = _only({_grid(start) for start, _ in pairs})
+    if grid is None:
         return None
-    found = next(iter(grid))
-    assert found is not None, "asked before"  # noqa: S101
-    slide, offset = found
+    slide, offset = grid
     starts, ends = ([_computed(part, 0) for part in side] for side in zip(*pairs, strict=True))
     if None in starts or None in ends or slide <= 0:
         return None
@@ -293,7 +292,7 @@ def _makes(window: TimeWindow, pairs: Sequence[tuple[Expression, Expression]], t
     )
 
 
-def _only(found: set[int]) -> int | None:
+def _only(found: set[_T]) -> _T | None:
     return next(iter(found)) if len(found) == 1 else None
 
 

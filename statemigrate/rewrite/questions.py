@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from hashlib import sha256
 from typing import Any, Literal
 
 from statemigrate.checkpoint.operators.catalogue import is_internal, is_timers
-from statemigrate.checkpoint.operators.shapes import TIMEOUT, CheckpointShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import (
+    TIMEOUT,
+    CheckpointShape,
+    OperatorShape,
+    StructJson,
+)
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.rewrite.column_pairing import crosses, family_label, operator_name
-from statemigrate.rewrite.families import FamilyPlan, is_aggregation
+from statemigrate.rewrite.families import (
+    ContinuedFamily,
+    FamilyPlan,
+    FunctionRows,
+    JoinedFamily,
+    MatchedEntries,
+    MatchedFamily,
+    is_aggregation,
+)
 from statemigrate.rewrite.fields import FieldChange, StructChange
 
 Kind = Literal[
@@ -390,7 +403,7 @@ def ask(
     for each in left:
         asked.confirm(_gone(each, f"the new code does not keep {each}: is it to go?"))
     for family in families:
-        if family.key and family.value:
+        if isinstance(family, MatchedFamily):
             _ask_fields(asked, family, new)
 
 
@@ -398,9 +411,8 @@ def _gone(name: str, text: str) -> Question:
     return Question(name, "gone", text, "gone")
 
 
-def _ask_fields(asked: Asked, family: FamilyPlan, operator: OperatorShape | None) -> None:
-    assert family.key and family.value, "rows go on"  # noqa: S101, PT018
-    if family.functions is not None:
+def _ask_fields(asked: Asked, family: MatchedFamily, operator: OperatorShape | None) -> None:
+    if isinstance(family, FunctionRows):
         _ask_sources(asked, family.name, family.key)
         return
     for field in family.value.added:
@@ -442,7 +454,7 @@ def dropped(name: str) -> Question:
     return Question(name, "drop", f"the new code does not keep {name}: is it to go?", "gone")
 
 
-def _meeting(family: FamilyPlan) -> Question:
+def _meeting(family: MatchedFamily) -> Question:
     name = f"{family.name}.merge"
     return Question(
         name,
@@ -453,9 +465,8 @@ def _meeting(family: FamilyPlan) -> Question:
     )
 
 
-def _proposal(family: FamilyPlan, field: FieldChange, operator: OperatorShape | None) -> object:
+def _proposal(family: MatchedFamily, field: FieldChange, operator: OperatorShape | None) -> object:
     """What Spark has for a group without rows, in an aggregation; elsewhere mostly null."""
-    assert family.value is not None, "rows go on"  # noqa: S101
     is_buffer = operator is not None and is_aggregation(operator) and field in family.value.fields
     if not is_buffer:
         # So is a field of a struct that a function such as `max` keeps.
@@ -481,7 +492,7 @@ def ask_groups_to_variables(
     if old is None or new is None or not crosses(old, new):
         return
     for each in families:
-        if each.old is not None and not is_internal(each.new.family.name):
+        if isinstance(each, ContinuedFamily) and not is_internal(each.new.family.name):
             asked.confirm(_variable(each.name, family_label(old, each.old)))
     if any(TIMEOUT in _fields(store.families[0].value) for store in old.stores):
         asked.confirm(_timers(operator_name(old), families))
@@ -512,10 +523,8 @@ def _timers(source: str, families: Sequence[FamilyPlan]) -> Question:
     return Question(name, "state", text, proposal)
 
 
-def _fields(struct: dict[str, object]) -> list[str]:
-    fields = struct["fields"]
-    assert isinstance(fields, list), "a struct has fields"  # noqa: S101
-    return [str(each["name"]) for each in fields]
+def _fields(struct: StructJson) -> list[str]:
+    return [each["name"] for each in struct["fields"]]
 
 
 # What is asked of variables with a time to live: when old values expire, if they did not before.
@@ -565,29 +574,24 @@ def _never(name: str, variable: str) -> Question:
 # What is asked where several old states become one.
 
 
-def ask_joining(asked: Asked, family: FamilyPlan, old: OperatorShape) -> None:
+def ask_joining(asked: Asked, family: JoinedFamily, old: OperatorShape) -> None:
     """Ask what entries have in fields that their old state lacks, and which fields go."""
-    names = [family_label(old, each) for each in family.sources]
-    named = list(zip(names, family.parts, strict=True))
+    named = [
+        (family_label(old, each.old), each.value)
+        for each in family.parts
+        if isinstance(each, MatchedEntries)
+    ]
     lacking: dict[str, list[str]] = {}
-    for name, part in named:
-        for field in _join_fields(part):
+    types: dict[str, Any] = {}
+    for name, value in named:
+        for field in value.every:
             asked.know(f"{family.name}.{field.label}")
             if field.change == "new":
                 lacking.setdefault(field.label, []).append(name)
-        for label in part.value.dropped if part.value else ():
+                types[field.label] = field.type
+        for label in value.dropped:
             asked.confirm(dropped(f"{name}.{label}"))
-    types = {field.label: field.type for _, part in named for field in _new(part)}
     for label, names in lacking.items():
         proposal = other_start({"name": label, "type": types[label]})
-        rows = "old rows" if len(names) == len(named) else f"rows of {' and '.join(names)}"
+        rows = "old rows" if len(names) == len(family.parts) else f"rows of {' and '.join(names)}"
         asked.start(f"{family.name}.{label}", proposal, types[label], rows)
-
-
-def _join_fields(part: FamilyPlan) -> Iterator[FieldChange]:
-    if part.value is not None:
-        yield from part.value.every
-
-
-def _new(part: FamilyPlan) -> Iterator[FieldChange]:
-    return (each for each in _join_fields(part) if each.change == "new")

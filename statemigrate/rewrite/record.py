@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.aggregate_pairing import PlacedFunction
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import FamilyPlan, FunctionRows
 
 if TYPE_CHECKING:
     pass
@@ -41,9 +41,9 @@ class FieldSource:
 
 def functions_document(family: FamilyPlan, starts: Mapping[str, Any]) -> dict[str, Any] | None:
     """The functions of a family as its report has them; None of one that has none."""
-    pairing = family.functions
-    if pairing is None:
+    if not isinstance(family, FunctionRows):
         return None
+    pairing = family.functions
     own = {name: value for name, value in starts.items() if name.startswith(f"{family.name}.")}
     olds = [each.old for each in pairing.pairs if each.old is not None]
     old = {each.at: each for each in (*olds, *pairing.gone)}
@@ -146,7 +146,7 @@ def check_functions(
 ) -> None:
     """Raise `RewriteError` where a plan takes a field from elsewhere than its functions say."""
     document = functions_document(family, starts)
-    if document is None or family.value is None:
+    if document is None or not isinstance(family, FunctionRows):
         return
     labels = set(document["labels"]["new"][document["new"][0]["at"] :]) if document["new"] else ()
     planned = [

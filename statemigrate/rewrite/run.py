@@ -23,6 +23,7 @@ from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.retrying import whole
 from statemigrate.rewrite.arrow_types import all_nullable
 from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read
 from statemigrate.rewrite.origin import Begun, Origin, Target
@@ -117,7 +118,7 @@ def check_written(plan: RewritePlan, report: RewriteReport, reader: StateReader)
     families = {each.name: each for each in report.families}
     for operator in plan.operators:
         for family in operator.families:
-            if operator.new is not None and not family.is_derived:
+            if operator.new is not None and not isinstance(family, DerivedFamily):
                 rows = reader.rows(operator.new, family.new)
                 found = survey(rows, operator.new, family.new, family.name)
                 problem = next(_differences(families[family.name], found.partitions), None)
@@ -228,7 +229,9 @@ def run_plan(
     with target.begun() as new:
         for run, found in zip(runs, read, strict=True):
             if run.operator.new is not None:
-                families += whole(partial(_written, run, found, new), origin.location)
+                families += whole(
+                    partial(_written, run, run.operator.new, found, new), origin.location
+                )
                 if progress:
                     progress(sum(each.total.count for each in families), rows)
         new.require_own()
@@ -321,15 +324,16 @@ def _answers(plan: RewritePlan) -> tuple[dict[str, str], ...]:
     )
 
 
-def _written(run: OperatorRun, read: Read, new: Begun) -> tuple[FamilyReport, ...]:
-    assert run.operator.new is not None, "an operator that goes is not written"  # noqa: S101
-    number = run.operator.new.number
+def _written(
+    run: OperatorRun, operator: OperatorShape, read: Read, new: Begun
+) -> tuple[FamilyReport, ...]:
+    number = operator.number
     finished = new.finished(number)
     if finished is not None:
         return finished
     new.require_own()
     new.files.delete_folder(f"state/{number}")
-    families = run.run(read)
+    families = run.run(operator, read)
     new.require_own()
     new.finish(number, families)
     return families

@@ -58,6 +58,21 @@ class Scripted:
         """Whether any is still to run."""
         return bool(self.path.steps)
 
+    @property
+    def changes_keys(self) -> bool:
+        """Whether any gives entries other keys."""
+        return any(step.key for step in self.path.steps)
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether any is run on tables."""
+        return any(step.table is not None for step in self.path.steps)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether any lets the time to live of values begin anew."""
+        return any(step.time_to_live == "restart" for step in self.path.steps)
+
     def leads_to(self, other: Scripted) -> bool:
         """Whether ``other`` could begin where this ends."""
         return is_same(_json(self.new_value), _json(other.value)) and is_same(

@@ -28,7 +28,7 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, operator_name
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import MatchedRows
 from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.scripts import Scripted, scripted_from
 from statemigrate.rewrite.seed_tables import EXPIRES, Table, TakenField, Taking, struct_json
@@ -74,30 +74,28 @@ def in_form(
     key: StructJson,
     value: StructJson,
     columns: Mapping[str, object],
-) -> FamilyPlan:
+) -> MatchedRows:
     """How rows of a table become entries of the form that a script takes, fields by their names.
 
     ``key`` and ``value`` are what the table has of both. Raises `RewriteError` for fields that it
     lacks, at any depth, and for those that the form lacks.
     """
     as_key, as_value = (each.struct_type().jsonValue() for each in (script.key, script.value))
-    family = FamilyShape(place.family.name, as_key, as_value, NoPrefix())
-    plan = FamilyPlan(
-        script.store,
-        FamilyAddress(place.store, family),
-        key=match_fields(key, family.key, {}, script.store),
-        value=match_fields(value, family.value, {}, script.store),
+    old, new = (
+        FamilyAddress(place.store, FamilyShape(place.family.name, *both, NoPrefix()))
+        for both in ((key, value), (as_key, as_value))
     )
-    for change in (plan.key, plan.value):
+    changes = (
+        match_fields(key, as_key, {}, script.store),
+        match_fields(value, as_value, {}, script.store),
+    )
+    for change in changes:
         _check_whole(change, script, columns)
-    return plan
+    return MatchedRows(script.store, new, old, *changes)
 
 
-def _check_whole(
-    change: StructChange | None, script: Scripted, columns: Mapping[str, object]
-) -> None:
-    missing = [each.label for each in change.added] if change else []
-    further = list(change.dropped) if change else []
+def _check_whole(change: StructChange, script: Scripted, columns: Mapping[str, object]) -> None:
+    missing, further = [each.label for each in change.added], list(change.dropped)
     if missing or further:
         field = (missing or further)[0]
         raise RewriteError(
@@ -135,7 +133,7 @@ class Seed:
     key: tuple[TakenField, ...]
     value: tuple[TakenField, ...]
     elements: str = ""
-    form: FamilyPlan | None = None
+    form: MatchedRows | None = None
     time_column: tuple[str, str] | None = None
 
     @property

@@ -24,7 +24,7 @@ from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import FieldChanges, with_fields
-from statemigrate.rewrite.families import FamilyPlan, is_aggregation
+from statemigrate.rewrite.families import MatchedRows, is_aggregation
 from statemigrate.rewrite.file_reading import StoredOperator
 from statemigrate.rewrite.fork import making
 from statemigrate.rewrite.operator import Copies
@@ -84,7 +84,7 @@ def _rows(seed: Seed, place: FamilyAddress) -> DataFrame:
     found = _entries(seed)
     if not seed.is_join:
         return found
-    columns = [F.col("key").getField(each) for each in _names_in_key(found)]
+    columns = [F.col("key").getField(each) for each in found.select("key.*").columns]
     if seed.counts(place.store, place.family):
         name = place.family.value["fields"][0]["name"]
         counted = found.groupBy("key").agg(F.count("*").alias(name))
@@ -134,15 +134,7 @@ def _timers(seed: Seed, place: FamilyAddress) -> DataFrame:
     return _entries(seed).select(F.struct(*columns).alias("key"), nothing.alias("value"))
 
 
-def _names_in_key(rows: DataFrame) -> list[str]:
-    from pyspark.sql.types import StructType
-
-    kind = rows.schema["key"].dataType
-    assert isinstance(kind, StructType), "a key is a struct"  # noqa: S101
-    return kind.fieldNames()
-
-
-def _formed(rows: DataFrame, form: FamilyPlan, *, is_list: bool) -> DataFrame:
+def _formed(rows: DataFrame, form: MatchedRows, *, is_list: bool) -> DataFrame:
     """Keys and values as scripts take them."""
     key = form.new.family.key
     return with_fields(rows, FieldChanges.of(form, {}, key, is_list=is_list), form, key)

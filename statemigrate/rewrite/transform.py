@@ -35,10 +35,27 @@ from statemigrate.rewrite.entries import (
     TableTask,
     with_fields,
 )
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import (
+    ChangedFamily,
+    ContinuedFamily,
+    CountFamily,
+    EntryFamily,
+    FamilyPlan,
+    JoinedFamily,
+    LargeValueFamily,
+    MatchedEntries,
+    MatchedRows,
+    PackedPages,
+    PagedFamily,
+    PageTimerFamily,
+    ScriptedEntries,
+    ScriptedRows,
+    TimeoutFamily,
+)
 from statemigrate.rewrite.fields import owned_fields
-from statemigrate.rewrite.pages import large_values, page_timers, pages_of
+from statemigrate.rewrite.pages import Parts, large_values, page_timers, pages_of
 from statemigrate.rewrite.reading import RowReader
+from statemigrate.rewrite.scripts import Scripted
 from statemigrate.state.protocol import CarriesErrors
 
 if TYPE_CHECKING:
@@ -49,38 +66,41 @@ if TYPE_CHECKING:
 # The rows of a store carried along its scripts, as Spark runs them.
 
 
-def upgraded(rows: DataFrame, family: FamilyPlan) -> DataFrame:
+def upgraded(rows: DataFrame, plan: ScriptedRows) -> DataFrame:
     """What rows become by a family's scripts: ``key``, ``value`` and the counts of `entries`.
 
     Where keys change, entries that meet are merged.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    script = family.script
-    assert script is not None, "asked before"  # noqa: S101
-    formats = EntryFormats(script.key, script.value, is_list=family.new.family.is_list)
+    script, family = plan.script, plan.new.family
+    formats = EntryFormats(script.key, script.value, is_list=family.is_list)
     one, none = F.lit(1).cast("long"), F.lit(0).cast("long")
     counted = rows.select("key", "value", one.alias(ORIGINS), none.alias(MERGED))
-    found = along(counted, family, formats)
+    found = along(counted, script, formats, plan.new, merges=not family.is_list)
     return found.select(
-        F.col("key").cast(row_type(family.new.family.key)).alias("key"),
-        F.col("value").cast(value_type(family.new.family)).alias("value"),
+        F.col("key").cast(row_type(family.key)).alias("key"),
+        F.col("value").cast(value_type(family)).alias("value"),
         ORIGINS,
         MERGED,
     )
 
 
 def along(
-    entries: DataFrame, family: FamilyPlan, formats: EntryFormats, order: tuple[str, ...] = ()
+    entries: DataFrame,
+    script: Scripted,
+    formats: EntryFormats,
+    new: FamilyAddress,
+    *,
+    merges: bool,
+    order: tuple[str, ...] = (),
 ) -> DataFrame:
-    """Entries carried along a family's scripts, and merged where they meet under one key.
+    """Entries of the family ``new`` carried along a script.
 
-    In a list they may meet. ``order`` is in which order they are merged.
+    Where it ``merges``, those that meet under one key become one; ``order`` is in which order.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    script, new = family.script, family.new
-    assert script is not None, "asked before"  # noqa: S101
     key, value = formats.types
     found = entries.select(
         F.col("key").cast(key).alias("key"),
@@ -94,7 +114,7 @@ def along(
         task = TableTask(stage, after) if stage.on_tables else EntryTask(stage, formats, after)
         found = found.mapInArrow(CarriesErrors(task), _schema(after))
         may_meet = stage.key is not None or stage.merges or (number == len(stages) and not has_met)
-        if may_meet and not family.gathers:
+        if may_meet and merges:
             found, has_met = _met(found, stage, after, new.store.partitions, order), True
         formats = after
     return found
@@ -262,7 +282,9 @@ def _shown(operator: OperatorShape, place: FamilyAddress) -> Column:
 # When new values expire: as the old ones do, or as the author says.
 
 
-def with_expirations(entries: DataFrame, plan: FamilyPlan, said: Any, batch_time: int) -> DataFrame:
+def with_expirations(
+    entries: DataFrame, plan: EntryFamily, said: Any, batch_time: int
+) -> DataFrame:
     """Entries with their expirations as the new family has them.
 
     ``said`` is a number, or an expression of Spark's over ``batch_time``, ``key``,
@@ -301,7 +323,7 @@ _PART = "part"
 _ORDER = (_PART, ORIGIN, POSITION)
 
 
-def assembled_entries(found: Sequence[DataFrame], plan: FamilyPlan) -> DataFrame:
+def assembled_entries(found: Sequence[DataFrame], plan: JoinedFamily) -> DataFrame:
     """One entry for each key, of the entries that each part of ``plan`` brings.
 
     In a list they stand one after the other. An entry takes along what `entries_of` says.
@@ -312,10 +334,11 @@ def assembled_entries(found: Sequence[DataFrame], plan: FamilyPlan) -> DataFrame
         each.withColumn(_PART, F.lit(number).cast("long")) for number, each in enumerate(found)
     ]
     united = reduce(lambda one, other: one.unionByName(other), numbered)
-    if plan.script is not None:
-        formats = EntryFormats(plan.script.key, plan.script.value, carried=(_PART, *CARRIED))
-        united = along(united, plan, formats, _ORDER)
-    elif not plan.gathers:
+    script, merges = plan.script, not plan.new.family.is_list
+    if script is not None:
+        formats = EntryFormats(script.key, script.value, carried=(_PART, *CARRIED))
+        united = along(united, script, formats, plan.new, merges=merges, order=_ORDER)
+    elif merges:
         united = _side_by_side(united, plan)
     # What comes first in a list is of the first part.
     return united.withColumn(ORIGIN, _after(F.col(_PART), F.col(ORIGIN))).drop(_PART)
@@ -329,18 +352,14 @@ def _after(part: Column, origin: Column) -> Column:
     return F.shiftleft(part, 63 - bits) + F.shiftrightunsigned(origin, bits + 1)
 
 
-def _side_by_side(united: DataFrame, plan: FamilyPlan) -> DataFrame:
+def _side_by_side(united: DataFrame, plan: JoinedFamily) -> DataFrame:
     """Each field from the part that has it; where that has no entry, what the others start with."""
     from pyspark.sql import functions as F  # noqa: N812
-    from pyspark.sql.types import StructType
 
-    kind = united.schema["value"].dataType
-    assert isinstance(kind, StructType), "a value is a struct"  # noqa: S101
-    owners = _owners(plan, kind)
+    names = united.select("value.*").columns
+    owners = _owners(plan, names)
     return united.groupBy("key").agg(
-        F.struct(*(_field(name, owners.get(name)).alias(name) for name in kind.names)).alias(
-            "value"
-        ),
+        F.struct(*(_field(name, owners.get(name)).alias(name) for name in names)).alias("value"),
         F.sum(ORIGINS).alias(ORIGINS),
         (F.sum(MERGED) + F.count("*") - 1).alias(MERGED),
         F.max(EXPIRES).alias(EXPIRES),
@@ -350,12 +369,12 @@ def _side_by_side(united: DataFrame, plan: FamilyPlan) -> DataFrame:
     )
 
 
-def _owners(plan: FamilyPlan, kind: StructType) -> dict[str, int]:
+def _owners(plan: JoinedFamily, names: list[str]) -> dict[str, int]:
     """By the name of a field the part that has it; without those that none has."""
     return {
         name: number
         for number, part in enumerate(plan.parts)
-        for name in (kind.names if part.value is None else owned_fields(part.value))
+        for name in (owned_fields(part.value) if isinstance(part, MatchedEntries) else names)
     }
 
 
@@ -379,11 +398,11 @@ _NONE = -1
 """What Spark writes where a group has no timeout."""
 
 
-def timers_of(rows: DataFrame, plan: FamilyPlan) -> DataFrame:
+def timers_of(rows: DataFrame, family: FamilyShape) -> DataFrame:
     """A timer for each group that has a timeout, as rows with ``key``, ``value`` and the counts."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    family, at = plan.new.family, F.col("value").getField(TIMEOUT)
+    at = F.col("value").getField(TIMEOUT)
     fields = row_type(family.key).fields
     columns = [
         (at if field.dataType.typeName() == "long" else F.col("key")).alias(field.name)
@@ -403,31 +422,30 @@ def timers_of(rows: DataFrame, plan: FamilyPlan) -> DataFrame:
 _NUMBER, _ORDER_COLUMN = "number", (ORIGIN, POSITION, "number")
 
 
-def rows_of(entries: DataFrame, plan: FamilyPlan) -> DataFrame:
+def rows_of(entries: DataFrame, family: FamilyShape, *, numbered: bool = False) -> DataFrame:
     """The rows of the new family, with ``key``, ``value`` and the counts of `entries`.
 
-    What stood under one old key stays together in its order.
+    What stood under one old key stays together in its order. ``numbered`` is of a join's keys.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    family = plan.new.family
     value = wrapped(family, F.col("key"), F.col("value"), F.col(EXPIRES)).alias("value")
     single = entries.withColumn(_NUMBER, F.monotonically_increasing_id()).select(
         "key", value, ORIGINS, MERGED, *_ORDER_COLUMN
     )
     if family.is_list:
         single = _lists(single)
-    elif plan.is_numbered:
+    elif numbered:
         single = _numbered(single)
     return single.select(
-        _whole_key(family, numbered=plan.is_numbered).alias("key"),
+        _whole_key(family, numbered=numbered).alias("key"),
         F.col("value").cast(value_type(family)).alias("value"),
         ORIGINS,
         MERGED,
     )
 
 
-def counts_of(entries: DataFrame, plan: FamilyPlan) -> DataFrame:
+def counts_of(entries: DataFrame, family: FamilyShape) -> DataFrame:
     """The numbers of a join's rows by their keys, as rows of the family that has them.
 
     None of them is an old one that goes on: all old numbers are dropped.
@@ -437,8 +455,8 @@ def counts_of(entries: DataFrame, plan: FamilyPlan) -> DataFrame:
     none = F.lit(0).cast("long")
     counted = entries.groupBy("key").agg(F.count("*").alias("value"))
     return counted.select(
-        F.col("key").cast(row_type(plan.new.family.key)).alias("key"),
-        F.struct("value").cast(value_type(plan.new.family)).alias("value"),
+        F.col("key").cast(row_type(family.key)).alias("key"),
+        F.struct("value").cast(value_type(family)).alias("value"),
         none.alias(ORIGINS),
         none.alias(MERGED),
     )
@@ -504,40 +522,45 @@ class Changes:
     reader: RowReader
     old: OperatorShape
     new: OperatorShape
-    families: Sequence[FamilyPlan]
+    families: Sequence[FamilyPlan | ContinuedFamily]
     starts: Mapping[str, Any]
     batch_time: int
 
-    def rows(self, plan: FamilyPlan) -> DataFrame:
+    def rows(self, plan: ChangedFamily) -> DataFrame:  # noqa: PLR0911 - one of each kind
         """The rows as they become: ``key``, ``value`` and the counts of `entries`."""
-        match plan.way:
-            case "entries":
-                return rows_of(self._entries(plan), plan)
-            case "joined":
+        family = plan.new.family
+        match plan:
+            case MatchedRows():
+                return self._matched(plan)
+            case ScriptedRows():
+                return upgraded(self._read(plan), plan)
+            case MatchedEntries():
+                return rows_of(self._entries(plan), family)
+            case ScriptedEntries():
+                return rows_of(self._entries(plan), family, numbered=plan.is_numbered)
+            case JoinedFamily():
                 found = [self._entries(each) for each in plan.parts]
-                return rows_of(assembled_entries(found, plan), plan)
-            case "timers":
-                return timers_of(self._read(plan), plan)
-            case "pages" | "page timers" | "large values":
-                return self._paged(plan)
-            case "counts":
-                return counts_of(self._entries(self._counted(plan)), plan)
-        scripted = plan.script is not None
-        return upgraded(self._read(plan), plan) if scripted else self._matched(plan)
+                return rows_of(assembled_entries(found, plan), family)
+            case CountFamily():
+                return counts_of(self._entries(self._counted(plan)), family)
+            case TimeoutFamily():
+                return timers_of(self._read(plan), family)
+            case PackedPages():
+                return pages_of(self.old, self._parts(plan), plan)
+            case PageTimerFamily():
+                return page_timers(self.old, self._parts(plan), plan)
+            case LargeValueFamily():
+                return large_values(self.old, self._parts(plan), plan)
 
-    def _paged(self, plan: FamilyPlan) -> DataFrame:
-        parts = [(each, self._read(each)) for each in plan.parts]
-        ways = {"pages": pages_of, "page timers": page_timers, "large values": large_values}
-        return ways[plan.way](self.old, parts, plan)
+    def _parts(self, plan: PagedFamily) -> Parts:
+        return [(each.old, self._read(each)) for each in plan.parts]
 
-    def _read(self, plan: FamilyPlan) -> DataFrame:
-        assert plan.old is not None, "only what has old rows is changed"  # noqa: S101
+    def _read(self, plan: ContinuedFamily) -> DataFrame:
         return self.reader.rows(self.old, plan.old)
 
-    def _matched(self, plan: FamilyPlan) -> DataFrame:
+    def _matched(self, plan: MatchedRows) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        assert plan.old is not None, "rows go on"  # noqa: S101
         family = plan.new.family
         contents = unwrapped(self._read(plan), plan.old.family)
         changes = FieldChanges.of(plan, self.starts, family.key, is_list=family.is_list)
@@ -547,31 +570,26 @@ class Changes:
             F.lit(1).cast("long").alias(ORIGINS),
             F.lit(0).cast("long").alias(MERGED),
         )
-        return one_of_each(changed) if plan.key and plan.key.dropped else changed
+        return one_of_each(changed) if plan.key.dropped else changed
 
-    def _entries(self, plan: FamilyPlan) -> DataFrame:
-        assert plan.old is not None, "only what has old rows is changed"  # noqa: S101
+    def _entries(self, plan: EntryFamily) -> DataFrame:
         found = entries_of(self._read(plan), self.old, plan.old)
         said = self.starts.get(f"{plan.name}:expires")
         found = with_expirations(found, plan, said, self.batch_time)
-        return self._matched_entries(found, plan) if plan.script is None else _along(found, plan)
+        match plan:
+            case MatchedEntries():
+                key = shown_key(self.new, plan.new.store, plan.new.family)
+                changes = FieldChanges.of(plan, self.starts, key, is_list=False)
+                return with_fields(found, changes, plan, key)
+            case ScriptedEntries(script=script, new=new):
+                formats = EntryFormats(script.key, script.value, carried=CARRIED)
+                merges = not (new.family.is_list or plan.is_numbered)
+                order = (ORIGIN, POSITION)
+                return along(found, script, formats, new, merges=merges, order=order)
 
-    def _matched_entries(self, entries: DataFrame, plan: FamilyPlan) -> DataFrame:
-        key = shown_key(self.new, plan.new.store, plan.new.family)
-        changes = FieldChanges.of(plan, self.starts, key, is_list=False)
-        return with_fields(entries, changes, plan, key)
-
-    def _counted(self, plan: FamilyPlan) -> FamilyPlan:
+    def _counted(self, plan: CountFamily) -> ScriptedEntries:
         return next(
             each
             for each in self.families
-            if each.way == "entries"
-            and each.old is not None
-            and part_of(self.old, each.old) == plan.counts
+            if isinstance(each, ScriptedEntries) and part_of(self.old, each.old) == plan.counted
         )
-
-
-def _along(entries: DataFrame, plan: FamilyPlan) -> DataFrame:
-    assert plan.script is not None, "asked before"  # noqa: S101
-    formats = EntryFormats(plan.script.key, plan.script.value, carried=CARRIED)
-    return along(entries, plan, formats, (ORIGIN, POSITION))

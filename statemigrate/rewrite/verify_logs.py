@@ -152,7 +152,7 @@ class _Derived:
             yield _compared(f"offsets/{batch}", self._offsets(batch), asked)
             yield _compared(f"commits/{batch}", self._commits(batch), watermark)
         for source in self.record.sources:
-            found = None if source.old is None else self._source(source)
+            found = None if source.old is None else self._source(source, source.old)
             if found is not None:
                 yield found
 
@@ -193,13 +193,12 @@ class _Derived:
             before["nextBatchWatermarkMs"] = self.record.watermark
         return _differences(before, after)
 
-    def _source(self, source: SourceRecord) -> Found | None:
-        assert source.old is not None, "asked before"  # noqa: S101
+    def _source(self, source: SourceRecord, old: str) -> Found | None:
         noted = self.record.taken.get(source.name)
         if noted is None:
             return self._beginning(source)
         try:
-            before = _plain(taken_until(self.old, source.old, noted.offset))
+            before = _plain(taken_until(self.old, old, noted.offset))
             after = _plain(taken_until(self.new, source.name, noted.offset))
         except StorageError:
             raise

@@ -15,7 +15,12 @@ from statemigrate.checkpoint.operators.catalogue import (
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape, StructJson, labels
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import (
+    ContinuedFamily,
+    FamilyPlan,
+    MatchedFamily,
+    ScriptedFamily,
+)
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader, collected_by_one_task
 from statemigrate.rewrite.window_comparison import (
@@ -121,7 +126,7 @@ def _of_family(
     operator: OperatorPlan, family: FamilyPlan, new: NewWindows, observe: Observe, watermark: int
 ) -> Iterator[WindowFinding]:
     before, after = operator.old, operator.new
-    if before is None or after is None or family.old is None or family.is_derived:
+    if before is None or after is None or not isinstance(family, ContinuedFamily):
         return
     old_columns = window_columns(before, family.old)
     meanings = new.meanings.get(after.number, ())
@@ -144,7 +149,7 @@ def _of_family(
             compared = replace(compared, verdict="same")
         if was is not None and window is not None:
             compared = _by_code(compared, was, window)
-        is_scripted = family.changes_keys
+        is_scripted = isinstance(family, ScriptedFamily) and family.script.changes_keys
         right_from = compared.right_from
         if is_scripted:
             right_from = (
@@ -200,15 +205,13 @@ def changed_keys(plan: RewritePlan, new: NewWindows) -> Iterator[ChangedKey]:
         old = new.before.get(operator.old.number, ())
         after = new.meanings.get(operator.new.number, ())
         for family in operator.families:
-            if family.old is not None and family.key is not None and not family.is_derived:
+            if isinstance(family, MatchedFamily):
                 yield from _changed(family, old, after)
 
 
 def _changed(
-    family: FamilyPlan, old: Sequence[KeyMeaning], new: Sequence[KeyMeaning]
+    family: MatchedFamily, old: Sequence[KeyMeaning], new: Sequence[KeyMeaning]
 ) -> Iterator[ChangedKey]:
-    assert family.old is not None, "asked before"  # noqa: S101
-    assert family.key is not None, "asked before"  # noqa: S101
     is_whole = len(old) == len(family.old.family.key["fields"])
     if not is_whole or len(new) != len(family.key.fields):
         return
@@ -228,11 +231,11 @@ def _meant(
 
 
 def _source(
-    family: FamilyPlan, column: WindowColumn, old: Sequence[WindowColumn]
+    family: ContinuedFamily, column: WindowColumn, old: Sequence[WindowColumn]
 ) -> WindowColumn | None:
     """The old column that one goes on with; for a script's the one of its name, or the only one."""
     by_label: Mapping[str, WindowColumn] = {each.label: each for each in old}
-    if column.part == "key" and family.key is not None:
+    if column.part == "key" and isinstance(family, MatchedFamily):
         source = family.key.fields[column.place].source
         return by_label.get(source)
     only = old[0] if len(old) == 1 else None

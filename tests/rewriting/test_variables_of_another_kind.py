@@ -63,7 +63,7 @@ def test_a_value_is_then_a_list_and_a_list_a_map_and_a_map_a_value(spark, feed, 
         tmp_path / "scripts", last=script("last", TO_MAP), regions=script("regions", TO_VALUE)
     )
     made = rewritten(spark, old, new, code.turned, migrations=folder, partitions=3)
-    kinds = {f.name: f.change for o in made.plan.operators for f in o.families if f.old}
+    kinds = {f.name: f.change for o in made.plan.operators for f in o.families if f.sources}
     assert kinds == {"count": "kind", "last": "kind", "regions": "kind"}
     assert verify(old, new, spark=spark, migrations=folder).problems == ()
     feed.add(rows_of(("a1", 9), ("b1", 7)))

@@ -18,6 +18,14 @@ from statemigrate.commands.rewrite import Rewriting
 from statemigrate.errors import RewriteError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
+from statemigrate.rewrite.families import (
+    JoinedFamily,
+    MatchedEntries,
+    NewFamily,
+    ScriptedEntries,
+    ScriptedRows,
+    TimeoutFamily,
+)
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
@@ -72,10 +80,10 @@ def test_the_state_of_groups_is_asked_about_and_goes_into_the_one_variable():
     assert [each.name for each in made.questions] == ["kept", "groups-0.timeouts"]
     assert "event time" in made.questions[1].text
     (planned,) = made.operators
-    ways = {each.name: (each.way, each.change) for each in planned.families}
-    assert ways["kept"] == ("entries", "kind")
-    assert ways["other"] == ("rows", "new")
-    assert ways["transform-with-state-0.$eventTimers_keyToTimestamp"] == ("timers", "kind")
+    ways = {each.name: (type(each), each.change) for each in planned.families}
+    assert ways["kept"] == (MatchedEntries, "kind")
+    assert ways["other"] == (NewFamily, "new")
+    assert ways["transform-with-state-0.$eventTimers_keyToTimestamp"] == (TimeoutFamily, "kind")
 
 
 def test_where_several_variables_could_go_on_one_must_be_said():
@@ -85,7 +93,7 @@ def test_where_several_variables_could_go_on_one_must_be_said():
     assert "--take one=groups-0" in caught.value.next_action
     made = plan(GROUPS, new, take={"two": "groups-0"}, accept=["groups-0.timeouts"])
     assert made.questions == ()
-    used = {each.name for each in made.operators[0].families if each.old}
+    used = {each.name for each in made.operators[0].families if each.sources}
     assert used == {"two"}
 
 
@@ -112,7 +120,7 @@ def test_several_variables_become_one_and_each_field_is_of_one_of_them():
     accepted = plan(old, new, **said, accept=["both", "right.t", "both.m"], start={"both.n": 0})
     (joined,) = accepted.operators[0].families
     assert (accepted.questions, accepted.starts) == ((), {"both.n": 0, "both.m": None})
-    assert (joined.change, joined.way, len(joined.parts)) == ("joined", "joined", 2)
+    assert (joined.change, type(joined), len(joined.parts)) == ("joined", JoinedFamily, 2)
     assert accepted.operators[0].change == "joined"
     (document,) = plan_document(accepted)["operators"][0]["families"]
     assert [(each["field"], each["of"], each["change"]) for each in document["value"]] == [
@@ -154,7 +162,8 @@ def test_what_cannot_become_one_variable_is_refused():
 
 def test_a_value_becomes_a_list_of_one_and_nothing_else_another_kind_by_itself():
     made = plan(variables(value("a")), variables(listed("a")))
-    assert [(each.way, each.change) for each in made.operators[0].families] == [("entries", "kind")]
+    (family,) = made.operators[0].families
+    assert (type(family), family.change) == (MatchedEntries, "kind")
     for old, new in ((listed, value), (listed, mapped), (mapped, value), (value, mapped)):
         with pytest.raises(RewriteError, match="another kind, and only you"):
             plan(variables(old("a")), variables(new("a")))
@@ -215,13 +224,13 @@ def test_tables_whose_keys_change_are_refused_where_each_entry_takes_something_a
             by_tables(kept, new_key=key, **parts)
         assert "write rekey(key, value) and upgrade(value) in a.py" in caught.value.next_action
     both = by_tables(kept, new_key=key, rekey=rename, upgrade=lambda value: value)
-    assert (both.way, both.change) == ("entries", "keys")
+    assert (type(both), both.change) == (ScriptedEntries, "keys")
 
 
 def test_tables_whose_keys_change_are_taken_where_a_value_is_all_there_is():
-    assert by_tables(value, new_key=Struct("j STRING")).way == "rows"
+    assert type(by_tables(value, new_key=Struct("j STRING"))) is ScriptedRows
 
 
 def test_a_list_is_taken_apart_for_tables_of_its_elements():
-    assert by_tables(listed).way == "entries"
-    assert by_tables(value).way == "rows"
+    assert type(by_tables(listed)) is ScriptedEntries
+    assert type(by_tables(value)) is ScriptedRows

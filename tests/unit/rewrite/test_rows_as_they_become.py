@@ -15,7 +15,7 @@ from statemigrate.rewrite.arrow_types import arrow_row, retyped
 from statemigrate.rewrite.checksums import hashes_of, without_maps
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import change_task
-from statemigrate.rewrite.families import FamilyPlan
+from statemigrate.rewrite.families import MatchedRows
 from statemigrate.rewrite.fields import match_fields
 from statemigrate.rewrite.partitioning import Blocks, Placing, rows_in
 
@@ -47,7 +47,7 @@ def planned(old, new, *, is_list=False, take=None, keys=(KEY, KEY)):
         return FamilyAddress(StoreShape("default", False, 3, (family,)), family)
 
     key, value = match_fields(*keys, {}, "s"), match_fields(old, new, take or {}, "s")
-    return FamilyPlan("s", place(keys[1], new), place(keys[0], old), key, value)
+    return MatchedRows("s", place(keys[1], new), place(keys[0], old), key, value)
 
 
 def batch(values):
