@@ -116,26 +116,24 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     store with scripts of all checkpoints that have a name.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.dry_run import dry_run as try_out
+    from statemigrate.commands.verbs import dry_run as try_out
     from statemigrate.inspect.dry_run_file import dry_run_file
     from statemigrate.inspect.estimate import Pace
 
-    shared: dict[str, Any] = {
-        "migrations": settings.migrations,
-        "targets": targets,
-        "sample": sample,
-    }
+    shared: dict[str, Any] = {"targets": targets, "sample": sample}
+    paced = {"pace": Pace(budget_ms, keys_per_chunk), "accept_edited": accept_edited, **shared}
     if every:
         _refuse_with_all(store)
-        pace = Pace(budget_ms, keys_per_chunk)
-        _try_all(settings, junit, accept_edited=accept_edited, pace=pace, **shared)
+        _try_all(settings, junit, **paced)
         return
     if store is None:
         raise click.UsageError("Missing argument 'STORE', or --all.")
     if (checkpoint is None) == (file is None):
         raise click.UsageError("Name either a query's CHECKPOINT, or values with --from-file.")
     if file is not None:
-        report = dry_run_file(store, file, revision=from_revision, **shared)
+        report = dry_run_file(
+            store, file, migrations=settings.migrations, revision=from_revision, **shared
+        )
     else:
         assert checkpoint is not None  # noqa: S101 - one of the two is given
         bar = progress_bar("values", shown=not settings.json)
@@ -143,13 +141,8 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
             report = try_out(
                 store,
                 checkpoint,
-                pace=Pace(budget_ms, keys_per_chunk),
-                accept_edited=accept_edited,
-                operator=settings.operator,
-                stores=configuration().stores,
-                spark=spark,
                 progress=move,
-                **shared,
+                **settings.of_one(spark, stores=configuration().stores, **paced),
             )
     _write(report, junit, html)
     _print(settings, report)
@@ -187,7 +180,7 @@ def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
 
     with spark_when_needed() as spark:
         checkpoints = configuration().checkpoints.values()
-        found = dry_run_all(checkpoints, stores=configuration().stores, spark=spark, **shared)
+        found = dry_run_all(checkpoints, **settings.of_all(spark, **shared))
     if junit is not None:
         from statemigrate.inspect.report_junit import junit_of
 

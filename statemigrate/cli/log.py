@@ -13,7 +13,7 @@ from statemigrate.cli.options import (
     all_option,
     check_heads_option,
     checkpoint_named,
-    looking,
+    configuration,
     match_option,
     named_by,
     operator_option,
@@ -189,16 +189,14 @@ def current(
     is 1 as well if a store's revision is not known to be the head of its scripts.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.current import current as look
     from statemigrate.commands.current import current_of_all
+    from statemigrate.commands.verbs import current as look
 
-    if every and checkpoint:
-        raise click.UsageError("--all is every checkpoint.")
-    _check_match(match, every)
+    _check_all(checkpoint, match, every=every)
     with spark_when_needed() as spark:
-        shared = looking(settings, targets, spark)
         if not every:
-            found = look(checkpoint, operator=settings.operator, **shared)
+            stores = configuration().stores
+            found = look(checkpoint, **settings.of_one(spark, targets=targets, stores=stores))
             if settings.json:
                 print_json(found.to_json())
             else:
@@ -206,7 +204,7 @@ def current(
             if check_heads and not found.is_current:
                 click.get_current_context().exit(1)
             return
-        all_found = current_of_all(named_by(match), **shared)
+        all_found = current_of_all(named_by(match), **settings.of_all(spark, targets=targets))
     if settings.json:
         print_json([each.to_json() for each in all_found])
     else:
@@ -216,7 +214,9 @@ def current(
         click.get_current_context().exit(1)
 
 
-def _check_match(match: str | None, every: bool) -> None:
+def _check_all(checkpoint: str, match: str | None, *, every: bool) -> None:
+    if every and checkpoint:
+        raise click.UsageError("--all is every checkpoint.")
     if match is not None and not every:
         raise click.UsageError("--match is for --all.")
 
@@ -239,9 +239,7 @@ def log(
     of which no batch was committed says so. --all has every checkpoint that has a name, in one
     list. Exit code 1 if part of a log is damaged, or one cannot be read.
     """
-    _check_match(match, every)
-    if every and checkpoint:
-        raise click.UsageError("--all is every checkpoint.")
+    _check_all(checkpoint, match, every=every)
     if every:
         _log_of_all(settings, named_by(match), limit)
         return

@@ -42,15 +42,19 @@ class Settings:
         option = "" if self.operator is None else f" --operator {argument(self.operator)}"
         return f"{argument(checkpoint)}{option}"
 
+    def of_one(self, spark: Any, **others: Any) -> dict[str, Any]:
+        """How one checkpoint is read, and ``others``: as the library's functions take it."""
+        return {
+            "migrations": self.migrations,
+            "operator": self.operator,
+            "spark": spark,
+            **others,
+        }
 
-def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
-    """The settings of a look at one checkpoint or at every one."""
-    return {
-        "migrations": settings.migrations,
-        "targets": targets,
-        "stores": configuration().stores,
-        "spark": spark,
-    }
+    def of_all(self, spark: Any, **others: Any) -> dict[str, Any]:
+        """How every checkpoint that has a name is read, each with its own operator."""
+        stores = configuration().stores
+        return {"migrations": self.migrations, "stores": stores, "spark": spark, **others}
 
 
 stopped_option = click.option(

@@ -66,13 +66,7 @@ def repair(settings: Settings, /, *, checkpoint: str, **options: Any) -> None:
     from statemigrate.commands.repair import repair as make_whole
 
     with spark_when_needed() as spark:
-        found = make_whole(
-            checkpoint,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            spark=spark,
-            **options,
-        )
+        found = make_whole(checkpoint, **settings.of_one(spark, **options))
     if settings.json:
         print_json(found.to_json())
     else:

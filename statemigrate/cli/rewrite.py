@@ -19,7 +19,6 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.cli.options import (
     Settings,
     apply_option,
-    configuration,
     named_paths,
     parsed_operator,
     shared_options,
@@ -225,14 +224,8 @@ def plan_or_make(
         spark_when_needed() as spark,
         progress_bar("rows written", shown=not settings.json) as progress,
     ):
-        found = make(
-            **asked,
-            migrations=settings.migrations,
-            stores=configuration().stores,
-            apply=given["apply"],
-            spark=spark,
-            progress=progress,
-        )
+        named = settings.of_all(spark, apply=given["apply"], progress=progress)
+        found = make(**asked, **named)
     if settings.json:
         print_json(found.to_json())
     else:

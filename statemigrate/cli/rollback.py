@@ -92,11 +92,8 @@ def rollback(
             checkpoint,
             _revisions(to),
             timeout=timeout if watch else 0.0,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            spark=spark,
             progress=_silent if settings.json or not watch else _print_look,
-            **options,
+            **settings.of_one(spark, **options),
         )
     if settings.json:
         print_json(found.to_json())

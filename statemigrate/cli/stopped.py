@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 @operator_option
 @shared_options()
 @click.pass_obj
-def retire(
-    settings: Settings,
-    checkpoint: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
-) -> None:
+def retire(settings: Settings, /, checkpoint: str, **options: Any) -> None:
     """Drop the empty older families of a stopped query.
 
     Each is looked at again on committed state before it goes. A query does the same at its next
@@ -51,14 +46,7 @@ def retire(
     from statemigrate.commands.retire import retire as drop
 
     with spark_when_needed() as spark:
-        found = drop(
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            spark=spark,
-        )
+        found = drop(checkpoint, **settings.of_one(spark, **options))
     if settings.json:
         print_json(asdict(found))
     else:
@@ -83,13 +71,7 @@ def retire(
 @shared_options()
 @click.pass_obj
 def quarantine(
-    settings: Settings,
-    store: str,
-    *,
-    checkpoint: str,
-    path: str | None,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, *, checkpoint: str, path: str | None, **options: Any
 ) -> None:
     """List the values of STORE that a backfill left behind, and why.
 
@@ -103,15 +85,7 @@ def quarantine(
         require_values("quarantine --output")
     failing = 0
     with spark_when_needed() as spark:
-        found = left_behind(
-            store,
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            spark=spark,
-        )
+        found = left_behind(store, checkpoint, **settings.of_one(spark, **options))
         if path is not None:
             failing = _write(found, path)
         else:

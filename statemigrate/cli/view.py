@@ -32,13 +32,7 @@ from statemigrate.cli.output import console, print_json, print_json_text, progre
 @shared_options()
 @click.pass_obj
 def get(
-    settings: Settings,
-    store: str,
-    key: tuple[str, ...],
-    *,
-    checkpoint: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, key: tuple[str, ...], *, checkpoint: str, **options: Any
 ) -> None:
     """Print what STORE holds under KEY, in the target format.
 
@@ -52,17 +46,8 @@ def get(
     from statemigrate.commands.view import find
 
     with spark_when_needed() as spark:
-        found = find(
-            store,
-            checkpoint,
-            key,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            stores=configuration().stores,
-            spark=spark,
-        )
+        stores = configuration().stores
+        found = find(store, checkpoint, key, **settings.of_one(spark, stores=stores, **options))
     _print_found(settings, found.entries, whole=found.is_one)
     if not found.entries:
         console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
@@ -85,13 +70,7 @@ def get(
 @shared_options()
 @click.pass_obj
 def export(
-    settings: Settings,
-    store: str,
-    *,
-    checkpoint: str,
-    path: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, *, checkpoint: str, path: str, **options: Any
 ) -> None:
     """Write every key of STORE with its value, in the target format, to one file.
 
@@ -110,13 +89,8 @@ def export(
             store,
             checkpoint,
             to,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            stores=configuration().stores,
-            spark=spark,
             progress=move,
+            **settings.of_one(spark, stores=configuration().stores, **options),
         )
     if settings.json:
         print_json(asdict(done), stderr=is_output)

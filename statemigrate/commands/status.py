@@ -19,10 +19,10 @@ from statemigrate.native.control_source import is_untold, lacks_control_source, 
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
     from statemigrate.rewrite.report import RewriteReport
 
 
@@ -373,36 +373,15 @@ class Status:
 
 
 @looks_again
-def status(
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path | None = "migrations",
-    targets: Mapping[str, str] | None = None,
-    operator: int | str | None = None,
-    stores: Mapping[str, str] | None = None,
-    spark: Spark = None,
-) -> Status:
-    """Count what is left in each store of a checkpoint, as of its last committed batch.
-
-    The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
-    the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
-    several stores fit. Spark's own state is read with ``spark``, the active session unless given,
-    or a function that makes one. ``operator`` is the number or name of the operator that is
-    meant, where several could be; ``stores`` has the names that operators' stores get. Besides
-    state variables and envelopes, other operators' state is counted where it has scripts. A store
-    is behind where the head of its scripts, or the revision that ``targets`` asks for, is newer
-    than what is deployed.
-
-    Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
-    scripts; a store with broken scripts is counted too, and says so.
-    """
+def status(checkpoint: str | Path, project: Project) -> Status:
+    """Count what is left in each store of a checkpoint, as `statemigrate.status` says."""
     # It loads Arrow, which a checkpoint that nobody has rewritten does not need.
     from statemigrate.rewrite.report import find_report
 
-    scripts = Scripts.of(migrations, targets)
+    scripts = Scripts.of(project)
     for store, target in scripts.targets.items():
         scripts.lineages[store].resolve(target)
-    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
+    with scripts.opened(checkpoint) as state:
         counted = tuple(
             _store(state, name, stored, scripts)
             for name, stored in scripts.reported_stores(state).items()

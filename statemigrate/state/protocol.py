@@ -24,6 +24,7 @@ from statemigrate.deployment import (
 from statemigrate.errors import CheckpointError, StartupError, StatemigrateError, did_you_mean
 from statemigrate.formats import Value
 from statemigrate.migration import Lineage
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -221,26 +222,24 @@ def planned(
     state: State,
     store: str,
     lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str] = (),
+    project: Project,
     *,
     rewrites: bool = False,
 ) -> StorePlan:
-    """How code written for the target would access the store.
+    """How code written for the project's target would access the store.
 
-    ``accept_edited`` names applied scripts that may be other than they were when applied. Raises
-    `StartupError` as that code's start would; with ``rewrites``, not for scripts that are for a
-    rewrite alone.
+    Raises `StartupError` as that code's start would; with ``rewrites``, not for scripts that are
+    for a rewrite alone.
     """
     stored = stored_store(state, store)
     lineage = lineages.get(store)
     target = stored.target.format
     if lineage is not None:
-        target = lineage.format_of(lineage.resolve(targets.get(store, "head")))
+        target = lineage.format_of(lineage.resolve(project.targets.get(store, "head")))
     elif len({family.revision for family in stored.families}) > 1:
         raise _unscripted(state, store)
     declared = Declared(store, stored.kind, target, _struct(stored.user_key))
-    settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
+    settings = Settings(targets=project.targets, accept_edited=project.accept_edited)
     return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
 
 

@@ -13,6 +13,7 @@ from statemigrate.pages.older_families import older
 from statemigrate.pages.query import paged
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
 from statemigrate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -82,6 +83,6 @@ def _planned(spark: SparkSession, folder: DemoFolder) -> int:
 def _gone(spark: SparkSession, folder: DemoFolder) -> tuple[str, ...]:
     """The families that were there and that no page has an entry of any more."""
     lineages = ScriptFolder(example_migrations()).lineages()
-    with closing(open_state(str(folder.checkpoint), lineages, spark=spark)) as state:
+    with closing(open_state(folder.checkpoint, lineages, Project(spark=spark))) as state:
         counts = [each for store in state.stores for each in state.counts(store).items()]
     return tuple(sorted(name for name, held in counts if not sum(held.values())))
