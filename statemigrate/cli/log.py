@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import click
 
@@ -20,7 +21,7 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import print_json, print_parts, print_rows, print_sentence
+from statemigrate.cli.output import print_found, print_parts, print_rows, print_sentence
 from statemigrate.cli.watching import unread_parts
 from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
 from statemigrate.configuration import NamedCheckpoint
@@ -197,18 +198,12 @@ def current(
         if not every:
             stores = configuration().stores
             found = look(checkpoint, **settings.of_one(spark, targets=targets, stores=stores))
-            if settings.json:
-                print_json(found.to_json())
-            else:
-                print_current(found)
+            print_found(settings, found, print_current)
             if check_heads and not found.is_current:
                 click.get_current_context().exit(1)
             return
         all_found = current_of_all(named_by(match), **settings.of_all(spark, targets=targets))
-    if settings.json:
-        print_json([each.to_json() for each in all_found])
-    else:
-        print_currents(all_found)
+    print_found(settings, all_found, print_currents)
     is_current = all(each.current is not None and each.current.is_current for each in all_found)
     if any(each.error for each in all_found) or (check_heads and not is_current):
         click.get_current_context().exit(1)
@@ -246,10 +241,7 @@ def log(
     from statemigrate.commands.current import log as read
 
     found = read(checkpoint, limit=limit)
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        print_log(found)
+    print_found(settings, found, print_log)
     if found.damaged:
         click.get_current_context().exit(1)
 
@@ -262,9 +254,6 @@ def _log_of_all(
 
     with spark_when_needed():
         found = log_of_all(checkpoints, limit=limit)
-    if settings.json:
-        print_json([each.to_json() for each in found])
-    else:
-        print_logs(found, limit)
+    print_found(settings, found, partial(print_logs, limit=limit))
     if any(each.log is None or each.log.damaged for each in found):
         click.get_current_context().exit(1)

@@ -117,6 +117,15 @@ def operator_option(command: Command) -> Command:
     return option(command)
 
 
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --target, --accept-edited, --operator, and what every verb has.
+
+    The function takes the settings first, ``targets`` and ``accept_edited``.
+    """
+    passed: Callable[..., Any] = click.pass_obj(command)
+    return target_option(accept_edited_option(operator_option(shared_options()(passed))))
+
+
 def wait_option(when: str) -> Callable[[Command], Command]:
     """Give a command ``--wait``; ``when`` says, as a beginning of its help, where it counts."""
     return click.option(

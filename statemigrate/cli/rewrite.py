@@ -27,6 +27,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import (
     console,
     partition_counts,
+    print_found,
     print_json,
     print_parts,
     print_rows,
@@ -226,10 +227,7 @@ def plan_or_make(
     ):
         named = settings.of_all(spark, apply=given["apply"], progress=progress)
         found = make(**asked, **named)
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        show(found)
+    print_found(settings, found, show)
     if found.plan.questions:
         click.get_current_context().exit(1)
 

@@ -11,13 +11,10 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     checkpoint_named,
     file_to_write,
-    operator_option,
+    reading_options,
     require_values,
-    shared_options,
-    target_option,
 )
 from statemigrate.cli.output import console, print_json, print_json_text, print_line, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
@@ -30,11 +27,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate retire /data/checkpoint")
 @checkpoint_named
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def retire(settings: Settings, /, checkpoint: str, **options: Any) -> None:
     """Drop the empty older families of a stopped query.
 
@@ -65,11 +58,7 @@ def retire(settings: Settings, /, checkpoint: str, **options: Any) -> None:
     callback=file_to_write,
     help="Write them as JSON lines, for a closer look.",
 )
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def quarantine(
     settings: Settings, /, store: str, *, checkpoint: str, path: str | None, **options: Any
 ) -> None:

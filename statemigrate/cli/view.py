@@ -11,14 +11,11 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     checkpoint_and_key,
     checkpoint_named,
     configuration,
-    operator_option,
+    reading_options,
     require_values,
-    shared_options,
-    target_option,
 )
 from statemigrate.cli.output import console, print_json, print_json_text, progress_bar
 
@@ -26,11 +23,7 @@ from statemigrate.cli.output import console, print_json, print_json_text, progre
 @click.command(epilog="Example: statemigrate get auctions /data/checkpoint 42")
 @click.argument("store")
 @checkpoint_and_key
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def get(
     settings: Settings, /, store: str, key: tuple[str, ...], *, checkpoint: str, **options: Any
 ) -> None:
@@ -64,11 +57,7 @@ def get(
     metavar="FILE",
     help="File ending in .parquet, .avro or .jsonl; - for lines of JSON on standard output.",
 )
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def export(
     settings: Settings, /, store: str, *, checkpoint: str, path: str, **options: Any
 ) -> None:
