@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -177,63 +177,43 @@ class Looked:
         return f"{argument(self.checkpoint)}{option}"
 
 
-def next_step(store: StoreStatus, engine: str, at: str | Looked) -> str:
+def next_step(  # noqa: PLR0911 - a sentence for each state
+    store: StoreStatus, engine: str, at: str | Looked
+) -> str:
     """What to do next, in one sentence."""
     checkpoint = Looked(at) if isinstance(at, str) else at
-    steps: tuple[Callable[[StoreStatus, str, Looked], str | None], ...]
-    steps = (_scripts, _unscripted, _quarantined, _back, _left, _behind, _empty)
-    found = (step(store, engine, checkpoint) for step in steps)
-    done = "nothing: every value has the target's format"
-    return next((each for each in found if each is not None), done)
-
-
-def _scripts(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.is_broken:
-        return None
-    return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
-
-
-def _unscripted(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.is_unscripted:
-        return None
-    return (
-        f"bring back the script of {store.target}, or name the folder that has it with "
-        f"--migrations; statemigrate history {argument(store.store)} lists those that are here"
-    )
-
-
-def _quarantined(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
-    if not store.quarantined:
-        return None
-    return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words} "
-        f"shows why {store.quarantined:,} fail"
-    )
-
-
-def _left(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
-    if not store.left:
-        return None
-    if engine != "embedded":
+    name, words = argument(store.store), checkpoint.words
+    dry_run = f"statemigrate dry-run {name} --checkpoint {words}"
+    if store.is_broken:
+        return f"statemigrate history {name} shows what is wrong with its scripts"
+    if store.is_unscripted:
+        return (
+            f"bring back the script of {store.target}, or name the folder that has it with "
+            f"--migrations; statemigrate history {name} lists those that are here"
+        )
+    if store.quarantined:
+        return f"{dry_run} shows why {store.quarantined:,} fail"
+    if store.goes_back:
+        # The way back is planned for another target than the scripts' head.
+        to = argument(f"{store.store}={store.target}")
+        step = f"statemigrate rollback {words} --to {to} says how the values go back"
+        forgets = "; until then code without migrated would forget them"
+        return step + forgets if engine == "native" else step
+    if store.left and engine == "embedded":
+        return (
+            "run the query: its backfill goes on (to the end of it in one run with availableNow "
+            f"and BackfillOptions(drain=True)); or run statemigrate backfill {words} "
+            "while it is stopped"
+        )
+    if store.left:
         return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
-    return (
-        "run the query: its backfill goes on (to the end of it in one run with availableNow and "
-        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint.words} "
-        "while it is stopped"
-    )
-
-
-def _back(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
-    """The way back, which is planned for another target than the scripts' head."""
-    if not store.goes_back:
-        return None
-    step = (
-        f"statemigrate rollback {checkpoint.words} "
-        f"--to {argument(f'{store.store}={store.target}')} says how the values go back"
-    )
-    if engine != "native":
-        return step
-    return step + "; until then code without migrated would forget them"
+    if store.wanted is not None and store.rewrites:
+        return f"{dry_run}, then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
+    if store.wanted is not None:
+        return f"{dry_run}, then deploy the code for {store.wanted}, with @migrated on it"
+    if store.families:
+        return "restart the query: what is empty leaves the read path and is dropped"
+    return "nothing: every value has the target's format"
 
 
 def _native_backfill(checkpoint: Looked, running: str) -> str:
@@ -260,27 +240,6 @@ def _native_backfill(checkpoint: Looked, running: str) -> str:
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
         f"statemigrate backfill {checkpoint.words} --status follows"
-    )
-
-
-def _empty(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.families:
-        return None
-    return "restart the query: what is empty leaves the read path and is dropped"
-
-
-def _behind(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
-    wanted = store.wanted
-    if wanted is None:
-        return None
-    if store.rewrites:
-        return (
-            f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
-            f"then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
-        )
-    return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
-        f"then deploy the code for {wanted}, with @migrated on it"
     )
 
 
