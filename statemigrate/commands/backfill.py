@@ -98,21 +98,14 @@ def _chunked_backfill(
 
     session = session_of(project.spark, path)
     retried(lambda: _check_start(path, scripts.every(), project, session), path)
-    # What is in pages is compared with the scripts where it is looked for.
-    from statemigrate.native.backfill import plan_backfill
+    from statemigrate.native.backfill import OlderFamilies, plan_backfill
     from statemigrate.pages.older_families import older
 
-    plan = plan_backfill(
-        path,
-        scripts,
-        project.targets,
-        keys_per_chunk,
-        pace=pace,
-        operator=project.operator,
-        spark=session,
-        older=partial(older, accept_edited=project.accept_edited),
-        begin=partial(require_writable, files.files),
-    )
+    # What is in pages is compared with the scripts where it is looked for.
+    find = partial(older, accept_edited=project.accept_edited)
+    families = OlderFamilies(path, project.operator, session, scripts, project.targets, find)
+    begin = partial(require_writable, files.files)
+    plan = plan_backfill(families, keys_per_chunk, pace=pace, begin=begin)
     if plan.keys or plan.withdrawn:
         _report_chunks(files, Stamp.of(project.directory), "planned", _planned(plan, pace))
     return plan
@@ -157,11 +150,14 @@ def backfill_status_of(checkpoint: str | Path, project: Project) -> BackfillStat
     scripts = project.folder.survey()
     from statemigrate.native.session import session_of
 
-    session, operator = session_of(project.spark, path), project.operator
+    session = session_of(project.spark, path)
+    from statemigrate.native.backfill import OlderFamilies
     from statemigrate.native.backfill_progress import backfill_status as status_of
     from statemigrate.pages.older_families import older
 
-    return status_of(path, scripts, project.targets, operator=operator, spark=session, older=older)
+    return status_of(
+        OlderFamilies(path, project.operator, session, scripts, project.targets, older)
+    )
 
 
 def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[str, str]) -> None:

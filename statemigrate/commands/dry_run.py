@@ -44,9 +44,7 @@ def dry_run(
     lineages[store].resolve(project.targets.get(store, "head"))
     require_store(str(checkpoint), store)
     with closing(open_state(checkpoint, lineages, project)) as state:
-        # The embedded engine's checkpoint is not rewritten: there a query runs all scripts.
-        rewrites = state.engine != "embedded"
-        plan = planned(state, store, lineages, project, rewrites=rewrites)
+        plan = planned(state, store, lineages, project, rewrites=state.can_be_rewritten)
         return tried(state, plan, sample, pace or Pace(), progress)
 
 

@@ -218,7 +218,7 @@ class _WayBack:
         return RollbackStore(store, revision, deployed, families, counts.get(plan.target.name, 0))
 
     def _check_undo(self, back: Mapping[str, str], state: State) -> None:
-        if self._undo and state.engine == "paged":
+        if self._undo and state.keeps_control_source:
             raise StartupError(
                 "SM-ROLLBACK-005",
                 f"the control source of pages in {state.checkpoint} stays",
@@ -442,7 +442,7 @@ def _in_no_store(to: str, stores: Sequence[str], place: str, number: int = 0) ->
 
 def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
     """The revision that was written last, as far as the last deployment has noted it."""
-    if state.engine != "native":
+    if state.target_is_deployed:
         found = state.stores[store].target.revision
         # One that no script has is an unknown revision, which the way from it says.
         return scripted_revision(lineage, found) or found

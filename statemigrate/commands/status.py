@@ -392,8 +392,7 @@ def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamil
 
 def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:
     target, lineage = stored.target, scripts.lineages.get(store)
-    # What an embedded target holds is noted nowhere, and of no use to know.
-    counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
+    counts = state.counts(store, but="" if state.counts_target else target.name)
     marked = state.quarantined(store)
     families = tuple(
         FamilyStatus(

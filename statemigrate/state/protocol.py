@@ -127,6 +127,14 @@ class State(Protocol):
     checkpoint: str
     batch: int
     """The id of the last committed batch."""
+    can_be_rewritten: bool
+    """Whether `rewrite` makes a new checkpoint of it, and so runs scripts that no query can."""
+    counts_target: bool
+    """Whether it is noted somewhere how many values are in the target's family."""
+    target_is_deployed: bool
+    """Whether a store's target is what the last deployment wrote, with no other note of that."""
+    keeps_control_source: bool
+    """Whether its control source is there from the first batch on, and cannot be taken out."""
 
     def key_of(self, store: str) -> StructType:
         """The type of a store's keys: what the query groups by, or what the operator does."""

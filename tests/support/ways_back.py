@@ -319,6 +319,7 @@ class SimulatedState:
     """What `rollback` asks of `statemigrate.state.protocol.State`."""
 
     engine = "native"
+    target_is_deployed = keeps_control_source = False
     operator_stores: frozenset[str] = frozenset()
 
     def __init__(self, query: Query) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.jobs.native import STORE, Batches, chunk_of, event_stream, started
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
-from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.pages.older_families import older
 from statemigrate.pages.query import paged
 from statemigrate.scripts import ScriptFolder
@@ -76,7 +76,8 @@ def _planned(spark: SparkSession, folder: DemoFolder) -> int:
     """Plan a backfill of every page; how many values are to be migrated."""
     scripts = ScriptFolder(example_migrations()).survey()
     chunk = chunk_of(_pages(folder))
-    plan = plan_backfill(str(folder.checkpoint), scripts, {}, chunk, spark=spark, older=older)
+    families = OlderFamilies(str(folder.checkpoint), None, spark, scripts, {}, older)
+    plan = plan_backfill(families, chunk)
     return sum(plan.families.values())
 
 
