@@ -52,7 +52,7 @@ class StateReader:
         spark: Spark = None,
     ) -> None:
         self._project = Project(
-            migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
+            migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
         )
         self._scripts = self._project.survey
         self._lineages = dict(self._scripts.lineages) if self._scripts else {}
